@@ -1,0 +1,22 @@
+"""The rooms of the house and who may look into each: the default visibility of every target.
+
+proto <- oneflow_core <- {compiler, actor_runtime} <- tools
+tests/layering proves the same from the sources' #include lines.
+"""
+
+_EVERYWHERE = ["//visibility:public"]
+
+_READERS = {
+    "actor_runtime": ["actor_runtime", "examples", "tests", "tools"],
+    "compiler": ["compiler", "examples", "tests", "tools"],
+    "oneflow_core": ["actor_runtime", "compiler", "examples", "oneflow_core", "tests", "tools"],
+    "proto": ["actor_runtime", "compiler", "examples", "oneflow_core", "proto", "tests", "tools"],
+    "tools": ["tests", "tools"],
+}
+
+def room_visibility():
+    """The visibility of a target of the package that is being loaded."""
+    room = native.package_name().split("/")[0]
+    if room not in _READERS:
+        return _EVERYWHERE
+    return ["//%s:__subpackages__" % reader for reader in _READERS[room]]

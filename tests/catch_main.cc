@@ -1,0 +1,98 @@
+// main() of every test binary. Compiled once: Catch2 2.x is one large header.
+//
+// Besides Catch2's report on stdout it writes the XML that Bazel asks for, takes --test_filter, and
+// ends with the line "N passed, M failed".
+#define CATCH_CONFIG_RUNNER
+#include <catch2/catch.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct TestCase {
+  std::string name;
+  bool ok;
+  double seconds;
+};
+
+// Filled by the listener, which Catch2 owns.
+std::vector<TestCase>& FinishedTestCases() {
+  static std::vector<TestCase> cases;
+  return cases;
+}
+
+// Catch2 2.x takes one reporter only, and that is the console's. A listener runs beside it.
+class Recorder : public Catch::TestEventListenerBase {
+ public:
+  using TestEventListenerBase::TestEventListenerBase;
+
+  void testCaseStarting(const Catch::TestCaseInfo& info) override {
+    TestEventListenerBase::testCaseStarting(info);
+    timer_.start();
+  }
+
+  void testCaseEnded(const Catch::TestCaseStats& stats) override {
+    FinishedTestCases().push_back({stats.testInfo.name, stats.totals.assertions.allOk(),
+                                   timer_.getElapsedSeconds()});
+    TestEventListenerBase::testCaseEnded(stats);
+  }
+
+ private:
+  Catch::Timer timer_;
+};
+CATCH_REGISTER_LISTENER(Recorder)
+
+std::string EscapeXml(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '&': escaped += "&amp;"; break;
+      case '"': escaped += "&quot;"; break;
+      default: escaped += c;
+    }
+  }
+  return escaped;
+}
+
+void WriteXml(const std::string& path, const std::string& suite, size_t failed) {
+  std::ofstream out(path);
+  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\""
+      << EscapeXml(suite) << "\" tests=\"" << FinishedTestCases().size() << "\" failures=\""
+      << failed << "\" errors=\"0\">\n";
+  for (const TestCase& test : FinishedTestCases()) {
+    out << "<testcase name=\"" << EscapeXml(test.name) << "\" status=\"run\" time=\""
+        << test.seconds << "\">" << (test.ok ? "" : "<failure message=\"failed\"/>")
+        << "</testcase>\n";
+  }
+  out << "</testsuite>\n</testsuites>\n";
+}
+
+// The value of an environment variable; empty if it is not set.
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Catch::Session session;
+  if (const int error = session.applyCommandLine(argc, argv); error != 0) return error;
+  const std::string filter = Environment("TESTBRIDGE_TEST_ONLY");
+  if (!filter.empty()) session.configData().testsOrTags.push_back(filter);
+
+  const int result = session.run();
+
+  size_t failed = 0;
+  for (const TestCase& test : FinishedTestCases()) failed += test.ok ? 0 : 1;
+  const std::string xml = Environment("XML_OUTPUT_FILE");
+  if (!xml.empty()) WriteXml(xml, argv[0], failed);
+  std::printf("%zu passed, %zu failed\n", FinishedTestCases().size() - failed, failed);
+  return result;
+}
