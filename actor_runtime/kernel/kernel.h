@@ -1,0 +1,76 @@
+// Kernels: the code that actors run. A kernel is a function made once, at load, for fixed local shapes
+// (primitives, copy lists and tables are built then), and called once a firing.
+//
+// Guarantees a kernel gives (law 4 and law 6): a call allocates nothing; its result depends on its inputs,
+// the firing index and the run's seed only, never on the number of threads: tiles are a function of the shape.
+//
+//   absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s);   // gelu.cc
+//   Kernel k = *MakeKernel(setup);                           // looks "gelu" up in the table
+//   absl::Status st = k(call);
+//
+// It is not an op definition: shapes arrive checked, and mistakes here are ours (CHECK).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/device/thread_pool.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/tensor/layout.h"
+
+namespace oneflow {
+
+struct RunContext;  // actor_runtime/exec/run_context.h: seed, step offset, data, checkpoint, metrics
+
+// One source or destination of a kernel: the local piece of a logical tensor.
+struct Port {
+  DType dtype = DType::kF32;
+  Dims dims;    // logical sizes
+  Slice slice;  // the piece: begin and size in the logical tensor; local dims = slice.size
+  Coordinate coordinate;  // of the device that holds it
+  const Dims& local() const { return slice.size; }
+};
+
+struct KernelSetup {
+  std::string kind;               // key of the table
+  std::string name;               // the actor's, for messages
+  AttrMap attrs;
+  std::vector<std::vector<Port>> in;  // for each input, its sources in rank order (one, but for boxing)
+  std::vector<Port> out;
+  int threads = 1;                // of the pool the kernel will be called with, at most
+  int64_t workspace_bytes = 0;    // what the plan gives
+  // Boxing family only (see proto Boxing):
+  Mesh mesh;
+  Coordinate coordinate;
+  int reduce = 0;                 // 0 none, 1 sum, 2 max
+  std::vector<int> reduce_axes;
+  std::vector<int> zero_unless_first;
+};
+
+struct KernelCall {
+  // Base of the slot to read: in[i][j] for source j of input i. Base of the slot to write: out[i].
+  std::span<const std::span<const std::byte* const>> in;
+  std::span<std::byte* const> out;
+  std::span<std::byte> workspace;  // 64-byte aligned
+  ThreadPool* pool = nullptr;
+  int64_t firing = 0;       // since the start of the run of the program
+  bool accumulate = false;  // add to the outputs instead of overwriting them
+  const RunContext* run = nullptr;
+
+  template <typename T>
+  const T* input(int i) const { return reinterpret_cast<const T*>(in[i][0]); }
+  template <typename T>
+  T* output(int i) const { return reinterpret_cast<T*>(out[i]); }
+};
+
+using Kernel = std::function<absl::Status(const KernelCall&)>;
+
+// The kernel of setup.kind for these ports. NOT_FOUND for a kind that has none.
+absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
+
+}  // namespace oneflow

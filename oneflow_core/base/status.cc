@@ -1,0 +1,37 @@
+#include "oneflow_core/base/status.h"
+
+#include <string>
+
+namespace oneflow {
+
+absl::Status InputError(std::string_view where, std::string_view what, std::string_view mend) {
+  std::string message;
+  message.append(where).append(": ").append(what);
+  if (!mend.empty()) message.append("; ").append(mend);
+  return absl::InvalidArgumentError(message);
+}
+
+absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
+  if (status.ok()) return status;
+  std::string message(prefix);
+  message.append(": ").append(ToStd(status.message()));
+  return absl::Status(status.code(), message);
+}
+
+int ExitCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kDataLoss:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace oneflow

@@ -1,0 +1,87 @@
+// The graph that passes work on: ops and tensors in two vectors, joined by indices. A value: copy it,
+// compare its printed form (graph_text.h), throw it away.
+//
+// Invariants (checked by VerifyGraph):
+//  1. ops are in topological order; an op reads only outputs of earlier ops.
+//  2. every tensor has exactly one producer; tensor.producer/output name it.
+//  3. op.kind is in the registry, its attributes and number of inputs fit its definition.
+//  4. after infer_sbp: every tensor's sbp has mesh.axes.size() entries, and the ops' signatures hold
+//     after insert_boxing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+#include "oneflow_core/tensor/dtype.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/tensor/sbp.h"
+#include "oneflow_core/tensor/shape.h"
+
+namespace oneflow {
+
+using TensorId = int32_t;
+using OpId = int32_t;
+
+using Attr = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
+using AttrMap = std::map<std::string, Attr, std::less<>>;
+
+// How often an op fires in a step: forward and backward once a micro-batch, update once a step.
+enum class Phase : uint8_t { kForward, kBackward, kUpdate };
+
+struct Tensor {
+  std::string name;  // "op" for output 0, "op:1" for output 1
+  Shape shape;
+  DType dtype = DType::kF32;
+  OpId producer = -1;
+  int output = 0;                       // index among the producer's outputs
+  std::map<std::string, Sbp> constraint;  // what the user asked, by axis name
+  NdSbp sbp;                            // filled in by infer_sbp
+};
+
+struct Op {
+  std::string name;   // unique
+  std::string kind;
+  std::vector<TensorId> inputs, outputs;
+  AttrMap attrs;
+  int stage = 0;
+  Phase phase = Phase::kForward;
+  std::string scope;  // the logical op it came from (itself, for the user's ops)
+  std::string why;    // for ops a pass added: the reason, one sentence
+};
+
+struct Graph {
+  std::string name;
+  Mesh mesh;
+  std::vector<Op> ops;
+  std::vector<Tensor> tensors;
+  TensorId loss = -1;
+  std::vector<TensorId> outputs;
+
+  // Appends an op with `n_outputs` fresh tensors (shapes filled in by inference); returns its id.
+  OpId AddOp(std::string kind, std::string name, std::vector<TensorId> inputs, AttrMap attrs,
+             int n_outputs = 1);
+  const Op* FindOp(std::string_view op_name) const;      // nullptr if there is none
+  TensorId FindTensor(std::string_view name) const;      // "op" or "op:2"; -1 if there is none
+  const Op& ProducerOf(TensorId t) const { return ops[tensors[t].producer]; }
+};
+
+// Typed access to attributes; the op's definition has checked presence and type, so these CHECK.
+int64_t AttrInt(const Op& op, std::string_view key, int64_t fallback = 0);
+double AttrDouble(const Op& op, std::string_view key, double fallback = 0);
+bool AttrBool(const Op& op, std::string_view key, bool fallback = false);
+std::string AttrString(const Op& op, std::string_view key, std::string_view fallback = "");
+
+// Readers of every tensor: for tensor t, (op, input index) in op order.
+struct Use {
+  OpId op;
+  int input;
+};
+std::vector<std::vector<Use>> UsesOf(const Graph& graph);
+
+}  // namespace oneflow

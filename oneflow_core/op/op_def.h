@@ -1,0 +1,81 @@
+// The definition of a kind of op: everything the compiler knows about it. One file an op family
+// (op/linear.cc, op/layer_norm.cc, ...; op/elementwise.cc for the simple ones), collected in one
+// constant table by op/registry.cc. There is no registration at run time.
+//
+// An op definition is not a kernel: it never computes. The kernel of the same key is in
+// actor_runtime/kernel.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// Shapes and dtypes of the inputs, as an op sees them.
+struct OpView {
+  const Graph& graph;
+  const Op& op;
+  int n_inputs() const { return static_cast<int>(op.inputs.size()); }
+  const Tensor& in(int i) const { return graph.tensors[op.inputs[i]]; }
+  const Tensor& out(int i) const { return graph.tensors[op.outputs[i]]; }
+  const Dims& in_dims(int i) const { return in(i).shape.dims; }
+};
+
+// One row of a 1-D SBP table: an assignment to inputs and outputs that needs no communication.
+struct Signature {
+  std::vector<Sbp> in, out;
+  bool operator==(const Signature&) const = default;
+};
+
+struct OutputSpec {
+  Shape shape;
+  DType dtype = DType::kF32;
+};
+
+// What the gradient of an op may use, and what it must return.
+struct GradientContext {
+  Graph& graph;                         // gradient ops are appended to it (Phase::kBackward is set by the pass)
+  OpId op;                              // the forward op
+  std::vector<TensorId> output_grads;   // one for each output; -1: no gradient reaches it
+  std::vector<bool> needs_grad;         // one for each input
+};
+
+enum class AttrType { kInt, kDouble, kBool, kString, kInts };
+struct AttrDef {
+  std::string name;
+  AttrType type;
+  bool required = false;
+};
+
+struct OpDef {
+  std::string kind;
+  int min_inputs = 0, max_inputs = 0;  // max -1: any number
+  int outputs = 1;
+  std::vector<AttrDef> attrs;
+  // Shapes and dtypes of the outputs; a clear error (without the op's name: the caller adds it).
+  std::function<absl::StatusOr<std::vector<OutputSpec>>(const OpView&)> infer;
+  // All rows of the 1-D table for these shapes, best-liked first; all-B is always among them,
+  // except for kinds that fix their output (boxing).
+  std::function<std::vector<Signature>(const OpView&)> signatures;
+  // Appends gradient ops; returns the gradient of each input (-1 where needs_grad is false).
+  // Null: not differentiable (gradients stop).
+  std::function<absl::StatusOr<std::vector<TensorId>>(GradientContext&)> gradient;
+  // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an element).
+  std::function<double(const OpView&)> flops;
+  // Scratch a kernel needs for the local shapes of the op's inputs and outputs and `threads` kernel
+  // threads, bytes. Null: none.
+  std::function<int64_t(const std::vector<Dims>& in, const std::vector<Dims>& out, const AttrMap& attrs, int threads)>
+      workspace;
+};
+
+// The definition of a kind; nullptr if there is none.
+const OpDef* FindOpDef(std::string_view kind);
+// All kinds, sorted by name.
+std::vector<std::string> OpKinds();
+
+}  // namespace oneflow

@@ -1,0 +1,29 @@
+// Element types. Exactly the ones of proto/tensor.proto, as a C++ enum so that value headers stay
+// free of protobuf.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+enum class DType : uint8_t { kF32 = 1, kF64 = 2, kI32 = 3, kBF16 = 4 };
+
+constexpr size_t SizeOf(DType t) {
+  switch (t) {
+    case DType::kF64:
+      return 8;
+    case DType::kBF16:
+      return 2;
+    default:
+      return 4;
+  }
+}
+
+std::string_view Name(DType t);                        // "f32", "f64", "i32", "bf16"
+absl::StatusOr<DType> ParseDType(std::string_view s);  // the inverse
+
+}  // namespace oneflow

@@ -1,0 +1,43 @@
+// Mesh: named axes of devices. A rank is the row-major index of a coordinate, the last axis fastest,
+// so the last named axis joins neighbours. The axis "pipe", if there is one, selects the stage.
+//
+// Text form: "pipe=2,data=2,tensor=2". An axis may be factored, "data=8x4": it becomes the axes
+// data.0 = 8 and data.1 = 4. "" and "1" mean one device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+using Coordinate = std::vector<int>;  // one index for each axis
+
+struct Mesh {
+  struct Axis {
+    std::string name;
+    int size = 1;
+    bool operator==(const Axis&) const = default;
+  };
+  std::vector<Axis> axes;
+
+  int devices() const;                       // product of the sizes; 1 without axes
+  int stage_axis() const;                    // index of "pipe"; -1 without it
+  int stages() const;                        // size of "pipe"; 1 without it
+  int FindAxis(std::string_view name) const;  // -1 if there is none
+  Coordinate CoordinateOf(int rank) const;
+  int RankOf(const Coordinate& c) const;
+  int StageOf(int rank) const;
+  std::vector<int> RanksOfStage(int stage) const;  // ascending
+  // Ranks whose coordinates equal c except along `along`, which take all values; ascending.
+  std::vector<int> Peers(const Coordinate& c, const std::vector<int>& along) const;
+  bool operator==(const Mesh&) const = default;
+};
+
+absl::StatusOr<Mesh> ParseMesh(std::string_view text);
+std::string ToString(const Mesh& mesh);
+
+}  // namespace oneflow
