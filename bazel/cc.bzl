@@ -26,6 +26,7 @@ def oneflow_cc_library(name, copts = [], visibility = None, **kwargs):
     native.cc_library(
         name = name,
         copts = _COPTS + copts,
+        linkstatic = True,
         visibility = visibility or room_visibility(),
         **kwargs
     )

@@ -127,6 +127,7 @@ def oneflow_proto_library(name, srcs, deps = [], grpc = False, visibility = None
         srcs = [name + "_cc_sources"],
         hdrs = [name + "_cc_headers"],
         copts = ["-w"],
+        linkstatic = True,
         visibility = visibility,
         deps = [_cc_label(dep) for dep in deps] +
                ["//third_party:grpc" if grpc else "//third_party:protobuf"],

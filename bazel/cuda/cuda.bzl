@@ -150,7 +150,7 @@ def cuda_library(name, deps = [], visibility = None, **kwargs):
     """
     _cuda_library(
         name = name,
-        target_compatible_with = if_cuda([], ["@platforms//:incompatible"]),
+        target_compatible_with = if_cuda([], ["//bazel/cuda:unavailable"]),
         visibility = visibility or room_visibility(),
         deps = deps + ["@local_cuda//:cudart"],
         **kwargs
