@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace oneflow {
@@ -37,7 +38,14 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
+inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
+
+// Axis names are well-formed and unique, sizes at least 1, "pipe" is not factored, at most kMaxDevices.
+// `where` begins the error.
+absl::Status CheckMesh(const Mesh& mesh, std::string_view where);
+
+// Reads the text form and checks it; errors begin with "--mesh=<text>".
 absl::StatusOr<Mesh> ParseMesh(std::string_view text);
-std::string ToString(const Mesh& mesh);
+std::string ToString(const Mesh& mesh);  // the inverse: "data=8x4"; "1" without axes
 
 }  // namespace oneflow

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace oneflow {
@@ -24,6 +25,6 @@ struct Shape {
 
 int64_t Product(const Dims& dims);
 std::string ToString(const Dims& dims);    // "[4,256,768]"
-std::string ToString(const Shape& shape);  // "[4,256,768]"
+std::string ToString(const Shape& shape);  // the same; a dimension not bound yet is its name: "[batch,768]"
 
 }  // namespace oneflow

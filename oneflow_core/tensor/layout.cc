@@ -1,0 +1,54 @@
+#include "oneflow_core/tensor/layout.h"
+
+#include <algorithm>
+
+#include <glog/logging.h>
+
+namespace oneflow {
+
+Range PartOf(int64_t n, int p, int index) {
+  DCHECK(p > 0 && index >= 0 && index < p) << "part " << index << " of " << p;
+  const int64_t base = n / p, larger = n % p;
+  return {index * base + std::min<int64_t>(index, larger), base + (index < larger ? 1 : 0)};
+}
+
+Slice Intersect(const Slice& a, const Slice& b) {
+  CHECK_EQ(a.begin.size(), b.begin.size());
+  const size_t rank = a.begin.size();
+  Slice both{Dims(rank), Dims(rank)};
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t begin = std::max(a.begin[i], b.begin[i]);
+    const int64_t end = std::min(a.begin[i] + a.size[i], b.begin[i] + b.size[i]);
+    both.begin[i] = begin;
+    both.size[i] = std::max<int64_t>(0, end - begin);
+  }
+  return both;
+}
+
+Layout LayoutOf(const Dims& dims, const NdSbp& sbp) {
+  Layout layout{dims, {}};
+  for (size_t axis = 0; axis < sbp.size(); ++axis) {
+    if (!sbp[axis].split()) continue;
+    CHECK(sbp[axis].dim >= 0 && sbp[axis].dim < static_cast<int>(dims.size()))
+        << ToString(sbp) << " of a tensor " << ToString(dims);
+    layout.cuts.push_back({sbp[axis].dim, static_cast<int>(axis)});
+  }
+  return layout;
+}
+
+Slice SliceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c) {
+  Slice slice{Dims(layout.dims.size(), 0), layout.dims};
+  for (const Layout::Cut& cut : layout.cuts) {
+    const Range part = PartOf(slice.size[cut.dim], mesh.axes[cut.axis].size, c[cut.axis]);
+    slice.begin[cut.dim] += part.begin;
+    slice.size[cut.dim] = part.size;
+  }
+  return slice;
+}
+
+int64_t MaxElements(const Layout& layout, const Mesh& mesh) {
+  // Part 0 of a cut is never smaller than another, so the largest piece is at the origin.
+  return SliceOf(layout, mesh, Coordinate(mesh.axes.size(), 0)).elements();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,178 @@
+#include "oneflow_core/tensor/tensor_proto.h"
+
+#include <set>
+
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 48;  // keeps byte counts far from overflow
+
+// Sizes are at least `smallest` and their product is one we can count with.
+absl::Status CheckSizes(const Dims& dims, int64_t smallest, std::string_view where) {
+  int64_t elements = 1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < smallest) {
+      return InputError(
+          where, "dimension " + std::to_string(i) + " has size " + std::to_string(dims[i]),
+          "sizes are at least " + std::to_string(smallest));
+    }
+    if (dims[i] > 0 && elements > kMaxElements / dims[i]) {
+      return InputError(where, "shape " + ToString(dims) + " has more than 2^48 elements",
+                        "use smaller sizes");
+    }
+    if (dims[i] > 0) elements *= dims[i];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DType> DTypeFromProto(proto::DataType type, std::string_view where) {
+  switch (type) {
+    case proto::DATA_TYPE_UNSPECIFIED:
+    case proto::F32:
+      return DType::kF32;
+    case proto::F64:
+      return DType::kF64;
+    case proto::I32:
+      return DType::kI32;
+    case proto::BF16:
+      return DType::kBF16;
+    default:
+      return InputError(where, "element type " + std::to_string(type) + " is not known",
+                        "use F32, F64, I32 or BF16");
+  }
+}
+
+proto::DataType ToProto(DType type) { return static_cast<proto::DataType>(type); }
+
+absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view where) {
+  Shape result;
+  bool named = false;
+  for (const proto::Shape::Dim& dim : shape.dim()) {
+    if (dim.size() == 0 && dim.name() != "batch") {
+      return InputError(where,
+                        "dimension " + std::to_string(result.dims.size()) +
+                            (dim.name().empty() ? "" : " \"" + dim.name() + "\"") + " has no size",
+                        "give a size; only a dimension named \"batch\" is bound at compile time");
+    }
+    result.dims.push_back(dim.size());
+    result.names.push_back(dim.name());
+    named |= !dim.name().empty();
+  }
+  if (!named) result.names.clear();
+  RETURN_IF_ERROR(CheckSizes(result.dims, 0, where));
+  return result;
+}
+
+proto::Shape ToProto(const Shape& shape) {
+  proto::Shape result;
+  for (int i = 0; i < shape.rank(); ++i) {
+    proto::Shape::Dim* dim = result.add_dim();
+    dim->set_size(shape.dims[i]);
+    if (!shape.names.empty()) dim->set_name(shape.names[i]);
+  }
+  return result;
+}
+
+absl::StatusOr<Sbp> SbpFromProto(const proto::Sbp& sbp, std::string_view where) {
+  switch (sbp.kind()) {
+    case proto::Sbp::BROADCAST:
+      return B();
+    case proto::Sbp::PARTIAL_SUM:
+      return P();
+    case proto::Sbp::PARTIAL_MAX:
+      return PMax();
+    case proto::Sbp::SPLIT:
+      if (sbp.dim() >= 0 && sbp.dim() < 100) return S(sbp.dim());
+      return InputError(where, "SPLIT of dimension " + std::to_string(sbp.dim()),
+                        "dimensions count from 0");
+    default:
+      return InputError(where, "SBP kind " + std::to_string(sbp.kind()) + " is not known");
+  }
+}
+
+proto::Sbp ToProto(Sbp sbp) {
+  proto::Sbp result;
+  result.set_kind(static_cast<proto::Sbp::Kind>(sbp.kind));
+  if (sbp.split()) result.set_dim(sbp.dim);
+  return result;
+}
+
+absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
+                                                               std::string_view where) {
+  std::map<std::string, Sbp> constraint;
+  // The message's map has no order: sorted, so that the first error is always the same one.
+  const std::map<std::string, std::string> sorted(sbp.on().begin(), sbp.on().end());
+  for (const auto& [axis, text] : sorted) {
+    absl::StatusOr<Sbp> parsed = ParseSbp(text);
+    if (!parsed.ok()) {
+      return Annotate(parsed.status(), std::string(where) + ": on axis \"" + axis + "\"");
+    }
+    constraint[axis] = *parsed;
+  }
+  return constraint;
+}
+
+proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint) {
+  proto::NdSbp result;
+  for (const auto& [axis, sbp] : constraint) (*result.mutable_on())[axis] = ToString(sbp);
+  return result;
+}
+
+absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where) {
+  Mesh result;
+  for (const proto::Mesh::Axis& axis : mesh.axis()) {
+    result.axes.push_back({axis.name(), axis.size()});
+  }
+  RETURN_IF_ERROR(CheckMesh(result, where));
+  return result;
+}
+
+proto::Mesh ToProto(const Mesh& mesh) {
+  proto::Mesh result;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    proto::Mesh::Axis* added = result.add_axis();
+    added->set_name(axis.name);
+    added->set_size(axis.size);
+  }
+  return result;
+}
+
+absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& mesh,
+                                       std::string_view where) {
+  Layout result;
+  result.dims.assign(layout.dim().begin(), layout.dim().end());
+  RETURN_IF_ERROR(CheckSizes(result.dims, 1, where));
+  std::set<int> used;
+  for (const proto::Layout::Cut& cut : layout.cut()) {
+    if (cut.dim() < 0 || cut.dim() >= layout.dim_size()) {
+      return InputError(where, "cut of dimension " + std::to_string(cut.dim()) + " of " +
+                                   ToString(result.dims));
+    }
+    if (cut.axis() < 0 || cut.axis() >= static_cast<int>(mesh.axes.size())) {
+      return InputError(where, "cut by axis " + std::to_string(cut.axis()) + " of mesh " +
+                                   ToString(mesh));
+    }
+    if (!used.insert(cut.axis()).second) {
+      return InputError(where, "axis \"" + mesh.axes[cut.axis()].name + "\" cuts twice");
+    }
+    result.cuts.push_back({cut.dim(), cut.axis()});
+  }
+  return result;
+}
+
+proto::Layout ToProto(const Layout& layout) {
+  proto::Layout result;
+  for (const int64_t d : layout.dims) result.add_dim(d);
+  for (const Layout::Cut& cut : layout.cuts) {
+    proto::Layout::Cut* added = result.add_cut();
+    added->set_dim(cut.dim);
+    added->set_axis(cut.axis);
+  }
+  return result;
+}
+
+}  // namespace oneflow

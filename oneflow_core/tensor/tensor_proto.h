@@ -1,0 +1,44 @@
+// Between the messages of proto/tensor.proto and the values of this folder. The way from a message
+// checks all a value promises, since messages come from files: `where` (a file, an op) begins errors.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/tensor/dtype.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/tensor/sbp.h"
+#include "oneflow_core/tensor/shape.h"
+#include "proto/tensor.pb.h"
+
+namespace oneflow {
+
+// DATA_TYPE_UNSPECIFIED is f32.
+absl::StatusOr<DType> DTypeFromProto(proto::DataType type, std::string_view where);
+proto::DataType ToProto(DType type);
+
+// A size of 0 is allowed where the dimension's name is "batch": it is bound at compile time.
+absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view where);
+proto::Shape ToProto(const Shape& shape);
+
+absl::StatusOr<Sbp> SbpFromProto(const proto::Sbp& sbp, std::string_view where);
+proto::Sbp ToProto(Sbp sbp);
+
+// An nd-SBP by axis name, as users write it: what is not named is free (in a constraint).
+// Whether the axes exist is known only where there is a mesh.
+absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
+                                                               std::string_view where);
+proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint);
+
+absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where);
+proto::Mesh ToProto(const Mesh& mesh);
+
+// Dimensions and axes of all cuts exist, and no axis cuts twice.
+absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& mesh,
+                                       std::string_view where);
+proto::Layout ToProto(const Layout& layout);
+
+}  // namespace oneflow
