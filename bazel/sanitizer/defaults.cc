@@ -8,6 +8,9 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:libgpr.so\n"
          "race:libabsl_*.so\n"
          "race:libprotobuf.so\n"
+         "race:libglog.so\n"
+         "race:libdnnl.so\n"
+         "race:libgomp.so\n"
          "race:grpc::*\n"
          "race:grpc_core::*\n";
 }
