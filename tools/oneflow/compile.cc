@@ -1,0 +1,35 @@
+// oneflow compile: lowers a graph to a plan, proves it and writes it.
+#include <cstdio>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/plan_text.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status CompileGraph(const Arguments& args) {
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
+  RETURN_IF_ERROR(WritePlanFile(plan, FLAGS_out));
+  std::fputs(format == "json" ? PlanJson(plan).c_str() : PlanSummary(plan).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb CompileVerb() {
+  return {"compile", "lower a graph to a plan, prove it and write it",
+          "  oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
+          "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n",
+          {"graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster", "out", "format",
+           "threads", "learning_rate", "min_learning_rate", "lr_schedule", "warmup_steps", "decay_steps",
+           "beta1", "beta2", "epsilon", "weight_decay", "clip"},
+          CompileGraph};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,56 @@
+#include "tools/oneflow/flags.h"
+
+DEFINE_string(graph, "", "graph file (textproto)");
+DEFINE_string(plan, "", "plan file");
+DEFINE_string(out, "", "file to write");
+DEFINE_string(cluster, "", "cluster file (textproto); default: this machine");
+DEFINE_string(data, "", "training data, FILE[,FILE...]: text (bytes), or .bin (little-endian uint16 tokens)");
+DEFINE_string(eval_data, "", "validation data, as --data; default: none");
+DEFINE_string(metrics, "", "file to append one JSON line a step to");
+DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
+DEFINE_string(checkpoint, "", "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
+DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
+DEFINE_string(format, "text", "text, json, or (explain) dot");
+
+DEFINE_string(preset, "", "gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1.5b, gpt3-175b, tiny, small");
+DEFINE_int64(layers, 0, "blocks; 0: the preset's");
+DEFINE_int64(heads, 0, "attention heads; 0: the preset's");
+DEFINE_int64(hidden, 0, "width; 0: the preset's");
+DEFINE_int64(sequence, 0, "tokens of a sequence; 0: the preset's");
+DEFINE_int64(vocab, 0, "tokens of the vocabulary; 0: the preset's");
+DEFINE_bool(bias, true, "biases in linear layers and layer norms");
+DEFINE_bool(tied, true, "the head shares the embedding's table");
+
+DEFINE_string(mesh, "", "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
+DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together");
+DEFINE_int64(micro_batches, 1, "micro-batches a step");
+DEFINE_string(schedule, "1f1b", "gpipe or 1f1b");
+DEFINE_string(memory, "", "capacity of a device, e.g. 80GiB: refuse a plan that needs more");
+
+DEFINE_int64(steps, 100, "steps of the whole run");
+DEFINE_uint64(seed, 1, "seed of weights and data order (train), of sampling (generate)");
+DEFINE_int32(threads, 0, "kernel threads over all devices; 0: the machine's cores");
+DEFINE_double(learning_rate, 3e-4, "peak learning rate");
+DEFINE_double(min_learning_rate, 0, "learning rate at the end of the decay");
+DEFINE_string(lr_schedule, "constant", "constant, linear or cosine");
+DEFINE_int64(warmup_steps, 0, "steps of linear warm-up");
+DEFINE_int64(decay_steps, 0, "step at which the decay ends; 0: --steps");
+DEFINE_double(beta1, 0.9, "AdamW");
+DEFINE_double(beta2, 0.95, "AdamW");
+DEFINE_double(epsilon, 1e-8, "AdamW");
+DEFINE_double(weight_decay, 0.1, "AdamW, decoupled, on matrices and embeddings");
+DEFINE_double(clip, 1.0, "global norm that gradients are clipped to; 0: none");
+DEFINE_int64(eval_every, 0, "steps between validations; 0: only at the end");
+DEFINE_int64(eval_batches, 8, "micro-batches of one validation");
+DEFINE_int64(checkpoint_every, 0, "steps between checkpoints; 0: only at the end");
+DEFINE_bool(resume, false, "go on from the latest checkpoint of --checkpoint_dir");
+
+DEFINE_string(feed, "", "NAME=FILE.npy, an input of the graph; may be repeated");
+DEFINE_string(fetch, "", "NAME=FILE.npy, an output of the graph to write; may be repeated");
+DEFINE_bool(shards, false, "also write each rank's local piece, FILE.rankN.npy");
+DEFINE_string(prompt, "", "text to continue");
+DEFINE_int64(tokens, 100, "tokens to generate");
+DEFINE_double(temperature, 1.0, "sampling temperature; 0: the most likely token");
+
+DEFINE_string(program, "train", "program to print in full or as dot");
+DEFINE_bool(full, false, "print every actor and register");

@@ -1,0 +1,65 @@
+// The flags of all verbs. A verb lists the ones it takes; no other code reads them.
+#pragma once
+
+#include "gflags/gflags.h"
+
+// Files.
+DECLARE_string(graph);
+DECLARE_string(plan);
+DECLARE_string(out);
+DECLARE_string(cluster);
+DECLARE_string(data);
+DECLARE_string(eval_data);
+DECLARE_string(metrics);
+DECLARE_string(checkpoint_dir);
+DECLARE_string(checkpoint);
+DECLARE_string(trace);
+DECLARE_string(format);
+
+// Model.
+DECLARE_string(preset);
+DECLARE_int64(layers);
+DECLARE_int64(heads);
+DECLARE_int64(hidden);
+DECLARE_int64(sequence);
+DECLARE_int64(vocab);
+DECLARE_bool(bias);
+DECLARE_bool(tied);
+
+// Placement and step.
+DECLARE_string(mesh);
+DECLARE_int64(batch);
+DECLARE_int64(micro_batches);
+DECLARE_string(schedule);
+DECLARE_string(memory);
+
+// Training.
+DECLARE_int64(steps);
+DECLARE_uint64(seed);
+DECLARE_int32(threads);
+DECLARE_double(learning_rate);
+DECLARE_double(min_learning_rate);
+DECLARE_string(lr_schedule);
+DECLARE_int64(warmup_steps);
+DECLARE_int64(decay_steps);
+DECLARE_double(beta1);
+DECLARE_double(beta2);
+DECLARE_double(epsilon);
+DECLARE_double(weight_decay);
+DECLARE_double(clip);
+DECLARE_int64(eval_every);
+DECLARE_int64(eval_batches);
+DECLARE_int64(checkpoint_every);
+DECLARE_bool(resume);
+
+// run and generate.
+DECLARE_string(feed);
+DECLARE_string(fetch);
+DECLARE_bool(shards);
+DECLARE_string(prompt);
+DECLARE_int64(tokens);
+DECLARE_double(temperature);
+
+// explain.
+DECLARE_string(program);
+DECLARE_bool(full);

@@ -1,0 +1,155 @@
+#include "tools/oneflow/load.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/compile.h"
+#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/train/learning_rate.h"
+#include "tools/oneflow/flags.h"
+
+namespace oneflow {
+namespace {
+
+int Cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
+  proto::Cluster cluster;
+  if (!FLAGS_cluster.empty()) {
+    std::ifstream file(FLAGS_cluster);
+    if (!file) return InputError(FLAGS_cluster, "no such file", "--cluster wants a textproto");
+    std::stringstream text;
+    text << file.rdbuf();
+    if (!google::protobuf::TextFormat::ParseFromString(text.str(), &cluster)) {
+      return InputError(FLAGS_cluster, "is not a cluster textproto", "see proto/cluster.proto");
+    }
+  } else {
+    cluster.set_name("this machine");
+    cluster.mutable_device()->set_kernel_threads(
+        std::max(1, ThreadsFromFlags() / std::max(1, mesh.devices())));
+  }
+  if (!FLAGS_memory.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+    cluster.mutable_device()->set_memory_bytes(bytes);
+  }
+  return cluster;
+}
+
+absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
+  proto::Train train;
+  train.set_batch(FLAGS_batch);
+  train.set_micro_batches(FLAGS_micro_batches);
+  train.set_schedule(FLAGS_schedule);
+  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, {}));
+  return train;
+}
+
+}  // namespace
+
+int ThreadsFromFlags() { return FLAGS_threads > 0 ? FLAGS_threads : Cores(); }
+
+absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allowed) {
+  std::string list;
+  for (const std::string& a : allowed) {
+    if (FLAGS_format == a) return FLAGS_format;
+    list += (list.empty() ? "" : ", ") + a;
+  }
+  return InputError("--format=" + FLAGS_format, "no such format", "use " + list);
+}
+
+absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit(end);
+  double scale = 0;
+  if (unit.empty() || unit == "B") scale = 1;
+  if (unit == "KB") scale = 1e3;
+  if (unit == "MB") scale = 1e6;
+  if (unit == "GB") scale = 1e9;
+  if (unit == "KiB") scale = 1024.0;
+  if (unit == "MiB") scale = 1024.0 * 1024;
+  if (unit == "GiB") scale = 1024.0 * 1024 * 1024;
+  if (end == text.c_str() || scale == 0 || number <= 0) {
+    return InputError(flag + "=" + text, "is not a size", "write e.g. 80GiB, 512MiB or a number of bytes");
+  }
+  return static_cast<int64_t>(number * scale);
+}
+
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, proto::Optimizer base) {
+  const bool all = base.learning_rate() == 0;
+  const auto want = [&](const char* flag) { return all || args.Given(flag); };
+  if (want("learning_rate")) base.set_learning_rate(FLAGS_learning_rate);
+  if (want("min_learning_rate")) base.set_min_learning_rate(FLAGS_min_learning_rate);
+  if (want("warmup_steps")) base.set_warmup_steps(FLAGS_warmup_steps);
+  if (want("decay_steps")) base.set_decay_steps(FLAGS_decay_steps);
+  if (want("beta1")) base.set_beta1(FLAGS_beta1);
+  if (want("beta2")) base.set_beta2(FLAGS_beta2);
+  if (want("epsilon")) base.set_epsilon(FLAGS_epsilon);
+  if (want("weight_decay")) base.set_weight_decay(FLAGS_weight_decay);
+  if (want("clip")) base.set_clip(FLAGS_clip);
+  if (want("lr_schedule")) {
+    if (FLAGS_lr_schedule == "constant") {
+      base.set_lr_schedule(proto::Optimizer::CONSTANT);
+    } else if (FLAGS_lr_schedule == "linear") {
+      base.set_lr_schedule(proto::Optimizer::LINEAR);
+    } else if (FLAGS_lr_schedule == "cosine") {
+      base.set_lr_schedule(proto::Optimizer::COSINE);
+    } else {
+      return InputError("--lr_schedule=" + FLAGS_lr_schedule, "no such schedule",
+                        "use constant, linear or cosine");
+    }
+  }
+  RETURN_IF_ERROR(CheckOptimizer(base));
+  return base;
+}
+
+absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
+  if (FLAGS_graph.empty()) {
+    return InputError("--graph", "is missing", "write one with `oneflow model gpt --out=gpt.textproto`");
+  }
+  ASSIGN_OR_RETURN(const proto::Graph graph, ReadGraphFile(FLAGS_graph));
+  CompileOptions options;
+  if (args.Given("mesh") || !graph.has_mesh()) {
+    ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
+  } else {
+    ASSIGN_OR_RETURN(options.mesh, MeshFromProto(graph.mesh()));
+  }
+  ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
+  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
+  return Compile(graph, FLAGS_graph, options);
+}
+
+absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph) {
+  CompileOptions options;
+  options.train.set_batch(1);
+  options.train.set_micro_batches(1);
+  options.train.set_schedule("gpipe");
+  options.cluster.mutable_device()->set_kernel_threads(ThreadsFromFlags());
+  return Compile(graph, graph.name(), options);
+}
+
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
+  if (FLAGS_plan.empty()) return CompileFromFlags(args);
+  for (const char* flag : {"graph", "mesh", "batch", "micro_batches", "schedule"}) {
+    if (args.Given(flag)) {
+      return InputError(std::string("--") + flag, "cannot be given together with --plan: the plan has it fixed",
+                        "leave one of the two out");
+    }
+  }
+  return ReadPlanFile(FLAGS_plan);
+}
+
+}  // namespace oneflow

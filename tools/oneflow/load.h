@@ -1,0 +1,36 @@
+// What several verbs share: from flags to a plan, a cluster, an optimizer.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/train.pb.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+
+// --plan read and checked, or --graph compiled for --mesh, --batch, ... on the way.
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args);
+
+// --graph compiled for --mesh, --batch, --micro_batches, --schedule, --memory and the optimizer's flags.
+absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
+
+// `graph` compiled for one device and one sequence at a time: what `generate` runs.
+absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph);
+
+// `base` with every optimizer flag that the user gave, or all of them if `base` has no learning rate.
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, proto::Optimizer base);
+
+// "80GiB", "512MB", "1000" -> bytes.
+absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
+
+// --threads, or the cores this process may use.
+int ThreadsFromFlags();
+
+// --format, refused unless it is one of `allowed`.
+absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allowed);
+
+}  // namespace oneflow

@@ -1,0 +1,65 @@
+// oneflow: the command line. `oneflow VERB --help` explains each verb.
+// Exit codes: 0 good, 1 failed at run time, 2 bad input.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "glog/logging.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+std::vector<Verb> Verbs() {
+  return {ModelVerb(), CompileVerb(), ExplainVerb(), VerifyVerb(),
+          RunVerb(),   TrainVerb(),   GenerateVerb()};
+}
+
+std::string Usage() {
+  std::string text =
+      "oneflow: compile a GPT graph to a proved plan of actors, and train it\n\n"
+      "usage: oneflow VERB [--flag=value ...]\n\n";
+  for (const Verb& verb : Verbs()) {
+    std::string name(verb.name);
+    name.resize(10, ' ');
+    text.append("  ").append(name).append(verb.summary).append("\n");
+  }
+  text.append("\n`oneflow VERB --help` shows a verb's flags and an example.\n");
+  return text;
+}
+
+absl::Status Dispatch(const std::vector<std::string>& argv) {
+  if (argv.empty()) return InputError("oneflow", "no verb", "try `oneflow --help`");
+  if (argv[0] == "--help" || argv[0] == "-h" || argv[0] == "help") {
+    std::fputs(Usage().c_str(), stdout);
+    return absl::OkStatus();
+  }
+  for (const Verb& verb : Verbs()) {
+    if (verb.name != argv[0]) continue;
+    const std::vector<std::string> rest(argv.begin() + 1, argv.end());
+    for (const std::string& a : rest) {
+      if (a != "--help" && a != "-h") continue;
+      std::fputs(HelpText(verb).c_str(), stdout);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const Arguments args, ParseArguments(verb, rest));
+    return verb.run(args);
+  }
+  return InputError("oneflow " + argv[0], "no such verb", "try `oneflow --help`");
+}
+
+}  // namespace
+}  // namespace oneflow
+
+int main(int argc, char** argv) {
+  google::InitGoogleLogging(argv[0]);
+  FLAGS_logtostderr = true;
+  const absl::Status status = oneflow::Dispatch({argv + 1, argv + argc});
+  if (!status.ok()) {
+    std::fflush(stdout);
+    const std::string message(status.message());
+    std::fprintf(stderr, "oneflow: error: %s\n", message.c_str());
+  }
+  return oneflow::ExitCode(status);
+}

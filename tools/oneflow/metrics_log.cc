@@ -1,0 +1,130 @@
+#include "tools/oneflow/metrics_log.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+std::string Duration(double seconds) {
+  const long total = std::lround(seconds);
+  char text[32];
+  if (total >= 3600) {
+    std::snprintf(text, sizeof(text), "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
+  } else {
+    std::snprintf(text, sizeof(text), "%ld:%02ld", total / 60, total % 60);
+  }
+  return text;
+}
+
+// JSON has no NaN and no infinity.
+std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
+
+}  // namespace
+
+std::string ExactDouble(double value) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  return std::string(text, end);
+}
+
+MetricsLog::MetricsLog(MetricsOptions options)
+    : options_(std::move(options)), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+MetricsLog::~MetricsLog() = default;
+
+absl::Status MetricsLog::Open(bool append) {
+  if (options_.path.empty()) return absl::OkStatus();
+  file_.open(options_.path, append ? std::ios::app : std::ios::trunc);
+  if (!file_) return InputError("--metrics=" + options_.path, "cannot be written", "is its folder there?");
+  return absl::OkStatus();
+}
+
+void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates) {
+  first_ = first;
+  entries_.assign(static_cast<size_t>(steps), {});
+  rates_ = std::move(learning_rates);
+  recorded_ = 0;
+  written_ = 0;
+  start_ = std::chrono::steady_clock::now();
+  writer_ = std::jthread([this](std::stop_token stop) { WriteLoop(stop); });
+}
+
+void MetricsLog::Record(int64_t step, std::span<const double> values) {
+  Entry& entry = entries_[static_cast<size_t>(step - first_)];
+  entry.loss = values[0];
+  entry.norm = values.size() > 1 ? values[1] : 0;
+  entry.time = std::chrono::steady_clock::now();
+  recorded_.fetch_add(1, std::memory_order_release);
+  recorded_.notify_one();
+}
+
+void MetricsLog::WriteLoop(std::stop_token stop) {
+  // Wakes on every record; FinishChunk wakes it for good by setting `stop` and notifying.
+  while (true) {
+    const size_t n = recorded_.load(std::memory_order_acquire);
+    if (stop.stop_requested()) return;
+    while (written_ < n && written_ + 1 < entries_.size()) Write(written_, std::nullopt), ++written_;
+    if (n >= entries_.size()) return;
+    recorded_.wait(n, std::memory_order_acquire);
+  }
+}
+
+void MetricsLog::FinishChunk(std::optional<double> eval_loss, bool completed) {
+  const size_t recorded = recorded_.load();
+  if (!completed) {
+    writer_.request_stop();
+    recorded_.fetch_add(1);  // the writer waits for a change of this: wake it
+    recorded_.notify_one();
+  }
+  if (writer_.joinable()) writer_.join();
+  if (!completed) entries_.resize(recorded);
+  for (; written_ < entries_.size(); ++written_) {
+    Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
+  }
+  if (file_.is_open()) file_.flush();
+}
+
+void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
+  const Entry& entry = entries_[index];
+  const int64_t step = first_ + static_cast<int64_t>(index);
+  const auto before = index == 0 ? start_ : entries_[index - 1].time;
+  const double seconds = std::chrono::duration<double>(entry.time - before).count();
+  smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
+  const double rate = static_cast<double>(options_.tokens_a_step) / seconds;
+
+  std::string line = "{\"step\": " + std::to_string(step) + ", \"loss\": " + JsonNumber(entry.loss) +
+                     ", \"learning_rate\": " + JsonNumber(rates_[index]) +
+                     ", \"grad_norm\": " + JsonNumber(entry.norm) +
+                     ", \"tokens_per_second\": " + JsonNumber(rate) +
+                     ", \"step_seconds\": " + JsonNumber(seconds);
+  if (options_.machine_flops > 0) {
+    line += ", \"mfu\": " + JsonNumber(options_.flops_a_step / seconds / options_.machine_flops);
+  }
+  if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
+  line += "}\n";
+  if (file_.is_open()) file_ << line;
+  if (options_.json) {
+    std::fputs(line.c_str(), stdout);
+    return;
+  }
+  const bool last = step + 1 == options_.last_step;
+  if (!terminal_ && !last && !eval_loss && step % 10 != 0) return;  // a log file wants fewer lines
+  const std::string loss = ExactDouble(entry.loss);
+  std::printf("%sstep %lld/%lld  loss %s  %.0f tokens/s", terminal_ ? "\r\033[K" : "",
+              static_cast<long long>(step + 1), static_cast<long long>(options_.last_step), loss.c_str(), rate);
+  if (options_.machine_flops > 0) {
+    std::printf("  MFU %.0f%%", 100 * options_.flops_a_step / seconds / options_.machine_flops);
+  }
+  if (eval_loss) std::printf("  validation loss %s", ExactDouble(*eval_loss).c_str());
+  std::printf("  left %s", Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
+  if (!terminal_ || last || eval_loss) std::printf("\n");
+  std::fflush(stdout);
+}
+
+}  // namespace oneflow

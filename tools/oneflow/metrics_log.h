@@ -1,0 +1,74 @@
+// MetricsLog: takes the numbers of each step from the run's host worker and writes them, on a thread of
+// its own, as JSON lines to a file and as a progress line to a terminal.
+//
+// Invariants:
+//  1. Record() allocates nothing and never blocks: it fills a preallocated entry and publishes its count.
+//  2. Entries are written in step order, each once. The last step of a chunk is held back until
+//     FinishChunk(), because a validation may belong to it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace oneflow {
+
+struct MetricsOptions {
+  std::string path;              // JSON lines; empty: none
+  bool json = false;             // JSON lines on stdout too, instead of the progress line
+  int64_t last_step = 0;         // of the whole run, exclusive
+  int64_t tokens_a_step = 0;
+  double flops_a_step = 0;
+  double machine_flops = 0;      // the machine's own matrix rate; 0: unknown
+};
+
+class MetricsLog {
+ public:
+  explicit MetricsLog(MetricsOptions options);
+  ~MetricsLog();
+
+  absl::Status Open(bool append);
+  // Makes room for `steps` records of steps first .. first + steps - 1 and starts their clock.
+  void StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates);
+  // values: loss, gradient norm. Called by the host worker, once a step, in order.
+  void Record(int64_t step, std::span<const double> values);
+  // Writes what is left, the last step with the validation loss if there is one. `completed` is false
+  // when the run failed: then steps that never came are not waited for.
+  void FinishChunk(std::optional<double> eval_loss, bool completed);
+
+ private:
+  struct Entry {
+    double loss = 0, norm = 0;
+    std::chrono::steady_clock::time_point time;
+  };
+  void WriteLoop(std::stop_token stop);
+  void Write(size_t index, std::optional<double> eval_loss);
+
+  MetricsOptions options_;
+  std::ofstream file_;
+  bool terminal_;
+  double smoothed_seconds_ = 0;
+
+  // Written by StartChunk while no run goes on.
+  int64_t first_ = 0;
+  std::vector<Entry> entries_;
+  std::vector<double> rates_;
+  std::chrono::steady_clock::time_point start_;
+  std::jthread writer_;
+
+  std::atomic<size_t> recorded_{0};  // written by the host worker, read by the writer
+  size_t written_ = 0;               // the writer's; the control thread's once the writer has joined
+};
+
+// The shortest text that reads back as the same double.
+std::string ExactDouble(double value);
+
+}  // namespace oneflow

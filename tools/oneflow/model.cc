@@ -1,0 +1,58 @@
+// oneflow model gpt: writes the logical graph of a GPT.
+#include <cstdio>
+#include <fstream>
+
+#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/gpt.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+absl::StatusOr<GptConfig> ConfigFromFlags(const Arguments& args) {
+  GptConfig config;
+  if (!FLAGS_preset.empty()) {
+    ASSIGN_OR_RETURN(config, GptPreset(FLAGS_preset));
+  }
+  if (args.Given("layers")) config.layers = FLAGS_layers;
+  if (args.Given("heads")) config.heads = FLAGS_heads;
+  if (args.Given("hidden")) config.hidden = FLAGS_hidden;
+  if (args.Given("sequence")) config.sequence = FLAGS_sequence;
+  if (args.Given("vocab")) config.vocab = FLAGS_vocab;
+  if (args.Given("bias")) config.bias = FLAGS_bias;
+  if (args.Given("tied")) config.tied = FLAGS_tied;
+  RETURN_IF_ERROR(CheckGptConfig(config));
+  return config;
+}
+
+absl::Status Model(const Arguments& args) {
+  if (args.positional != std::vector<std::string>{"gpt"}) {
+    return InputError("oneflow model", "wants the family of the model", "write `oneflow model gpt ...`");
+  }
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.textproto");
+  ASSIGN_OR_RETURN(const GptConfig config, ConfigFromFlags(args));
+  const proto::Graph graph = BuildGpt(config);
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(graph, &text);
+  std::ofstream file(FLAGS_out);
+  file << "# proto-file: proto/graph.proto\n# proto-message: oneflow.proto.Graph\n" << text;
+  if (!file.flush()) return InputError("--out=" + FLAGS_out, "cannot be written", "is its folder there?");
+  std::printf("%s: %lld parameters, %d ops\n", FLAGS_out.c_str(),
+              static_cast<long long>(ParameterCount(config)), graph.op_size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb ModelVerb() {
+  return {"model", "write the logical graph of a GPT",
+          "  oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
+          "  oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 --bias=false "
+          "--out=small.textproto\n",
+          {"preset", "layers", "heads", "hidden", "sequence", "vocab", "bias", "tied", "out"},
+          Model};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,118 @@
+// oneflow run: executes any graph once on given inputs; with --shards one can see what SBP does.
+#include <cstdio>
+#include <map>
+#include <mutex>
+
+#include "actor_runtime/data/npy.h"
+#include "actor_runtime/exec/runtime.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_text.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/tensor_io.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+using Files = std::map<std::string, std::string>;  // tensor -> file
+
+absl::StatusOr<Files> ParseFiles(const Arguments& args, const std::string& flag) {
+  Files files;
+  for (const std::string& text : args.Repeated(flag)) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      return InputError("--" + flag + "=" + text, "is not NAME=FILE.npy");
+    }
+    if (!files.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
+      return InputError("--" + flag + "=" + text, "the tensor is given twice");
+    }
+  }
+  return files;
+}
+
+// "out.npy" -> "out.rank1.npy"
+std::string ShardFile(const std::string& file, int rank) {
+  const size_t dot = file.rfind(".npy");
+  return file.substr(0, dot) + ".rank" + std::to_string(rank) + ".npy";
+}
+
+absl::Status CheckNames(const Files& files, const proto::Plan& plan, const std::string& kernel,
+                        const std::string& flag) {
+  std::vector<std::string> names = HostTensorNames(plan, "run", kernel);
+  for (const auto& [name, file] : files) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    std::string list;
+    for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
+    return InputError("--" + flag + "=" + name + "=" + file, "the graph has no such tensor to " + flag,
+                      list.empty() ? "it has none" : "it has " + list);
+  }
+  if (kernel == "feed") {
+    for (const std::string& name : names) {
+      if (!files.contains(name)) {
+        return InputError("--feed", "input " + name + " is not given", "write --feed=" + name + "=FILE.npy");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
+  for (const auto& [name, file] : fetches) {
+    RETURN_IF_ERROR(WriteNpy(file, fetched.whole.at(name)));
+    std::printf("%s: %s %s\n", file.c_str(), name.c_str(), ToString(fetched.whole.at(name).dims).c_str());
+    if (!FLAGS_shards) continue;
+    for (const auto& [rank, piece] : fetched.shards.at(name)) {
+      const std::string shard = ShardFile(file, rank);
+      RETURN_IF_ERROR(WriteNpy(shard, piece));
+      std::printf("%s: rank %d of %s %s\n", shard.c_str(), rank, name.c_str(), ToString(piece.dims).c_str());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunGraph(const Arguments& args) {
+  ASSIGN_OR_RETURN(const Files feeds, ParseFiles(args, "feed"));
+  ASSIGN_OR_RETURN(const Files fetches, ParseFiles(args, "fetch"));
+  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  if (FindProgram(plan, "run") == nullptr) {
+    return InputError(FLAGS_graph.empty() ? FLAGS_plan : FLAGS_graph, "the plan has no program run",
+                      "use `oneflow train` or `oneflow generate` for a model that reads tokens");
+  }
+  RETURN_IF_ERROR(CheckNames(feeds, plan, "feed", "feed"));
+  RETURN_IF_ERROR(CheckNames(fetches, plan, "fetch", "fetch"));
+  std::map<std::string, NpyArray> inputs;
+  for (const auto& [name, file] : feeds) {
+    ASSIGN_OR_RETURN(inputs[name], ReadNpy(file));
+    RETURN_IF_ERROR(CheckFeed(plan, "run", name, inputs[name], file));
+  }
+
+  RuntimeOptions options;
+  options.threads = ThreadsFromFlags();
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
+  RunContext context;
+  context.seed = FLAGS_seed;
+  RETURN_IF_ERROR(runtime->Run("init", context, 1));
+  FetchedTensors fetched;
+  std::mutex mutex;  // pieces may come from several host workers
+  context.load = [&](const Piece& piece) { return CopyFeed(inputs.at(*piece.name), piece); };
+  context.save = [&](const Piece& piece) {
+    std::lock_guard lock(mutex);
+    return fetched.Take(piece);
+  };
+  RETURN_IF_ERROR(runtime->Run("run", context, 1));
+  return WriteFetched(fetched, fetches);
+}
+
+}  // namespace
+
+Verb RunVerb() {
+  return {"run", "execute any graph on given inputs, and show each rank's part",
+          "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
+          "--fetch=out=out.npy --shards\n",
+          {"graph", "plan", "mesh", "batch", "micro_batches", "schedule", "feed", "fetch", "shards", "seed",
+           "threads", "memory", "cluster"},
+          RunGraph};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,101 @@
+// oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
+#include <cstdio>
+#include <sstream>
+
+#include "actor_runtime/data/token_dataset.h"
+#include "actor_runtime/exec/runtime.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_text.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/machine_rate.h"
+#include "tools/oneflow/metrics_log.h"
+#include "tools/oneflow/plan_facts.h"
+#include "tools/oneflow/train_loop.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status CheckNumbers() {
+  if (FLAGS_steps < 1) return InputError("--steps=" + std::to_string(FLAGS_steps), "must be at least 1");
+  if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
+    return InputError("--eval_every, --checkpoint_every", "must not be negative");
+  }
+  if (FLAGS_eval_batches < 1) return InputError("--eval_batches", "must be at least 1");
+  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty()) {
+    return InputError("--eval_every", "there is nothing to validate on", "add --eval_data=FILE");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text, const ModelFacts& model) {
+  if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
+  std::vector<std::string> paths;
+  std::stringstream list(text);
+  for (std::string path; std::getline(list, path, ',');) paths.push_back(path);
+  return TokenDataset::Open(paths, model.vocab, model.sequence);
+}
+
+absl::Status Train(const Arguments& args) {
+  RETURN_IF_ERROR(CheckNumbers());
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
+  ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
+  std::optional<TokenDataset> eval_data;
+  if (!FLAGS_eval_data.empty()) {
+    ASSIGN_OR_RETURN(eval_data, OpenData("eval_data", FLAGS_eval_data, model));
+  }
+
+  TrainLoopOptions options;
+  options.seed = FLAGS_seed;
+  options.steps = FLAGS_steps;
+  options.eval_every = FLAGS_eval_every;
+  options.eval_batches = FLAGS_eval_batches;
+  options.checkpoint_every = FLAGS_checkpoint_every;
+  options.checkpoint_dir = FLAGS_checkpoint_dir;
+  options.resume = FLAGS_resume;
+  ASSIGN_OR_RETURN(options.optimizer, OptimizerFromFlags(args, plan.train().optimizer()));
+
+  MetricsOptions log_options;
+  log_options.path = FLAGS_metrics;
+  log_options.json = format == "json";
+  log_options.last_step = FLAGS_steps;
+  log_options.tokens_a_step = plan.train().batch() * model.sequence;
+  log_options.flops_a_step = FlopsOfStep(plan);
+  ASSIGN_OR_RETURN(log_options.machine_flops, MeasureMatrixRate(ThreadsFromFlags()));
+  MetricsLog log(log_options);
+
+  RuntimeOptions runtime_options;
+  runtime_options.threads = ThreadsFromFlags();
+  runtime_options.trace = !FLAGS_trace.empty();
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
+  const auto source = data.Source(FLAGS_seed);
+  std::unique_ptr<TokenSource> eval_source;
+  if (eval_data) eval_source = eval_data->Source(FLAGS_seed);
+  RETURN_IF_ERROR(TrainLoop(plan, *runtime, *source, eval_source.get(), log, options));
+  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(runtime->WriteTrace(FLAGS_trace));
+  if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
+    std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb TrainVerb() {
+  return {"train", "train a plan on all its devices in this process",
+          "  oneflow train --plan=gpt.plan --data=text.txt --steps=20 --seed=1 --metrics=metrics.jsonl "
+          "--checkpoint_dir=run/ckpt\n"
+          "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
+          "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt --resume\n",
+          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster", "data",
+           "eval_data", "eval_every", "eval_batches", "steps", "seed", "threads", "metrics",
+           "checkpoint_dir", "checkpoint_every", "resume", "trace", "format", "learning_rate",
+           "min_learning_rate", "lr_schedule", "warmup_steps", "decay_steps", "beta1", "beta2", "epsilon",
+           "weight_decay", "clip"},
+          Train};
+}
+
+}  // namespace oneflow

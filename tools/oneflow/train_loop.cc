@@ -1,0 +1,157 @@
+#include "tools/oneflow/train_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/train/learning_rate.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first multiple of `every` after `step`, or `end` if that comes first.
+int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
+  return every > 0 ? std::min(end, (step / every + 1) * every) : end;
+}
+
+StepNumbers NumbersOf(const proto::Optimizer& o, int64_t step, int64_t total) {
+  return {LearningRate(o, step, total), o.beta1(), o.beta2(), o.epsilon(), o.weight_decay(), o.clip(), step};
+}
+
+class Loop {
+ public:
+  Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog& log, const TrainLoopOptions& options)
+      : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
+
+  // Initialises or loads the variables; returns the first step to run.
+  absl::StatusOr<int64_t> Start() {
+    RunContext context = Context("init");
+    if (!options_.resume) {
+      RETURN_IF_ERROR(SetOldCheckpointsAside());
+      RETURN_IF_ERROR(runtime_.Run("init", context, 1));
+      return 0;
+    }
+    if (options_.checkpoint_dir.empty()) {
+      return InputError("--resume", "there is no folder to resume from", "add --checkpoint_dir=DIR");
+    }
+    ASSIGN_OR_RETURN(const std::string folder, LatestCheckpoint(options_.checkpoint_dir));
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+    RETURN_IF_ERROR(reader->CheckVariables(plan_));
+    if (reader->seed() != options_.seed) {
+      return InputError("--seed=" + std::to_string(options_.seed),
+                        folder + " was trained with --seed=" + std::to_string(reader->seed()),
+                        "resume with the same seed: it orders the data");
+    }
+    context.load = [&](const Piece& piece) { return reader->Load(piece); };
+    RETURN_IF_ERROR(runtime_.Run("load", context, 1));
+    return reader->step();
+  }
+
+  absl::Status Train(int64_t first, int64_t steps, const TokenSource& tokens) {
+    RunContext context = Context("train");
+    context.first_step = first;
+    context.tokens = &tokens;
+    context.optimizer = [this](int64_t step) { return NumbersOf(options_.optimizer, step, options_.steps); };
+    context.report = [this](int64_t step, std::span<const double> values) { log_.Record(step, values); };
+    std::vector<double> rates;
+    for (int64_t s = first; s < first + steps; ++s) {
+      rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
+    }
+    log_.StartChunk(first, steps, std::move(rates));
+    return runtime_.Run("train", context, steps);
+  }
+
+  // Mean loss over --eval_batches batches, the same ones every time.
+  absl::StatusOr<double> Evaluate(const TokenSource& tokens) {
+    RunContext context = Context("eval");
+    context.tokens = &tokens;
+    std::vector<double> losses(static_cast<size_t>(options_.eval_batches));
+    context.report = [&](int64_t step, std::span<const double> values) {
+      losses[static_cast<size_t>(step)] = values[0];
+    };
+    RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches));
+    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  }
+
+  absl::Status Save(int64_t step) {
+    CheckpointInfo info;
+    info.step = step;
+    info.seed = options_.seed;
+    ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));
+    RunContext context = Context("save");
+    context.save = [&](const Piece& piece) { return writer->Write(piece); };
+    RETURN_IF_ERROR(runtime_.Run("save", context, 1));
+    return writer->Commit().status();
+  }
+
+ private:
+  RunContext Context(const std::string& program) const {
+    RunContext context;
+    context.seed = options_.seed;
+    const proto::Program* p = FindProgram(plan_, program);
+    context.micro_batches = p == nullptr ? 1 : p->micro_batches();
+    context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();
+    return context;
+  }
+
+  // A fresh run into a folder that holds another run's checkpoints: they are moved to old-N, so that
+  // nothing is lost and "the latest" is never another run's.
+  absl::Status SetOldCheckpointsAside() {
+    const std::string& dir = options_.checkpoint_dir;
+    if (dir.empty() || !LatestCheckpoint(dir).ok()) return absl::OkStatus();
+    std::error_code error;
+    fs::path aside;
+    for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) aside = fs::path(dir) / ("old-" + std::to_string(n));
+    fs::create_directory(aside, error);
+    std::vector<fs::path> entries;
+    for (const auto& entry : fs::directory_iterator(dir, error)) {
+      if (entry.path().filename().string().rfind("step-", 0) == 0) entries.push_back(entry.path());
+    }
+    for (const fs::path& entry : entries) fs::rename(entry, aside / entry.filename(), error);
+    if (error) return InputError("--checkpoint_dir=" + dir, "cannot set its old checkpoints aside: " + error.message());
+    return absl::OkStatus();
+  }
+
+  const proto::Plan& plan_;
+  Runtime& runtime_;
+  MetricsLog& log_;
+  const TrainLoopOptions& options_;
+};
+
+}  // namespace
+
+absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
+                       const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options) {
+  Loop loop(plan, runtime, log, options);
+  ASSIGN_OR_RETURN(int64_t step, loop.Start());
+  RETURN_IF_ERROR(log.Open(/*append=*/step > 0));
+  while (step < options.steps) {
+    const int64_t next = std::min(NextBoundary(step, options.eval_every, options.steps),
+                                  NextBoundary(step, options.checkpoint_every, options.steps));
+    const absl::Status trained = loop.Train(step, next - step, train);
+    std::optional<double> eval_loss;
+    const bool eval_due = next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
+    absl::Status evaluated;
+    if (trained.ok() && eval != nullptr && eval_due) {
+      absl::StatusOr<double> loss = loop.Evaluate(*eval);
+      if (loss.ok()) eval_loss = *loss;
+      evaluated = loss.status();
+    }
+    log.FinishChunk(eval_loss, trained.ok());
+    RETURN_IF_ERROR(trained);
+    RETURN_IF_ERROR(evaluated);
+    step = next;
+    const bool save_due = step == options.steps || (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
+    if (save_due && !options.checkpoint_dir.empty()) RETURN_IF_ERROR(loop.Save(step));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,35 @@
+// The training loop of `oneflow train`: programs of one plan, run one after the other at step
+// boundaries; which one comes next is a function of the step number alone.
+//
+// It is not a scheduler: within a program nobody schedules anything.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/data/token_dataset.h"
+#include "actor_runtime/exec/runtime.h"
+#include "proto/plan.pb.h"
+#include "tools/oneflow/metrics_log.h"
+
+namespace oneflow {
+
+struct TrainLoopOptions {
+  uint64_t seed = 1;
+  int64_t steps = 0;             // of the whole run
+  int64_t eval_every = 0;        // 0: only at the end
+  int64_t eval_batches = 8;
+  int64_t checkpoint_every = 0;  // 0: only at the end
+  std::string checkpoint_dir;    // empty: no checkpoints
+  bool resume = false;
+  proto::Optimizer optimizer;
+};
+
+// Trains from step 0 (program init), or from the latest checkpoint of checkpoint_dir if `resume`
+// (program load), to options.steps. `eval` may be null.
+absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
+                       const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options);
+
+}  // namespace oneflow

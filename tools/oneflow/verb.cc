@@ -1,0 +1,83 @@
+#include "tools/oneflow/verb.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "gflags/gflags.h"
+#include "oneflow_core/base/nearest.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+std::string Suggestion(const Verb& verb, std::string_view flag) {
+  std::string_view best;
+  int distance = 4;
+  for (std::string_view f : verb.flags) {
+    const int d = EditDistance(f, flag);
+    if (d < distance) distance = d, best = f;
+  }
+  std::string text = best.empty() ? "" : "did you mean --" + std::string(best) + "? ";
+  return text + "see `oneflow " + std::string(verb.name) + " --help`";
+}
+
+}  // namespace
+
+std::vector<std::string> Arguments::Repeated(std::string_view flag) const {
+  std::vector<std::string> values;
+  for (const auto& [name, value] : flags) {
+    if (name == flag) values.push_back(value);
+  }
+  return values;
+}
+
+bool Arguments::Given(std::string_view flag) const { return !Repeated(flag).empty(); }
+
+absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv) {
+  Arguments args;
+  for (size_t i = 0; i < argv.size(); ++i) {
+    std::string_view text = argv[i];
+    if (text.substr(0, 2) != "--") {
+      args.positional.emplace_back(text);
+      continue;
+    }
+    text.remove_prefix(2);
+    const size_t equals = text.find('=');
+    std::string name(text.substr(0, equals));
+    std::string value;
+    if (std::find(verb.flags.begin(), verb.flags.end(), name) == verb.flags.end()) {
+      return InputError("--" + name, "`oneflow " + std::string(verb.name) + "` has no such flag",
+                        Suggestion(verb, name));
+    }
+    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name.c_str());
+    if (equals != std::string_view::npos) {
+      value = text.substr(equals + 1);
+    } else if (info.type == "bool") {
+      value = "true";
+    } else if (i + 1 < argv.size()) {
+      value = argv[++i];
+    } else {
+      return InputError("--" + name, "has no value", "write --" + name + "=VALUE");
+    }
+    if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
+      return InputError("--" + name + "=" + value, "is not a valid " + info.type);
+    }
+    args.flags.emplace_back(std::move(name), std::move(value));
+  }
+  return args;
+}
+
+std::string HelpText(const Verb& verb) {
+  std::string text = "oneflow " + std::string(verb.name) + ": " + std::string(verb.summary) +
+                     "\n\nexample:\n" + std::string(verb.example) + "\nflags:\n";
+  for (std::string_view flag : verb.flags) {
+    const auto info = gflags::GetCommandLineFlagInfoOrDie(std::string(flag).c_str());
+    std::string left = "  --" + info.name;
+    if (!info.default_value.empty()) left += "=" + info.default_value;
+    left.resize(std::max<size_t>(left.size() + 2, 32), ' ');
+    text += left + info.description + "\n";
+  }
+  return text;
+}
+
+}  // namespace oneflow

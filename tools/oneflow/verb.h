@@ -1,0 +1,45 @@
+// A verb of the command line: one verb, one file, one entry in the table of main.cc.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace oneflow {
+
+// What stands after the verb on the command line, beside its flags.
+struct Arguments {
+  std::vector<std::string> positional;  // "gpt" in `oneflow model gpt --layers=4`
+  std::vector<std::string> Repeated(std::string_view flag) const;  // every value of a flag given several times
+  bool Given(std::string_view flag) const;                         // whether the user gave it
+
+  std::vector<std::pair<std::string, std::string>> flags;  // as given, in order
+};
+
+struct Verb {
+  std::string_view name;
+  std::string_view summary;              // one line
+  std::string_view example;              // lines that work as written
+  std::vector<std::string_view> flags;   // the gflags it takes
+  absl::Status (*run)(const Arguments& args);
+};
+
+// The verbs, each defined in the file of its name.
+Verb ModelVerb();
+Verb CompileVerb();
+Verb ExplainVerb();
+Verb VerifyVerb();
+Verb RunVerb();
+Verb TrainVerb();
+Verb GenerateVerb();
+
+// Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.
+// An unknown flag is an error that suggests the nearest; a value that does not parse names the type.
+absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv);
+
+// The text of `oneflow VERB --help`: summary, example, each flag with its default.
+std::string HelpText(const Verb& verb);
+
+}  // namespace oneflow
