@@ -16,8 +16,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/types/optional.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
@@ -66,6 +64,8 @@ struct Graph {
   // Appends an op with `n_outputs` fresh tensors (shapes filled in by inference); returns its id.
   OpId AddOp(std::string kind, std::string name, std::vector<TensorId> inputs, AttrMap attrs,
              int n_outputs = 1);
+  // Appends one more output tensor to an op; returns its id.
+  TensorId AddOutput(OpId op);
   const Op* FindOp(std::string_view op_name) const;      // nullptr if there is none
   TensorId FindTensor(std::string_view name) const;      // "op" or "op:2"; -1 if there is none
   const Op& ProducerOf(TensorId t) const { return ops[tensors[t].producer]; }
@@ -83,5 +83,11 @@ struct Use {
   int input;
 };
 std::vector<std::vector<Use>> UsesOf(const Graph& graph);
+
+// Whether a kind is a source whose shape the user gives: "input" or "variable".
+bool HasOwnShape(std::string_view kind);
+// Whether a kind only changes where a tensor lies: slice, all_gather, reduce_scatter, all_reduce,
+// all_to_all, zero_fill, transfer.
+bool IsBoxing(std::string_view kind);
 
 }  // namespace oneflow

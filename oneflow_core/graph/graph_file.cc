@@ -1,0 +1,102 @@
+// The text form of graphs: reading with places, writing one line an op.
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
+
+namespace oneflow {
+namespace {
+
+using google::protobuf::TextFormat;
+
+// Keeps the first error: the others follow from it.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    if (!place_.empty() || !message_.empty()) return;
+    if (line >= 0) place_ = ':' + std::to_string(line + 1) + ':' + std::to_string(column + 1);
+    message_ = message;
+  }
+  absl::Status Status(const std::string& file) const {
+    return InputError(file + place_, message_.empty() ? "is no graph" : message_);
+  }
+
+ private:
+  std::string place_, message_;
+};
+
+}  // namespace
+
+absl::StatusOr<GraphSource> ParseGraphSource(std::string_view text, std::string_view file) {
+  GraphSource source;
+  source.file = std::string(file);
+  FirstError errors;
+  TextFormat::ParseInfoTree places;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(&places);
+  if (!parser.ParseFromString(std::string(text), &source.graph)) return errors.Status(source.file);
+  const auto* op_field =
+      proto::Graph::descriptor()->FindFieldByNumber(proto::Graph::kOpFieldNumber);
+  for (int i = 0; i < source.graph.op_size(); ++i) {
+    source.op_lines.push_back(places.GetLocation(op_field, i).line + 1);
+  }
+  return source;
+}
+
+absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path) {
+  constexpr std::string_view kMend = "give the path of a graph file";
+  std::error_code ignored;
+  // A directory opens like a file and then reads as an empty one.
+  if (std::filesystem::is_directory(path, ignored)) return InputError(path, "is a directory", kMend);
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return InputError(path, std::string("cannot be read: ") + std::strerror(errno), kMend);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return ParseGraphSource(text.str(), path);
+}
+
+absl::StatusOr<Graph> LoadGraph(const std::string& path) {
+  ASSIGN_OR_RETURN(const GraphSource source, ReadGraphSource(path));
+  return GraphFromSource(source);
+}
+
+absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file) {
+  ASSIGN_OR_RETURN(const GraphSource source, ParseGraphSource(text, file));
+  return GraphFromSource(source);
+}
+
+absl::StatusOr<proto::Graph> ReadGraphFile(const std::string& path) {
+  ASSIGN_OR_RETURN(GraphSource source, ReadGraphSource(path));
+  return std::move(source.graph);
+}
+
+std::string GraphFileText(const proto::Graph& graph) {
+  TextFormat::Printer line;
+  line.SetSingleLineMode(true);
+  line.SetUseShortRepeatedPrimitives(true);
+  proto::Graph rest = graph;
+  rest.clear_op();
+  std::string text, part;
+  for (const proto::Op& op : graph.op()) {
+    line.PrintToString(op, &part);
+    text += "op { " + part + "}\n";
+  }
+  proto::Graph name;
+  name.set_name(rest.name());
+  rest.clear_name();
+  TextFormat::PrintToString(name, &part);
+  text = part + text;
+  TextFormat::PrintToString(rest, &part);
+  return text + part;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,286 @@
+#include "oneflow_core/graph/graph_proto.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "oneflow_core/base/nearest.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+std::string Quoted(std::string_view name) { return '"' + std::string(name) + '"'; }
+
+// "op:2" -> {op, 2}.
+struct Reference {
+  std::string op;
+  int output = 0;
+};
+
+bool ParseReference(std::string_view text, Reference* reference) {
+  const size_t colon = text.find(':');
+  reference->op = std::string(text.substr(0, colon));
+  reference->output = 0;
+  if (colon == std::string_view::npos) return true;
+  const std::string_view digits = text.substr(colon + 1);
+  if (digits.empty() || digits.size() > 2) return false;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return false;
+    reference->output = reference->output * 10 + (c - '0');
+  }
+  return true;
+}
+
+bool IsOpName(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-' || c == '/';
+  });
+}
+
+// Turns one message into the IR. Steps are called in the order they stand in.
+class Importer {
+ public:
+  explicit Importer(const GraphSource& source) : source_(source), proto_(source.graph) {}
+
+  absl::StatusOr<Graph> Import() {
+    graph_.name = proto_.name();
+    ASSIGN_OR_RETURN(graph_.mesh, MeshFromProto(proto_.mesh(), source_.file + ": mesh"));
+    RETURN_IF_ERROR(IndexNames());
+    RETURN_IF_ERROR(ResolveInputs());
+    RETURN_IF_ERROR(ResolveLossAndOutputs());
+    RETURN_IF_ERROR(Sort());
+    for (const int i : order_) RETURN_IF_ERROR(AddOp(i));
+    if (!proto_.loss().empty()) graph_.loss = TensorOf(loss_);
+    for (const Reference& output : outputs_) graph_.outputs.push_back(TensorOf(output));
+    return std::move(graph_);
+  }
+
+ private:
+  std::string Where(int i) const {
+    std::string where = source_.file;
+    if (!source_.op_lines.empty()) where += ':' + std::to_string(source_.op_lines[i]);
+    return where + ": op " + Quoted(proto_.op(i).name());
+  }
+
+  absl::Status IndexNames() {
+    if (proto_.op_size() == 0) return InputError(source_.file, "has no op", "docs/ops.md lists them");
+    n_outputs_.resize(proto_.op_size());
+    for (int i = 0; i < proto_.op_size(); ++i) {
+      const proto::Op& op = proto_.op(i);
+      if (!IsOpName(op.name())) {
+        return InputError(Where(i), "is no valid name", "use letters, digits and _ . - /");
+      }
+      const auto [it, added] = index_.emplace(op.name(), i);
+      if (!added) return InputError(Where(i), "is defined twice", "rename one: names are unique");
+      if (op.kind().empty()) return InputError(Where(i), "has no kind", "docs/ops.md lists them");
+      n_outputs_[i] = std::max(1, op.sbp_size());
+    }
+    return absl::OkStatus();
+  }
+
+  // Finds the op a name refers to, and notes that it has such an output.
+  absl::StatusOr<Reference> Resolve(const std::string& name, const std::string& where,
+                                    const std::string& verb) {
+    Reference reference;
+    if (!ParseReference(name, &reference)) {
+      return InputError(where, verb + ' ' + Quoted(name) + ", which is no tensor name",
+                        "write \"op\", or \"op:2\" for its output 2");
+    }
+    const auto it = index_.find(reference.op);
+    if (it == index_.end()) {
+      std::vector<std::string> names;
+      for (const proto::Op& op : proto_.op()) names.push_back(op.name());
+      const std::string nearest = Nearest(reference.op, names);
+      return InputError(where, verb + ' ' + Quoted(name) + ", which is no tensor of the graph",
+                        nearest.empty() ? "" : "did you mean " + Quoted(nearest) + "?");
+    }
+    const std::string& kind = proto_.op(it->second).kind();
+    if (reference.output > 0 && HasOwnShape(kind)) {
+      return InputError(where, verb + ' ' + Quoted(name) + ", but a " + kind + " has one output");
+    }
+    n_outputs_[it->second] = std::max(n_outputs_[it->second], reference.output + 1);
+    return reference;
+  }
+
+  absl::Status ResolveInputs() {
+    inputs_.resize(proto_.op_size());
+    for (int i = 0; i < proto_.op_size(); ++i) {
+      for (const std::string& name : proto_.op(i).input()) {
+        ASSIGN_OR_RETURN(Reference reference, Resolve(name, Where(i), "reads"));
+        inputs_[i].push_back(std::move(reference));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveLossAndOutputs() {
+    if (!proto_.loss().empty()) {
+      ASSIGN_OR_RETURN(loss_, Resolve(proto_.loss(), source_.file, "loss is"));
+    }
+    for (const std::string& name : proto_.output()) {
+      ASSIGN_OR_RETURN(Reference reference, Resolve(name, source_.file, "output is"));
+      outputs_.push_back(std::move(reference));
+    }
+    return absl::OkStatus();
+  }
+
+  // Of the ops that are ready, the one given first comes first.
+  absl::Status Sort() {
+    std::vector<int> waits(proto_.op_size());
+    std::vector<std::vector<int>> readers(proto_.op_size());
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (int i = 0; i < proto_.op_size(); ++i) {
+      waits[i] = static_cast<int>(inputs_[i].size());
+      for (const Reference& input : inputs_[i]) readers[index_.at(input.op)].push_back(i);
+      if (waits[i] == 0) ready.push(i);
+    }
+    while (!ready.empty()) {
+      const int i = ready.top();
+      ready.pop();
+      order_.push_back(i);
+      for (const int reader : readers[i]) {
+        if (--waits[reader] == 0) ready.push(reader);
+      }
+    }
+    if (static_cast<int>(order_.size()) == proto_.op_size()) return absl::OkStatus();
+    return CycleError(waits);
+  }
+
+  // Among the ops that still wait, goes from reader to producer until one comes again.
+  absl::Status CycleError(const std::vector<int>& waits) const {
+    int at = 0;
+    while (waits[at] == 0) ++at;
+    std::vector<int> path;
+    while (std::find(path.begin(), path.end(), at) == path.end()) {
+      path.push_back(at);
+      for (const Reference& input : inputs_[at]) {
+        const int producer = index_.at(input.op);
+        if (waits[producer] > 0) {
+          at = producer;
+          break;
+        }
+      }
+    }
+    std::vector<int> cycle(std::find(path.begin(), path.end(), at), path.end());
+    std::reverse(cycle.begin(), cycle.end());
+    std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
+    std::string text;
+    for (const int i : cycle) text += proto_.op(i).name() + " -> ";
+    return InputError(Where(cycle.front()),
+                      "is on a cycle: " + text + proto_.op(cycle.front()).name(),
+                      "an op cannot depend on its own output");
+  }
+
+  TensorId TensorOf(const Reference& reference) const {
+    return graph_.ops[op_ids_.at(reference.op)].outputs[reference.output];
+  }
+
+  absl::Status AddOp(int i) {
+    const proto::Op& op = proto_.op(i);
+    if (op.stage() < 0) {
+      return InputError(Where(i), "stage is " + std::to_string(op.stage()), "stages count from 0");
+    }
+    ASSIGN_OR_RETURN(AttrMap attrs, AttrsFromProto(op.attr(), Where(i)));
+    std::vector<TensorId> inputs;
+    for (const Reference& input : inputs_[i]) inputs.push_back(TensorOf(input));
+    const OpId id =
+        graph_.AddOp(op.kind(), op.name(), std::move(inputs), std::move(attrs), n_outputs_[i]);
+    op_ids_[op.name()] = id;
+    graph_.ops[id].stage = op.stage();
+    for (int k = 0; k < op.sbp_size(); ++k) {
+      Tensor& tensor = graph_.tensors[graph_.ops[id].outputs[k]];
+      ASSIGN_OR_RETURN(tensor.constraint, ConstraintFromProto(op.sbp(k), Where(i)));
+    }
+    return SetOwnShape(i, &graph_.tensors[graph_.ops[id].outputs[0]]);
+  }
+
+  absl::Status SetOwnShape(int i, Tensor* tensor) const {
+    const proto::Op& op = proto_.op(i);
+    if (!HasOwnShape(op.kind())) {
+      if (!op.has_shape() && op.dtype() == proto::DATA_TYPE_UNSPECIFIED) return absl::OkStatus();
+      return InputError(Where(i), "has a shape or dtype, but its kind is " + Quoted(op.kind()),
+                        "give them only to inputs and variables; all others are inferred");
+    }
+    if (!op.has_shape()) return InputError(Where(i), "has no shape", "give every " + op.kind() + " one");
+    if (n_outputs_[i] > 1) return InputError(Where(i), "has SBP for more than its one output");
+    ASSIGN_OR_RETURN(tensor->shape, ShapeFromProto(op.shape(), Where(i)));
+    const Dims& dims = tensor->shape.dims;
+    if (op.kind() == "variable" && std::find(dims.begin(), dims.end(), 0) != dims.end()) {
+      return InputError(Where(i), "is a variable with a dimension of the batch's size",
+                        "give the dimension a size: a variable outlives its batch");
+    }
+    ASSIGN_OR_RETURN(tensor->dtype, DTypeFromProto(op.dtype(), Where(i)));
+    return absl::OkStatus();
+  }
+
+  const GraphSource& source_;
+  const proto::Graph& proto_;
+  // By position in the message.
+  std::map<std::string, int> index_;
+  std::vector<std::vector<Reference>> inputs_;
+  std::vector<int> n_outputs_;
+  std::vector<int> order_;
+  Reference loss_;
+  std::vector<Reference> outputs_;
+  // The result, and its op ids by name.
+  Graph graph_;
+  std::map<std::string, OpId> op_ids_;
+};
+
+// The tensor that boxing moved to make `t`; t itself where there is none.
+TensorId BeforeBoxing(const Graph& graph, TensorId t) {
+  while (IsBoxing(graph.ProducerOf(t).kind)) t = graph.ProducerOf(t).inputs[0];
+  return t;
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> GraphFromSource(const GraphSource& source) {
+  return Importer(source).Import();
+}
+
+absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file) {
+  return GraphFromSource({graph, std::string(file), {}});
+}
+
+proto::Graph GraphToProto(const Graph& graph) {
+  proto::Graph result;
+  result.set_name(graph.name);
+  for (const Op& op : graph.ops) {
+    if (op.phase != Phase::kForward || IsBoxing(op.kind)) continue;
+    proto::Op* added = result.add_op();
+    added->set_name(op.name);
+    added->set_kind(op.kind);
+    for (const TensorId t : op.inputs) {
+      added->add_input(graph.tensors[BeforeBoxing(graph, t)].name);
+    }
+    *added->mutable_attr() = AttrsToProto(op.attrs);
+    added->set_stage(op.stage);
+    int constrained = 0;  // outputs up to the last one with a constraint
+    for (const TensorId t : op.outputs) {
+      if (!graph.tensors[t].constraint.empty()) constrained = graph.tensors[t].output + 1;
+    }
+    for (int i = 0; i < constrained; ++i) {
+      *added->add_sbp() = ToProto(graph.tensors[op.outputs[i]].constraint);
+    }
+    if (HasOwnShape(op.kind)) {
+      const Tensor& tensor = graph.tensors[op.outputs[0]];
+      *added->mutable_shape() = ToProto(tensor.shape);
+      added->set_dtype(ToProto(tensor.dtype));
+    }
+  }
+  if (graph.loss >= 0) result.set_loss(graph.tensors[BeforeBoxing(graph, graph.loss)].name);
+  for (const TensorId t : graph.outputs) {
+    result.add_output(graph.tensors[BeforeBoxing(graph, t)].name);
+  }
+  if (!graph.mesh.axes.empty()) *result.mutable_mesh() = ToProto(graph.mesh);
+  return result;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,48 @@
+// Graphs between files, messages (proto/graph.proto) and the IR (graph.h).
+//
+// The way into the IR checks what can be checked without the registry of ops: names, references,
+// cycles, shapes of sources, the spelling of SBP. It does not know how many outputs a kind has: an op
+// gets those that are referred to; shape inference adds the others. Kinds, attributes and axes are
+// checked by oneflow_core/op and the compiler.
+//
+//   ASSIGN_OR_RETURN(Graph graph, LoadGraph("gpt.graph"));
+//   // gpt.graph:12: op "fc": reads "w", which is no tensor of the graph; did you mean "fc.w"?
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/graph/graph.h"
+#include "proto/graph.pb.h"
+
+namespace oneflow {
+
+// A graph as it was written, and where: the line of each op, from 1.
+struct GraphSource {
+  proto::Graph graph;
+  std::string file;
+  std::vector<int> op_lines;  // empty: not known
+};
+
+// Parses the text form; `file` is its name in errors, which begin "file:line:column".
+absl::StatusOr<GraphSource> ParseGraphSource(std::string_view text, std::string_view file);
+absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path);
+
+// The IR, ops in topological order; the given order is kept where it is one.
+absl::StatusOr<Graph> GraphFromSource(const GraphSource& source);
+
+// Both ways at once, and without lines.
+absl::StatusOr<Graph> LoadGraph(const std::string& path);
+absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file = "graph");
+absl::StatusOr<proto::Graph> ReadGraphFile(const std::string& path);
+absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file);
+
+// The forward ops as a user would write them: without inferred shapes and SBP, and without boxing.
+proto::Graph GraphToProto(const Graph& graph);
+
+// The text form that ReadGraphFile reads: one line an op.
+std::string GraphFileText(const proto::Graph& graph);
+
+}  // namespace oneflow
