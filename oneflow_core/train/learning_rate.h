@@ -1,0 +1,31 @@
+// The numbers of an optimizer as functions of the step: nothing here is state, so a resumed run
+// needs no more than the step it resumes at.
+//
+//   proto::Optimizer optimizer = DefaultOptimizer();
+//   optimizer.set_lr_schedule(proto::Optimizer::COSINE);
+//   RETURN_IF_ERROR(ValidateOptimizer(optimizer, "train.textproto"));
+//   double lr = LearningRate(optimizer, step, total_steps);
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "proto/train.pb.h"
+
+namespace oneflow {
+
+// AdamW at 3e-4, constant, betas 0.9 and 0.95, epsilon 1e-8, weight decay 0.1, clipped to norm 1.
+// Read a user's text format on top of it: a number that he leaves out keeps its default.
+proto::Optimizer DefaultOptimizer();
+
+// InputError at `where` for numbers that make no sense: rates, betas, negative steps, a decay that
+// ends before the warm-up does.
+absl::Status ValidateOptimizer(const proto::Optimizer& optimizer, std::string_view where);
+
+// Learning rate of `step` (0-based) in a run of `total_steps`. Warm-up, w steps: peak * (step + 1) / w.
+// Then constant, or from the peak at step w along a line or half a cosine to min_learning_rate at step
+// decay_steps (0: total_steps), and min_learning_rate from there on.
+double LearningRate(const proto::Optimizer& optimizer, int64_t step, int64_t total_steps);
+
+}  // namespace oneflow

@@ -1,0 +1,88 @@
+#include "oneflow_core/train/learning_rate.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+
+namespace oneflow {
+namespace {
+
+proto::Optimizer Schedule(proto::Optimizer::Schedule schedule, int64_t warmup, int64_t decay = 0) {
+  proto::Optimizer optimizer = DefaultOptimizer();
+  optimizer.set_learning_rate(1.0);
+  optimizer.set_min_learning_rate(0.1);
+  optimizer.set_lr_schedule(schedule);
+  optimizer.set_warmup_steps(warmup);
+  optimizer.set_decay_steps(decay);
+  return optimizer;
+}
+
+TEST_CASE("LearningRate: warm-up ends at the peak") {
+  const auto constant = Schedule(proto::Optimizer::CONSTANT, 4);
+  CHECK(LearningRate(constant, 0, 100) == Approx(0.25));
+  CHECK(LearningRate(constant, 3, 100) == 1.0);
+  CHECK(LearningRate(constant, 4, 100) == 1.0);
+  CHECK(LearningRate(constant, 1000, 100) == 1.0);
+  CHECK(LearningRate(Schedule(proto::Optimizer::CONSTANT, 0), 0, 100) == 1.0);
+}
+
+TEST_CASE("LearningRate: linear and cosine run from the peak to the minimum") {
+  const auto linear = Schedule(proto::Optimizer::LINEAR, 10);
+  CHECK(LearningRate(linear, 10, 110) == Approx(1.0));
+  CHECK(LearningRate(linear, 60, 110) == Approx(0.55));
+  CHECK(LearningRate(linear, 110, 110) == Approx(0.1));
+  CHECK(LearningRate(linear, 500, 110) == Approx(0.1));
+  const auto cosine = Schedule(proto::Optimizer::COSINE, 10);
+  CHECK(LearningRate(cosine, 10, 110) == Approx(1.0));
+  CHECK(LearningRate(cosine, 35, 110) == Approx(0.1 + 0.9 * 0.8535533906));
+  CHECK(LearningRate(cosine, 60, 110) == Approx(0.55));
+  CHECK(LearningRate(cosine, 110, 110) == Approx(0.1));
+}
+
+TEST_CASE("LearningRate: decay_steps ends the decay before the run ends") {
+  const auto linear = Schedule(proto::Optimizer::LINEAR, 0, 10);
+  CHECK(LearningRate(linear, 5, 1000) == Approx(0.55));
+  CHECK(LearningRate(linear, 10, 1000) == Approx(0.1));
+}
+
+TEST_CASE("LearningRate: a run that is all warm-up") {
+  const auto cosine = Schedule(proto::Optimizer::COSINE, 10);
+  CHECK(LearningRate(cosine, 9, 5) == 1.0);
+  CHECK(LearningRate(cosine, 10, 10) == Approx(0.1));
+}
+
+std::string Error(void (proto::Optimizer::*set)(double), double value) {
+  proto::Optimizer optimizer = DefaultOptimizer();
+  (optimizer.*set)(value);
+  return std::string(ValidateOptimizer(optimizer, "train").message());
+}
+
+TEST_CASE("ValidateOptimizer: each number has its range") {
+  using O = proto::Optimizer;
+  CHECK(ValidateOptimizer(DefaultOptimizer(), "train").ok());
+  CHECK(Error(&O::set_learning_rate, 0) ==
+        "train: learning_rate is 0; use a positive number such as 3e-4");
+  CHECK(Error(&O::set_learning_rate, std::numeric_limits<double>::quiet_NaN()) != "");
+  CHECK(Error(&O::set_learning_rate, std::numeric_limits<double>::infinity()) != "");
+  CHECK(Error(&O::set_min_learning_rate, 1) ==
+        "train: min_learning_rate is 1; use a number from 0 to learning_rate=0.0003");
+  CHECK(Error(&O::set_beta1, 1) == "train: beta1 is 1; use a number in [0, 1), such as 0.9");
+  CHECK(Error(&O::set_beta2, -0.5) == "train: beta2 is -0.5; use a number in [0, 1), such as 0.95");
+  CHECK(Error(&O::set_epsilon, 0) == "train: epsilon is 0; use a positive number such as 1e-8");
+  CHECK(Error(&O::set_weight_decay, -1) == "train: weight_decay is -1; use 0 for none");
+  CHECK(Error(&O::set_clip, -1) == "train: clip is -1; use 0 for no clipping");
+  CHECK(Error(&O::set_clip, 0) == "");
+}
+
+TEST_CASE("ValidateOptimizer: steps") {
+  CHECK(ValidateOptimizer(Schedule(proto::Optimizer::COSINE, -1), "train").message() ==
+        "train: warmup_steps is -1; use 0 for no warm-up");
+  CHECK(ValidateOptimizer(Schedule(proto::Optimizer::COSINE, 0, -2), "train").message() ==
+        "train: decay_steps is -2; use 0 to decay until the last step");
+  CHECK(ValidateOptimizer(Schedule(proto::Optimizer::COSINE, 20, 20), "train").message() ==
+        "train: decay_steps=20 is not after warmup_steps=20; "
+        "give the step at which the decay ends, counted from step 0");
+}
+
+}  // namespace
+}  // namespace oneflow
