@@ -3,6 +3,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/plan_json.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
@@ -15,8 +16,9 @@ absl::Status CompileGraph(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
-  RETURN_IF_ERROR(WritePlanFile(plan, FLAGS_out));
-  std::fputs(format == "json" ? PlanJson(plan).c_str() : PlanSummary(plan).c_str(), stdout);
+  RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
+  const std::string proof = ProofOf(plan);
+  std::fputs((format == "json" ? PlanJson(plan, proof) : PlanSummary(plan, proof)).c_str(), stdout);
   return absl::OkStatus();
 }
 

@@ -2,6 +2,8 @@
 #include <cstdio>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_dot.h"
+#include "oneflow_core/plan/plan_json.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
@@ -15,11 +17,11 @@ absl::Status Explain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   std::string text;
   if (format == "json") {
-    text = PlanJson(plan);
+    text = PlanJson(plan, ProofOf(plan));
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program));
   } else {
-    text = FLAGS_full ? PlanText(plan) : PlanSummary(plan);
+    text = FLAGS_full ? PlanText(plan) : PlanSummary(plan, ProofOf(plan));
   }
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();

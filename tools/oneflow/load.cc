@@ -12,6 +12,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/verify_plan.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -58,6 +59,12 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
 }
 
 }  // namespace
+
+std::string ProofOf(const proto::Plan& plan) {
+  const absl::Status status = VerifyPlan(plan);
+  if (status.ok()) return "live, memory-safe, type-safe";
+  return "REFUSED: " + std::string(ToStd(status.message()));
+}
 
 int ThreadsFromFlags() { return FLAGS_threads > 0 ? FLAGS_threads : Cores(); }
 
@@ -149,7 +156,7 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
                         "leave one of the two out");
     }
   }
-  return ReadPlanFile(FLAGS_plan);
+  return ReadPlan(FLAGS_plan);
 }
 
 }  // namespace oneflow

@@ -24,6 +24,9 @@ absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph);
 // `base` with every optimizer flag that the user gave, or all of them if `base` has no learning rate.
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, proto::Optimizer base);
 
+// The verdict of VerifyPlan in words: "live, memory-safe, type-safe", or the refusal.
+std::string ProofOf(const proto::Plan& plan);
+
 // "80GiB", "512MB", "1000" -> bytes.
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 

@@ -8,7 +8,7 @@
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
 
 namespace oneflow {

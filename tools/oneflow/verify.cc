@@ -14,7 +14,7 @@ namespace {
 absl::Status Verify(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   if (FLAGS_plan.empty()) return InputError("--plan", "is missing", "write --plan=gpt.plan");
-  ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlanFile(FLAGS_plan));
+  ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(FLAGS_plan));
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), FLAGS_plan));
   if (format == "json") {
     std::printf("{\"plan\": \"%s\", \"verdict\": \"live\"}\n", plan.fingerprint().c_str());

@@ -1,0 +1,26 @@
+// Finding things in a plan by name or id. Pointers are into the plan.
+#pragma once
+
+#include <string_view>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// nullptr if the plan has no such program.
+inline const proto::Program* FindProgram(const proto::Plan& plan, std::string_view name) {
+  for (const proto::Program& program : plan.program()) {
+    if (program.name() == name) return &program;
+  }
+  return nullptr;
+}
+
+// Register ids count the persistent ones first, then the program's own. nullptr if out of range.
+inline const proto::Register* FindRegister(const proto::Plan& plan, const proto::Program& program, int id) {
+  if (id < 0) return nullptr;
+  if (id < plan.persistent_size()) return &plan.persistent(id);
+  id -= plan.persistent_size();
+  return id < program.register__size() ? &program.register_(id) : nullptr;
+}
+
+}  // namespace oneflow
