@@ -1,0 +1,34 @@
+// A file mapped into memory, read only: pages come in as they are touched. Not a copy: the file must
+// not be cut short while it is mapped (the kernel would answer with SIGBUS).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+class MappedFile {
+ public:
+  // NOT_FOUND where there is no such file, INVALID_ARGUMENT where it cannot be read. An empty file
+  // maps to no bytes.
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile(std::string path, std::span<const std::byte> bytes)
+      : path_(std::move(path)), bytes_(bytes) {}
+
+  std::string path_;
+  std::span<const std::byte> bytes_;  // unmapped by the destructor unless empty
+};
+
+}  // namespace oneflow

@@ -1,0 +1,39 @@
+// NumPy's .npy files: one dense array each. Reads format 1.0 and 2.0, writes 1.0; little-endian f32, f64
+// and i32, C order. Not .npz, not pickled objects.
+//
+//   ASSIGN_OR_RETURN(NpyArray logits, ReadNpy("logits.npy"));
+//   RETURN_IF_ERROR(WriteNpy("copy.npy", logits));
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/tensor/dtype.h"
+#include "oneflow_core/tensor/shape.h"
+
+namespace oneflow {
+
+struct NpyArray {
+  DType dtype = DType::kF32;
+  Dims dims;                     // none: a scalar
+  std::vector<std::byte> bytes;  // row-major, Product(dims) * SizeOf(dtype)
+
+  // The elements, as the type that dtype names.
+  template <typename T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+// Errors: no such file, not an .npy file, Fortran order, another element type, too few or too many bytes.
+absl::StatusOr<NpyArray> ReadNpy(const std::string& path);
+
+// Replaces the file. bf16 is refused: NumPy has no such type.
+absl::Status WriteNpy(const std::string& path, const NpyArray& array);
+absl::Status WriteNpy(const std::string& path, DType dtype, const Dims& dims,
+                      std::span<const std::byte> bytes);
+
+}  // namespace oneflow

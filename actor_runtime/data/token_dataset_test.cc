@@ -1,0 +1,132 @@
+#include "actor_runtime/data/token_dataset.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/data/temporary_directory.h"
+#include "actor_runtime/data/token_sampler.h"
+
+namespace oneflow {
+namespace {
+
+std::vector<int32_t> Read(const TokenDataset& data, int64_t begin, int64_t count) {
+  std::vector<int32_t> tokens(count);
+  data.Read(begin, tokens);
+  return tokens;
+}
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_CASE("Text files: a byte is a token") {
+  const TemporaryDirectory dir;
+  const std::string path = dir.Write("a.txt", "abc\xff");
+  const TokenDataset data = *OpenTokens({path}, 256, 3);
+  CHECK(data.size() == 4);
+  CHECK(Read(data, 0, 4) == std::vector<int32_t>{'a', 'b', 'c', 255});
+}
+
+TEST_CASE(".bin files: little-endian uint16") {
+  const TemporaryDirectory dir;
+  const std::string path = dir.Write("a.bin", std::string("\x01\x00\x00\x01\xff\xff", 6));
+  CHECK(Read(*OpenTokens({path}, 65536, 2), 0, 3) == std::vector<int32_t>{1, 256, 65535});
+}
+
+TEST_CASE("Several files are joined, empty ones too") {
+  const TemporaryDirectory dir;
+  const std::vector<std::string> paths = {dir.Write("a", "ab"), dir.Write("b", ""),
+                                          dir.Write("c", "cde"), dir.Write("d", "")};
+  const TokenDataset data = *OpenTokens(paths, 256, 4);
+  CHECK(data.size() == 5);
+  CHECK(Read(data, 0, 5) == std::vector<int32_t>{'a', 'b', 'c', 'd', 'e'});
+  CHECK(Read(data, 1, 3) == std::vector<int32_t>{'b', 'c', 'd'});
+  CHECK(Read(data, 2, 1) == std::vector<int32_t>{'c'});
+  CHECK(Read(data.Part(1, 4), 1, 2) == std::vector<int32_t>{'c', 'd'});
+}
+
+TEST_CASE("OpenTokens: each mistake is named") {
+  const TemporaryDirectory dir;
+  CHECK(OpenTokens({}, 256, 4).status().code() == absl::StatusCode::kInvalidArgument);
+  const absl::Status missing = OpenTokens({dir.path() + "/no"}, 256, 4).status();
+  CHECK(missing.code() == absl::StatusCode::kNotFound);
+  CHECK(Message(missing) == dir.path() + "/no: no such file; check the path");
+  CHECK_THAT(Message(OpenTokens({dir.path()}, 256, 4).status()),
+             Catch::Contains("cannot be read: Is a directory"));
+
+  const std::string tiny = dir.Write("tiny", "abcd");
+  CHECK(Message(OpenTokens({tiny}, 256, 4).status()) ==
+        tiny + ": too short: it needs 5 tokens for sequences of 4, has 4; "
+               "use more data or shorter sequences");
+  const std::string empty = dir.Write("empty", "");
+  CHECK_THAT(Message(OpenTokens({empty}, 256, 4).status()), Catch::Contains("has 0"));
+
+  const std::string odd = dir.Write("odd.bin", "abc");
+  CHECK_THAT(Message(OpenTokens({odd}, 65536, 1).status()),
+             Catch::StartsWith(odd + ": odd size of 3 bytes"));
+
+  CHECK(Message(OpenTokens({tiny}, 100, 2).status()) ==
+        tiny + ": token 100 at position 3 is not in the model's vocabulary of 100; "
+               "use a model whose vocabulary is at least 101 or other data");
+  const std::string wide = dir.Write("wide.bin", std::string("\x01\x00\x00\x04", 4));
+  CHECK_THAT(Message(OpenTokens({wide}, 1000, 1).status()),
+             Catch::Contains("token 1024 at position 1"));
+}
+
+TEST_CASE("SplitTokens: validation is the last part") {
+  const TemporaryDirectory dir;
+  const TokenDataset data = *OpenTokens({dir.Write("a", "0123456789")}, 256, 2);
+  const TokenSplit split = *SplitTokens(data, 0.3, 2);
+  CHECK(split.train.size() == 7);
+  CHECK(Read(split.validation, 0, 3) == std::vector<int32_t>{'7', '8', '9'});
+  CHECK(SplitTokens(data, 0, 2)->validation.size() == 0);
+  CHECK_THAT(Message(SplitTokens(data, 0.1, 2).status()),
+             Catch::Contains("the validation part needs 3 tokens for sequences of 2, has 1"));
+  CHECK_THAT(Message(SplitTokens(data, 0.9, 2).status()), Catch::Contains("the training part"));
+  CHECK_FALSE(SplitTokens(data, 1, 2).ok());
+  CHECK_FALSE(SplitTokens(data, -0.1, 2).ok());
+}
+
+TEST_CASE("TokenSampler: a function of seed, step and sample") {
+  const TemporaryDirectory dir;
+  std::string text(64, ' ');
+  std::iota(text.begin(), text.end(), 1);
+  const TokenDataset data = *OpenTokens({dir.Write("a", text)}, 256, 4);
+  auto sample = [&](uint64_t seed, int64_t step, int64_t number) {
+    std::vector<int32_t> tokens(5);
+    TokenSampler(data, seed).Sample(step, number, tokens);
+    return tokens;
+  };
+  std::set<int32_t> starts;
+  for (int step = 0; step < 40; ++step) {
+    for (int number = 0; number < 20; ++number) {
+      const std::vector<int32_t> tokens = sample(1, step, number);
+      REQUIRE(tokens == sample(1, step, number));
+      for (int j = 1; j < 5; ++j) REQUIRE(tokens[j] == tokens[0] + j);
+      starts.insert(tokens[0]);
+    }
+  }
+  CHECK(*starts.begin() == 1);
+  CHECK(*starts.rbegin() == 60);
+  CHECK(starts.size() == 60);
+
+  auto step_of = [&](uint64_t seed, int64_t step) {
+    std::vector<std::vector<int32_t>> samples;
+    for (int number = 0; number < 8; ++number) samples.push_back(sample(seed, step, number));
+    return samples;
+  };
+  CHECK(step_of(1, 0) != step_of(2, 0));
+  CHECK(step_of(1, 0) != step_of(1, 1));
+}
+
+TEST_CASE("TokenSampler: a dataset of exactly one sequence") {
+  const TemporaryDirectory dir;
+  const TokenSampler sampler(*OpenTokens({dir.Write("a", "abc")}, 256, 2), 9);
+  std::vector<int32_t> tokens(3);
+  sampler.Sample(0, 0, tokens);
+  CHECK(tokens == std::vector<int32_t>{'a', 'b', 'c'});
+}
+
+}  // namespace
+}  // namespace oneflow
