@@ -1,0 +1,132 @@
+#include "oneflow_core/plan/plan_format.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/status.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace oneflow {
+namespace {
+
+constexpr std::string_view kMagic("\x89oneflow", 8);
+constexpr size_t kHeader = 40;  // magic 8, version 4, reserved 4, length 8, checksum 16
+
+void AppendInt(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+uint64_t IntAt(std::string_view bytes, size_t at, int n) {
+  uint64_t value = 0;
+  for (int i = 0; i < n; ++i) value |= uint64_t{static_cast<uint8_t>(bytes[at + i])} << (8 * i);
+  return value;
+}
+
+std::string Checksum(std::string_view payload) {
+  const XXH128_hash_t hash = XXH3_128bits(payload.data(), payload.size());
+  std::string out;
+  AppendInt(out, hash.low64, 8);
+  AppendInt(out, hash.high64, 8);
+  return out;
+}
+
+bool IsText(const std::string& path) { return absl::EndsWith(path, ".textproto"); }
+
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  std::string text;
+};
+
+absl::StatusOr<proto::Plan> ParseText(const std::string& bytes, std::string_view where) {
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  proto::Plan plan;
+  if (!parser.ParseFromString(bytes, &plan)) return InputError(where, error.text, "it is no plan in text form");
+  return plan;
+}
+
+}  // namespace
+
+std::string SerializePlan(const proto::Plan& plan) {
+  std::string payload;
+  plan.SerializeToString(&payload);
+  std::string out(kMagic);
+  AppendInt(out, kPlanVersion, 4);
+  AppendInt(out, 0, 4);
+  AppendInt(out, payload.size(), 8);
+  out += Checksum(payload);
+  return out + payload;
+}
+
+absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view where) {
+  if (bytes.size() < kMagic.size() || bytes.substr(0, kMagic.size()) != kMagic) {
+    return InputError(where, "is no plan", "give a file that `oneflow compile` wrote");
+  }
+  if (bytes.size() < kHeader) return InputError(where, "is truncated in its header", "copy or compile it again");
+  const uint64_t version = IntAt(bytes, 8, 4), length = IntAt(bytes, 16, 8);
+  if (version != kPlanVersion) {
+    return InputError(where, absl::StrCat("is a plan of version ", version, ", this build reads ", kPlanVersion),
+                      "compile it again with this build");
+  }
+  const std::string_view payload = bytes.substr(kHeader);
+  if (payload.size() < length) {
+    return InputError(where, absl::StrCat("is truncated: ", payload.size(), " of ", length, " bytes"),
+                      "copy or compile it again");
+  }
+  if (payload.size() > length) {
+    return InputError(where, absl::StrCat("has ", payload.size() - length, " bytes after its end"),
+                      "copy or compile it again");
+  }
+  if (Checksum(payload) != bytes.substr(24, 16)) {
+    return InputError(where, "is corrupt: its checksum does not fit its content", "copy or compile it again");
+  }
+  proto::Plan plan;
+  if (!plan.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+    return InputError(where, "is corrupt: its content is no plan", "compile it again");
+  }
+  return plan;
+}
+
+absl::Status WritePlan(const proto::Plan& plan, const std::string& path) {
+  std::string bytes;
+  if (IsText(path)) {
+    google::protobuf::TextFormat::PrintToString(plan, &bytes);
+  } else {
+    bytes = SerializePlan(plan);
+  }
+  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  std::ofstream file(temporary, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const std::string reason = std::strerror(errno);
+    std::remove(temporary.c_str());
+    return InputError(path, absl::StrCat("cannot be written: ", reason), "check the folder and the disk");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<proto::Plan> ReadPlan(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)), "check the path");
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return IsText(path) ? ParseText(bytes, path) : ParsePlan(bytes, path);
+}
+
+}  // namespace oneflow

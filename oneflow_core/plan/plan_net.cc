@@ -1,0 +1,158 @@
+#include "oneflow_core/plan/plan_net.h"
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// Errors of a program: a plan is made by the compiler, so all of them mean a damaged or edited file.
+absl::Status Bad(const proto::Program& program, const std::string& what) {
+  return InputError(absl::StrCat("plan, program ", program.name()), what,
+                    "the file was edited or made by another version; compile it again");
+}
+
+absl::Status IndexRegisters(PlanNet& net) {
+  for (const proto::Register& r : net.plan->persistent()) net.registers.push_back({&r, true});
+  for (const proto::Register& r : net.program->register_()) net.registers.push_back({&r, false});
+  for (size_t i = 0; i < net.registers.size(); ++i) {
+    if (net.registers[i].proto->id() != static_cast<int>(i)) {
+      return Bad(*net.program, absl::StrCat("register ", net.registers[i].proto->name(), " has id ",
+                                            net.registers[i].proto->id(), " at place ", i));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexEdges(PlanNet& net) {
+  const int n_registers = static_cast<int>(net.registers.size());
+  const auto known = [&](int id) { return id >= 0 && id < n_registers; };
+  for (int a = 0; a < net.program->actor_size(); ++a) {
+    const proto::Actor& actor = net.program->actor(a);
+    if (actor.id() != a) {
+      return Bad(*net.program, absl::StrCat("actor ", actor.name(), " has id ", actor.id(),
+                                            " at place ", a));
+    }
+    for (int i = 0; i < actor.input_size(); ++i) {
+      const proto::Input& input = actor.input(i);
+      if (!known(input.register_())) {
+        return Bad(*net.program, absl::StrCat("actor ", actor.name(), " reads register ",
+                                              input.register_(), ", which does not exist"));
+      }
+      net.registers[input.register_()].readers.push_back(
+          {a, i, input.fires_per_read(), input.initial_fills(),
+           {input.peers().along().begin(), input.peers().along().end()}});
+    }
+    for (int id : actor.output()) {
+      if (!known(id)) {
+        return Bad(*net.program, absl::StrCat("actor ", actor.name(), " writes register ", id,
+                                              ", which does not exist"));
+      }
+      NetRegister& reg = net.registers[id];
+      if (reg.writer >= 0) {
+        return Bad(*net.program, absl::StrCat("register ", reg.proto->name(), " has two writers, ",
+                                              net.actor(reg.writer).name(), " and ", actor.name()));
+      }
+      reg.writer = a;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexSegments(PlanNet& net) {
+  net.actors.resize(net.program->actor_size());
+  for (int s = 0; s < net.program->segment_size(); ++s) {
+    const proto::Segment& segment = net.program->segment(s);
+    if (segment.id() != s) {
+      return Bad(*net.program, absl::StrCat("segment ", segment.name(), " has id ", segment.id(),
+                                            " at place ", s));
+    }
+    for (int a : segment.actor()) {
+      if (a < 0 || a >= net.program->actor_size()) {
+        return Bad(*net.program, absl::StrCat("segment ", segment.name(), " holds actor ", a,
+                                              ", which does not exist"));
+      }
+      if (net.actors[a].segment >= 0) {
+        return Bad(*net.program, absl::StrCat("actor ", net.actor(a).name(), " is in two segments"));
+      }
+      net.actors[a].segment = s;
+    }
+  }
+  for (size_t a = 0; a < net.actors.size(); ++a) {
+    if (net.actors[a].segment < 0) {
+      return Bad(*net.program, absl::StrCat("actor ", net.actor(a).name(), " is in no segment"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Enter(PlanNet& net, int stream_id, int s, std::vector<int>& stream_of_segment,
+                   std::vector<int>& occurrences) {
+  NetStream& stream = net.streams[stream_id];
+  if (s < 0 || s >= net.program->segment_size()) {
+    return Bad(*net.program, absl::StrCat("stream ", stream.proto->name(), " orders segment ", s,
+                                          ", which does not exist"));
+  }
+  if (stream_of_segment[s] >= 0 && stream_of_segment[s] != stream_id) {
+    return Bad(*net.program, absl::StrCat("segment ", net.program->segment(s).name(), " of stage ",
+                                          net.program->segment(s).stage(), " is in two streams"));
+  }
+  stream_of_segment[s] = stream_id;
+  stream.entries.push_back({s, occurrences[s]++, static_cast<int>(stream.firings.size())});
+  for (int a : net.program->segment(s).actor()) {
+    stream.firings.push_back(a);
+    stream.entry_of.push_back(static_cast<int>(stream.entries.size()) - 1);
+    net.actors[a].stream = stream_id;
+    ++net.actors[a].firings;
+  }
+  return absl::OkStatus();
+}
+
+// A step is bounded by what people train with; a damaged file must not exhaust memory.
+constexpr int64_t kMaxFirings = int64_t{1} << 26;
+
+absl::Status IndexStreams(PlanNet& net) {
+  std::vector<int> stream_of_segment(net.program->segment_size(), -1);
+  std::vector<int> occurrences(net.program->segment_size(), 0);
+  net.streams.resize(net.program->stream_size());
+  for (int s = 0; s < net.program->stream_size(); ++s) {
+    const proto::Stream& stream = net.program->stream(s);
+    net.streams[s].proto = &stream;
+    if (stream.id() != s) {
+      return Bad(*net.program, absl::StrCat("stream ", stream.name(), " has id ", stream.id(),
+                                            " at place ", s));
+    }
+    for (const proto::OrderRun& run : stream.order()) {
+      for (int i = 0; i < run.repeat(); ++i) {
+        for (int segment : run.segment()) {
+          RETURN_IF_ERROR(Enter(net, s, segment, stream_of_segment, occurrences));
+        }
+        if (static_cast<int64_t>(net.streams[s].firings.size()) > kMaxFirings ||
+            static_cast<int64_t>(net.streams[s].entries.size()) > kMaxFirings) {
+          return Bad(*net.program, absl::StrCat("stream ", stream.name(), " has too many firings"));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string PlanNet::NameOf(int id) const {
+  const proto::Segment& segment = program->segment(actors[id].segment);
+  std::string name = absl::StrCat(segment.name(), " of stage ", segment.stage());
+  if (segment.actor_size() > 1) absl::StrAppend(&name, " (", actor(id).name(), ")");
+  return name;
+}
+
+absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Program& program) {
+  PlanNet net{&plan, &program};
+  RETURN_IF_ERROR(IndexRegisters(net));
+  RETURN_IF_ERROR(IndexEdges(net));
+  RETURN_IF_ERROR(IndexSegments(net));
+  RETURN_IF_ERROR(IndexStreams(net));
+  return net;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,70 @@
+// The net a program is: who writes and reads each register, and what each stream fires in one step.
+// An index over a plan for the verifiers, the planner and the printers; it copies nothing and the
+// plan must outlive it. It does not run anything.
+//
+// Peers along mesh axes behave alike, so one device stands for all devices of its stage.
+//
+//   ASSIGN_OR_RETURN(PlanNet net, MakePlanNet(plan, plan.program(0)));
+//   for (const NetStream& stream : net.streams) for (int actor : stream.firings) ...
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// An input of an actor, seen from the register it reads.
+struct NetReader {
+  int actor = 0;
+  int input = 0;            // index in Actor.input
+  int64_t fires_per_read = 1;
+  int64_t initial_fills = 0;
+  std::vector<int> along;   // mesh axes
+};
+
+struct NetRegister {
+  const proto::Register* proto = nullptr;
+  bool persistent = false;
+  int writer = -1;          // actor; -1: nobody in this program
+  std::vector<NetReader> readers;
+};
+
+struct NetStream {
+  const proto::Stream* proto = nullptr;
+  std::vector<int> firings;     // actors in the order of one step
+  std::vector<int> entry_of;    // for each firing: index in `entries`
+  struct Entry {
+    int segment = 0;
+    int micro_batch = 0;        // n-th occurrence of the segment in the step
+    int begin = 0;              // first firing
+  };
+  std::vector<Entry> entries;
+};
+
+struct NetActor {
+  int stream = -1, segment = -1;
+  int64_t firings = 0;          // a step
+};
+
+struct PlanNet {
+  const proto::Plan* plan = nullptr;
+  const proto::Program* program = nullptr;
+  std::vector<NetRegister> registers;  // by register id
+  std::vector<NetActor> actors;        // by actor id
+  std::vector<NetStream> streams;      // by stream id
+
+  const proto::Actor& actor(int id) const { return program->actor(id); }
+  // "B of stage 1 (h.0.fc.dx)"; only "B of stage 1" when the segment is the actor.
+  std::string NameOf(int actor) const;
+};
+
+// Fails, with a message for the maker of the plan, when an id is out of range, a register has two
+// writers, or an actor stands in no segment or in two.
+absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Program& program);
+
+}  // namespace oneflow

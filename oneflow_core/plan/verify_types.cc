@@ -1,0 +1,319 @@
+#include "oneflow_core/plan/verify_types.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kAlign = 64;
+constexpr int kMaxDevices = 1 << 20;
+
+absl::Status Bad(std::string_view where, const std::string& what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+absl::StatusOr<Mesh> CheckedMesh(const proto::Plan& plan) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
+  int64_t devices = 1;
+  for (const Mesh::Axis& axis : mesh.axes) devices *= axis.size;
+  if (devices > kMaxDevices) return Bad("plan", absl::StrCat("a mesh of ", devices, " devices"));
+  if (plan.stage_axis() != mesh.stage_axis()) {
+    return Bad("plan", absl::StrCat("stage axis is ", plan.stage_axis(), ", the mesh says ",
+                                    mesh.stage_axis()));
+  }
+  return mesh;
+}
+
+absl::Status CheckArena(const proto::StageMemory& m, int stage) {
+  const std::string where = absl::StrCat("plan, memory of stage ", stage);
+  if (m.stage() != stage) return Bad(where, absl::StrCat("is of stage ", m.stage()));
+  const int64_t parts[] = {m.persistent_bytes(), m.register_bytes(), m.workspace_bytes()};
+  int64_t sum = 0;
+  for (int64_t part : parts) {
+    if (part < 0 || part % kAlign != 0 || part > (int64_t{1} << 50)) {
+      return Bad(where, absl::StrCat("a region of ", part, " bytes"));
+    }
+    sum += part;
+  }
+  if (sum != m.arena_bytes()) {
+    return Bad(where, absl::StrCat("regions sum to ", sum, " bytes, the arena has ", m.arena_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+// The bytes [begin, end) of the arena that a register may use.
+absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t begin, int64_t end) {
+  const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
+  ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh, where));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), where));
+  for (const Layout::Cut& cut : layout.cuts) {
+    if (cut.axis == mesh.stage_axis()) return Bad(where, "is cut by the stage axis");
+  }
+  if (r.slots() < 1 || r.fires_per_fill() < 1) {
+    return Bad(where, absl::StrCat(r.slots(), " slots, ", r.fires_per_fill(), " firings a fill"));
+  }
+  if (r.fill_mode() == proto::Register::UPDATE && r.slots() != 1) {
+    return Bad(where, absl::StrCat("updated in place, but has ", r.slots(), " slots"));
+  }
+  if (r.slot_bytes() == 0) return absl::OkStatus();  // control: order only
+  const int64_t needed = MaxElements(layout, mesh) * static_cast<int64_t>(SizeOf(dtype));
+  if (r.slot_bytes() < needed || r.slot_bytes() % kAlign != 0) {
+    return Bad(where, absl::StrCat("a slot of ", r.slot_bytes(), " bytes for ", needed));
+  }
+  if (r.offset() % kAlign != 0 || r.offset() < begin || r.offset() > end ||
+      r.slot_bytes() > (end - r.offset()) / r.slots()) {
+    return Bad(where, absl::StrCat(r.slots(), " slots of ", r.slot_bytes(), " bytes at offset ",
+                                   r.offset(), " leave the region [", begin, ", ", end, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
+  for (int i = 0; i < plan.persistent_size(); ++i) {
+    const proto::Register& r = plan.persistent(i);
+    const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
+    if (r.id() != i) return Bad(where, absl::StrCat("stands at place ", i));
+    if (r.stage() < 0 || r.stage() >= mesh.stages()) return Bad(where, "its stage does not exist");
+    RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(r.stage()).persistent_bytes()));
+  }
+  // Persistent registers never share bytes, so sorting by offset finds every overlap.
+  std::vector<const proto::Register*> sorted;
+  for (const proto::Register& r : plan.persistent()) {
+    if (r.slot_bytes() > 0) sorted.push_back(&r);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->stage(), a->offset()) < std::pair(b->stage(), b->offset());
+  });
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    const proto::Register &a = *sorted[i - 1], &b = *sorted[i];
+    if (a.stage() == b.stage() && a.offset() + a.slots() * a.slot_bytes() > b.offset()) {
+      return Bad("plan", absl::StrCat("persistent registers ", a.name(), " and ", b.name(), " overlap"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVariables(const proto::Plan& plan, const Mesh& mesh) {
+  for (const proto::Variable& v : plan.variable()) {
+    const std::string where = absl::StrCat("plan, variable ", v.name());
+    RETURN_IF_ERROR(LayoutFromProto(v.layout(), mesh, where).status());
+    if (v.register__size() == 0) return Bad(where, "has no register");
+    for (int id : v.register_()) {
+      if (id < 0 || id >= plan.persistent_size()) {
+        return Bad(where, absl::StrCat("register ", id, " does not exist"));
+      }
+      const proto::Register& r = plan.persistent(id);
+      if (!std::equal(r.layout().dim().begin(), r.layout().dim().end(), v.layout().dim().begin(),
+                      v.layout().dim().end()) ||
+          r.dtype() != v.dtype()) {
+        return Bad(where, absl::StrCat("register ", r.name(), " has another shape or type"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One program's check: holds what its parts share.
+class ProgramTypes {
+ public:
+  ProgramTypes(const PlanNet& net, Mesh mesh)
+      : net_(net), mesh_(std::move(mesh)), where_(absl::StrCat("plan, program ", net.program->name())) {}
+
+  absl::Status Check() {
+    if (net_.program->micro_batches() < 1) return Bad(where_, "has no micro-batch");
+    for (const proto::Register& r : net_.program->register_()) {
+      if (!StageExists(r.stage())) return Bad(where_, absl::StrCat("register ", r.name(), ": no such stage"));
+      const proto::StageMemory& m = net_.plan->memory(r.stage());
+      RETURN_IF_ERROR(Annotate(CheckRegister(r, mesh_, m.persistent_bytes(),
+                                             m.persistent_bytes() + m.register_bytes()),
+                               where_));
+    }
+    for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
+    RETURN_IF_ERROR(CheckStreams());
+    for (const NetRegister& r : net_.registers) RETURN_IF_ERROR(CheckRates(r));
+    return absl::OkStatus();
+  }
+
+ private:
+  bool StageExists(int stage) const { return stage >= 0 && stage < mesh_.stages(); }
+
+  absl::Status CheckActor(const proto::Actor& actor) {
+    const std::string where = absl::StrCat(where_, ", actor ", actor.name());
+    if (!StageExists(actor.stage())) return Bad(where, "its stage does not exist");
+    if (actor.workspace_bytes() < 0 ||
+        actor.workspace_bytes() > net_.plan->memory(actor.stage()).workspace_bytes()) {
+      return Bad(where, absl::StrCat("needs ", actor.workspace_bytes(), " bytes of workspace, the stage has ",
+                                     net_.plan->memory(actor.stage()).workspace_bytes()));
+    }
+    for (const proto::Input& input : actor.input()) RETURN_IF_ERROR(CheckInput(actor, input, where));
+    for (int id : actor.output()) {
+      if (net_.registers[id].proto->stage() != actor.stage()) {
+        return Bad(where, absl::StrCat("writes ", net_.registers[id].proto->name(), " of another stage"));
+      }
+    }
+    if (actor.has_boxing()) return CheckCover(actor, where);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInput(const proto::Actor& actor, const proto::Input& input, const std::string& where) {
+    const NetRegister& r = net_.registers[input.register_()];
+    if (r.writer < 0 && !r.persistent) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), ", which nobody writes"));
+    }
+    if (input.fires_per_read() < 1 || input.initial_fills() < 0 ||
+        input.initial_fills() > r.proto->slots()) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), " with ", input.fires_per_read(),
+                                     " firings a read and ", input.initial_fills(), " initial fills"));
+    }
+    const auto& along = input.peers().along();
+    for (int i = 0; i < along.size(); ++i) {
+      if (along[i] < 0 || along[i] >= static_cast<int>(mesh_.axes.size()) ||
+          along[i] == mesh_.stage_axis() || (i > 0 && along[i] <= along[i - 1])) {
+        return Bad(where, absl::StrCat("peers along axis ", along[i]));
+      }
+    }
+    if (!actor.has_boxing() && (!along.empty() || r.proto->stage() != actor.stage())) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), " of another device, but is no boxing"));
+    }
+    return absl::OkStatus();
+  }
+
+  // The sources of a boxing cover what it writes: once, or once for each combination of reduced peers.
+  absl::Status CheckCover(const proto::Actor& actor, const std::string& where) {
+    if (actor.input_size() != 1 || actor.output_size() != 1) return Bad(where, "a boxing has one input and one output");
+    const proto::Register& from = *net_.registers[actor.input(0).register_()].proto;
+    const proto::Register& to = *net_.registers[actor.output(0)].proto;
+    if (from.dtype() != to.dtype()) return Bad(where, "changes the type of elements");
+    ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh_, where));
+    ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh_, where));
+    if (in.dims != out.dims) return Bad(where, absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
+    const std::vector<int> along(actor.input(0).peers().along().begin(), actor.input(0).peers().along().end());
+    int64_t copies = 1;
+    for (int axis : actor.boxing().reduce_axis()) {
+      if (std::find(along.begin(), along.end(), axis) == along.end()) {
+        return Bad(where, absl::StrCat("reduces along axis ", axis, ", where it has no peers"));
+      }
+      copies *= mesh_.axes[axis].size;
+    }
+    for (int axis : actor.boxing().zero_unless_first()) {
+      if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size())) return Bad(where, "zeroes along no axis");
+    }
+    if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1) return Bad(where, "sums without a reduction");
+    return CoversEverywhere(in, out, along, copies, where);
+  }
+
+  absl::Status CoversEverywhere(const Layout& in, const Layout& out, const std::vector<int>& along,
+                                int64_t copies, const std::string& where) {
+    // Equal axes of a large mesh give equal answers: the first and last 32 ranks stand for all.
+    const std::vector<int> ranks = mesh_.RanksOfStage(0);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (i >= 32 && i + 32 < ranks.size()) continue;
+      const Coordinate c = mesh_.CoordinateOf(ranks[i]);
+      const Slice mine = SliceOf(out, mesh_, c);
+      int64_t covered = 0;
+      for (int peer : mesh_.Peers(c, along)) {
+        covered += Intersect(mine, SliceOf(in, mesh_, mesh_.CoordinateOf(peer))).elements();
+      }
+      if (covered != mine.elements() * copies) {
+        return Bad(where, absl::StrCat("its sources hold ", covered, " of ", mine.elements() * copies,
+                                       " elements it needs on rank ", ranks[i]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckStreams() {
+    for (const proto::Segment& segment : net_.program->segment()) {
+      for (int a : segment.actor()) {
+        if (net_.actor(a).stage() != segment.stage()) {
+          return Bad(where_, absl::StrCat("segment ", segment.name(), " holds ", net_.actor(a).name(),
+                                          " of another stage"));
+        }
+        if (net_.actors[a].firings == 0) {
+          return Bad(where_, absl::StrCat("actor ", net_.actor(a).name(), " stands in no order"));
+        }
+      }
+    }
+    for (const NetStream& stream : net_.streams) {
+      for (const NetStream::Entry& entry : stream.entries) {
+        if (net_.program->segment(entry.segment).stage() != stream.proto->stage()) {
+          return Bad(where_, absl::StrCat("stream ", stream.proto->name(), " of stage ",
+                                          stream.proto->stage(), " orders a segment of another stage"));
+        }
+      }
+    }
+    return CheckWorkspaceOwner();
+  }
+
+  // There is one workspace a device, so actors of one stream only may use it.
+  absl::Status CheckWorkspaceOwner() {
+    std::vector<int> owner(mesh_.stages(), -1);
+    for (const proto::Actor& actor : net_.program->actor()) {
+      if (actor.workspace_bytes() == 0) continue;
+      int& stream = owner[actor.stage()];
+      if (stream < 0) stream = net_.actors[actor.id()].stream;
+      if (stream != net_.actors[actor.id()].stream) {
+        return Bad(where_, absl::StrCat("two streams of stage ", actor.stage(), " use the workspace"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRates(const NetRegister& r) {
+    if (r.writer < 0) return absl::OkStatus();
+    const int64_t firings = net_.actors[r.writer].firings, per_fill = r.proto->fires_per_fill();
+    if (firings % per_fill != 0) {
+      return Bad(where_, absl::StrCat("register ", r.proto->name(), " takes ", per_fill,
+                                      " firings a fill, its writer fires ", firings, " times a step"));
+    }
+    for (const NetReader& reader : r.readers) {
+      const int64_t reads = net_.actors[reader.actor].firings;
+      if (reads % reader.fires_per_read != 0 || reads / reader.fires_per_read != firings / per_fill) {
+        return Bad(where_, absl::StrCat("register ", r.proto->name(), " is filled ", firings / per_fill,
+                                        " times a step, but ", net_.actor(reader.actor).name(), " fires ",
+                                        reads, " times with ", reader.fires_per_read, " firings a read"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const PlanNet& net_;
+  const Mesh mesh_;
+  const std::string where_;
+};
+
+}  // namespace
+
+absl::Status VerifyPlanTypes(const proto::Plan& plan) {
+  if (plan.version() != kPlanVersion) {
+    return InputError("plan", absl::StrCat("format version ", plan.version(), ", this build reads ", kPlanVersion),
+                      "compile it again");
+  }
+  ASSIGN_OR_RETURN(const Mesh mesh, CheckedMesh(plan));
+  if (plan.memory_size() != mesh.stages()) {
+    return Bad("plan", absl::StrCat(plan.memory_size(), " arenas for ", mesh.stages(), " stages"));
+  }
+  for (int s = 0; s < mesh.stages(); ++s) RETURN_IF_ERROR(CheckArena(plan.memory(s), s));
+  if (plan.kernel_threads() < 1) return Bad("plan", "kernels have no thread");
+  RETURN_IF_ERROR(CheckPersistent(plan, mesh));
+  RETURN_IF_ERROR(CheckVariables(plan, mesh));
+  std::set<std::string> names;
+  for (const proto::Program& program : plan.program()) {
+    if (!names.insert(program.name()).second) return Bad("plan", absl::StrCat("two programs ", program.name()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyProgramTypes(const PlanNet& net) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
+  return ProgramTypes(net, std::move(mesh)).Check();
+}
+
+}  // namespace oneflow

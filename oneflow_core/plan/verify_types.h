@@ -1,0 +1,22 @@
+// The static part of the proof: ids, rates, layouts and bytes.
+#pragma once
+
+#include "absl/status/status.h"
+#include "oneflow_core/plan/plan_net.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// What does not depend on a program: version, mesh, variables, the arenas' sums, persistent registers.
+absl::Status VerifyPlanTypes(const proto::Plan& plan);
+
+// Of one program, after VerifyPlanTypes:
+//  1. every register has at least one slot, holds its largest part, and lies inside its arena region;
+//  2. what is read is written, or persistent;
+//  3. an edge stays on its stage, except into a boxing actor without peers (a transfer);
+//  4. peers are named only by boxing actors, whose sources cover exactly what they write;
+//  5. rates are consistent: in one step every register is filled as often as each reader reads it;
+//  6. every actor stands in exactly one segment of its stage, every segment in one stream's order.
+absl::Status VerifyProgramTypes(const PlanNet& net);
+
+}  // namespace oneflow
