@@ -1,0 +1,128 @@
+"""Checks of the source tree that no compiler makes. `python3 check_sources.py [root]` prints them.
+
+1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
+2. Folders of oneflow_core: base <- tensor <- {graph <- op <- model, plan}.
+3. C++ files have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
+4. Tests do not sleep; sources leave no work markers behind.
+"""
+
+import pathlib
+import re
+import sys
+
+MAX_LINES = 500
+
+# What a room may include, besides itself.
+ROOMS = {
+    "proto": set(),
+    "oneflow_core": {"proto"},
+    "compiler": {"proto", "oneflow_core"},
+    "actor_runtime": {"proto", "oneflow_core"},
+    "tools": {"proto", "oneflow_core", "compiler", "actor_runtime"},
+    "tests": {"proto", "oneflow_core", "compiler", "actor_runtime", "tools"},
+    "examples": {"proto", "oneflow_core", "compiler", "actor_runtime"},
+}
+
+# What a folder of oneflow_core may include, besides itself.
+CORE_FOLDERS = {
+    "base": set(),
+    "tensor": {"base"},
+    "graph": {"base", "tensor"},
+    "op": {"base", "tensor", "graph"},
+    "model": {"base", "tensor", "graph", "op"},
+    "plan": {"base", "tensor"},
+    "train": {"base", "tensor"},
+}
+
+CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*(?:#\s*include|import(?:\s+public)?)\s+"([^"]+)"')
+SLEEP = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor)\b")
+MARKER = re.compile(r"\b(TODO|FIXME)\b")
+
+
+def source_files(root):
+    """All C++ and proto files of the rooms, as paths relative to root."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*")):
+            if path.suffix in CPP_SUFFIXES | {".proto"} and path.is_file():
+                yield path.relative_to(root)
+
+
+def is_test(path):
+    return path.parts[0] == "tests" or path.stem.endswith("_test")
+
+
+def core_folder(path):
+    """The folder of oneflow_core a path lies in; None elsewhere."""
+    return path.parts[1] if path.parts[0] == "oneflow_core" and len(path.parts) > 2 else None
+
+
+def include_problem(path, included):
+    """Why `path` may not include `included`; None if it may."""
+    room, other = path.parts[0], included.parts[0]
+    if other not in ROOMS:
+        return None  # Another project's header.
+    if other == "tests" and is_test(path):
+        return None
+    if other != room:
+        return None if other in ROOMS[room] else f"{room} must not include {other}"
+    folder, other = core_folder(path), core_folder(included)
+    if folder is None or other is None or folder == other:
+        return None
+    if other not in CORE_FOLDERS.get(folder, set()):
+        return f"oneflow_core/{folder} must not include oneflow_core/{other}"
+    return None
+
+
+def allowed_lines(root):
+    """Files that may be longer than MAX_LINES, and how long."""
+    allowed = {}
+    listing = root / "tests/layering/long_files.txt"
+    if listing.exists():
+        for line in listing.read_text().splitlines():
+            if line.strip() and not line.startswith("#"):
+                lines, path = line.split()
+                allowed[path] = int(lines)
+    return allowed
+
+
+def file_problems(root, path, max_lines):
+    lines = (root / path).read_text(encoding="utf-8").splitlines()
+    if core_folder(path) not in CORE_FOLDERS.keys() | {None}:
+        yield f"{path}: oneflow_core/{core_folder(path)} is not in CORE_FOLDERS"
+    if path.suffix in CPP_SUFFIXES and len(lines) > max_lines:
+        yield f"{path}: {len(lines)} lines, more than {max_lines}"
+    for number, line in enumerate(lines, 1):
+        include = INCLUDE.match(line)
+        if include:
+            problem = include_problem(path, pathlib.PurePosixPath(include[1]))
+            if problem:
+                yield f"{path}:{number}: {problem}: {include[1]}"
+        if is_test(path) and SLEEP.search(line):
+            yield f"{path}:{number}: tests wait for events, they do not sleep"
+        if MARKER.search(line):
+            yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
+
+
+def problems(root):
+    """All problems of the tree at root, as lines of text."""
+    root = pathlib.Path(root)
+    allowed = allowed_lines(root)
+    found = []
+    for path in source_files(root):
+        found += file_problems(root, path, allowed.get(str(path), MAX_LINES))
+    for path in sorted(allowed):
+        if not (root / path).exists():
+            found.append(f"tests/layering/long_files.txt: {path} does not exist")
+    return found
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = problems(root)
+    print("\n".join(found) if found else "no problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

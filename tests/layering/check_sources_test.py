@@ -1,0 +1,92 @@
+"""The checks find what they are for: each is given a tree with one mistake."""
+
+import pathlib
+import tempfile
+import unittest
+
+from tests.layering import check_sources
+
+
+def problems_of(files):
+    """The problems of a tree of {path: text}."""
+    with tempfile.TemporaryDirectory() as directory:
+        for name, text in files.items():
+            path = pathlib.Path(directory, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return check_sources.problems(directory)
+
+
+def problems_of_include(path, included):
+    return problems_of({path: f'#include "{included}"\n'})
+
+
+class CheckSourcesTest(unittest.TestCase):
+    def assert_one(self, found, *parts):
+        self.assertEqual(len(found), 1, found)
+        for part in parts:
+            self.assertIn(part, found[0])
+
+    def test_good_tree(self):
+        self.assertEqual([], problems_of({
+            "proto/plan.proto": 'import "proto/graph.proto";\n',
+            "oneflow_core/op/op.cc": '#include <vector>\n#include "oneflow_core/graph/graph.h"\n'
+                                     '#include "absl/status/status.h"\n',
+            "compiler/compile.cc": '#include "oneflow_core/model/gpt.h"\n#include "compiler/compile.h"\n',
+            "actor_runtime/exec/runtime.cc": '#include "oneflow_core/plan/message.h"\n',
+            "actor_runtime/exec/runtime_test.cc": '#include "tests/helpers.h"\n',
+            "tools/oneflow/train.cc": '#include "compiler/compile.h"\n'
+                                      '#include "actor_runtime/exec/runtime.h"\n',
+        }))
+
+    def test_rooms(self):
+        for path, included in [
+            ("compiler/a.cc", "actor_runtime/b.h"),
+            ("actor_runtime/a.cc", "compiler/b.h"),
+            ("actor_runtime/kernel/a.cu", "compiler/b.h"),
+            ("actor_runtime/a_test.cc", "compiler/b.h"),
+            ("oneflow_core/plan/a.h", "compiler/b.h"),
+            ("oneflow_core/plan/a.h", "actor_runtime/b.h"),
+            ("compiler/a.cc", "tools/oneflow/b.h"),
+            ("compiler/a.cc", "tests/helpers.h"),
+        ]:
+            with self.subTest(path=path, included=included):
+                self.assert_one(problems_of_include(path, included), f"{path}:1", included)
+
+    def test_proto_imports(self):
+        found = problems_of({"proto/a.proto": 'import "oneflow_core/plan/b.proto";\n'})
+        self.assert_one(found, "proto must not include oneflow_core")
+
+    def test_core_folders(self):
+        for folder, other in [
+            ("base", "tensor"), ("tensor", "graph"), ("graph", "op"), ("op", "model"),
+            ("tensor", "plan"), ("plan", "op"), ("plan", "model"), ("op", "plan"), ("model", "plan"),
+        ]:
+            with self.subTest(folder=folder, other=other):
+                found = problems_of_include(f"oneflow_core/{folder}/a.h", f"oneflow_core/{other}/b.h")
+                self.assert_one(found, f"oneflow_core/{folder} must not include oneflow_core/{other}")
+
+    def test_unknown_core_folder(self):
+        self.assert_one(problems_of({"oneflow_core/new/a.h": "\n"}), "is not in CORE_FOLDERS")
+
+    def test_long_files(self):
+        text = "\n" * (check_sources.MAX_LINES + 1)
+        listing = "tests/layering/long_files.txt"
+        self.assert_one(problems_of({"compiler/a.cc": text}), "501 lines, more than 500")
+        self.assertEqual([], problems_of({"compiler/a.cc": text, listing: "501 compiler/a.cc\n"}))
+        self.assert_one(problems_of({"compiler/a.cc": text + "\n", listing: "501 compiler/a.cc\n"}),
+                        "502 lines, more than 501")
+        self.assert_one(problems_of({listing: "501 compiler/gone.cc\n"}), "does not exist")
+
+    def test_sleeping_tests(self):
+        text = "std::this_thread::sleep_for(1s);\n"
+        self.assert_one(problems_of({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")
+        self.assert_one(problems_of({"tests/e2e/a.cc": text}), "tests/e2e/a.cc:1")
+        self.assertEqual([], problems_of({"actor_runtime/a.cc": text}))
+
+    def test_markers(self):
+        self.assert_one(problems_of({"compiler/a.cc": "\n// TODO: more\n"}), "compiler/a.cc:2")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Writes compile_commands.json for clang-tidy and editors. Build first: it takes generated headers
+from bazel-out.
+
+  tools/compile_commands.py [--startup=OPTION...] [bazel option or target...]    (default: //...)
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GCC_ONLY = {"-fno-canonical-system-headers", "-Wunused-but-set-parameter"}
+
+
+def compile_actions(arguments):
+    startup = [a.removeprefix("--startup=") for a in arguments if a.startswith("--startup=")]
+    options = [a for a in arguments if a.startswith("-") and not a.startswith("--startup=")]
+    targets = [a for a in arguments if not a.startswith("-")] or ["//..."]
+    command = ["bazel", *startup, "aquery", "--output=jsonproto", "--include_artifacts=false",
+               "--ui_event_filters=-info", "--noshow_progress", *options,
+               f'mnemonic("CppCompile", {" + ".join(targets)})']
+    return json.loads(subprocess.check_output(command, cwd=ROOT)).get("actions", [])
+
+
+def main():
+    entries = {}
+    for action in compile_actions(sys.argv[1:]):
+        arguments = action["arguments"]
+        source = arguments[arguments.index("-c") + 1]
+        if not source.startswith(("external/", "bazel-out/")):
+            entries.setdefault(source, {
+                "directory": str(ROOT),
+                "file": str(ROOT / source),
+                "arguments": [a for a in arguments if a not in GCC_ONLY],
+            })
+    text = json.dumps(list(entries.values()), indent=1)
+    (ROOT / "compile_commands.json").write_text(text + "\n", encoding="utf-8")
+    print(f"compile_commands.json: {len(entries)} files")
+
+
+if __name__ == "__main__":
+    main()
