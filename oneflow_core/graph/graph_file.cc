@@ -76,6 +76,7 @@ absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view fil
 
 absl::StatusOr<proto::Graph> ReadGraphFile(const std::string& path) {
   ASSIGN_OR_RETURN(GraphSource source, ReadGraphSource(path));
+  RETURN_IF_ERROR(GraphFromSource(source).status());
   return std::move(source.graph);
 }
 

@@ -33,7 +33,7 @@ absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSb
                                                                std::string_view where);
 proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint);
 
-absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where);
+absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where = "mesh");
 proto::Mesh ToProto(const Mesh& mesh);
 
 // Dimensions and axes of all cuts exist, and no axis cuts twice.

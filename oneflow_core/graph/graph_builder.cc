@@ -1,0 +1,153 @@
+#include "oneflow_core/graph/graph_builder.h"
+
+#include <utility>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+
+using Value = GraphBuilder::Value;
+
+GraphBuilder::GraphBuilder(std::string name) { graph_.set_name(std::move(name)); }
+
+Value GraphBuilder::Append(proto::Op op) {
+  op.set_stage(stage_);
+  *graph_.add_op() = std::move(op);
+  return {graph_.op().rbegin()->name()};
+}
+
+Value GraphBuilder::Source(proto::Op op, const NamedDims& dims, DType dtype) {
+  proto::Shape* shape = op.mutable_shape();
+  for (const NamedDim& dim : dims) {
+    proto::Shape::Dim* added = shape->add_dim();
+    added->set_size(dim.size);
+    added->set_name(dim.name);
+  }
+  if (dtype != DType::kF32) op.set_dtype(ToProto(dtype));
+  return Append(std::move(op));
+}
+
+Value GraphBuilder::Input(std::string name, NamedDims dims, std::string source, DType dtype) {
+  proto::Op op;
+  op.set_name(std::move(name));
+  op.set_kind("input");
+  *op.mutable_attr() = AttrsToProto({{"source", std::move(source)}});
+  return Source(std::move(op), dims, dtype);
+}
+
+Value GraphBuilder::Variable(std::string name, NamedDims dims, Init init, DType dtype) {
+  proto::Op op;
+  op.set_name(std::move(name));
+  op.set_kind("variable");
+  AttrMap attrs = {{"init", init.kind}};
+  if (init.kind == "normal" || init.kind == "constant") attrs["init_value"] = init.value;
+  *op.mutable_attr() = AttrsToProto(attrs);
+  return Source(std::move(op), dims, dtype);
+}
+
+Value GraphBuilder::Fill(std::string name, Dims dims, double value) {
+  return Op("fill", std::move(name), {}, {{"dims", std::move(dims)}, {"value", value}});
+}
+
+Value GraphBuilder::Op(std::string kind, std::string name, const std::vector<Value>& inputs,
+                       AttrMap attrs) {
+  proto::Op op;
+  op.set_name(std::move(name));
+  op.set_kind(std::move(kind));
+  for (const Value& input : inputs) {
+    if (!input.none()) op.add_input(input.name);
+  }
+  *op.mutable_attr() = AttrsToProto(attrs);
+  return Append(std::move(op));
+}
+
+Value GraphBuilder::Matmul(std::string name, Value a, Value b, bool transpose_a, bool transpose_b) {
+  AttrMap attrs;
+  if (transpose_a) attrs["transpose_a"] = true;
+  if (transpose_b) attrs["transpose_b"] = true;
+  return Op("matmul", std::move(name), {a, b}, std::move(attrs));
+}
+
+Value GraphBuilder::Linear(std::string name, Value x, Value w, Value bias, LinearOptions options) {
+  AttrMap attrs;
+  if (options.contract != 1) attrs["contract"] = int64_t{options.contract};
+  if (options.transpose_w) attrs["transpose_w"] = true;
+  return Op("linear", std::move(name), {x, w, bias}, std::move(attrs));
+}
+
+Value GraphBuilder::Embedding(std::string name, Value table, Value ids) {
+  return Op("embedding", std::move(name), {table, ids});
+}
+
+Value GraphBuilder::PositionalEmbedding(std::string name, Value x, Value table) {
+  return Op("positional_embedding", std::move(name), {x, table});
+}
+
+Value GraphBuilder::LayerNorm(std::string name, Value x, Value gamma, Value beta, double epsilon) {
+  AttrMap attrs;
+  if (epsilon != 1e-5) attrs["epsilon"] = epsilon;
+  return Op("layer_norm", std::move(name), {x, gamma, beta}, std::move(attrs));
+}
+
+Value GraphBuilder::Gelu(std::string name, Value x) { return Op("gelu", std::move(name), {x}); }
+
+Value GraphBuilder::CausalAttention(std::string name, Value qkv) {
+  return Op("causal_attention", std::move(name), {qkv});
+}
+
+Value GraphBuilder::Add(std::string name, Value a, Value b) {
+  return Op("add", std::move(name), {a, b});
+}
+
+Value GraphBuilder::SoftmaxCrossEntropy(std::string name, Value logits, Value labels) {
+  return Op("softmax_cross_entropy", std::move(name), {logits, labels});
+}
+
+Value GraphBuilder::RowMax(std::string name, Value x) { return Op("row_max", std::move(name), {x}); }
+
+Value GraphBuilder::RowSumExp(std::string name, Value x, Value max) {
+  return Op("row_sum_exp", std::move(name), {x, max});
+}
+
+Value GraphBuilder::Pick(std::string name, Value x, Value ids) {
+  return Op("pick", std::move(name), {x, ids});
+}
+
+Value GraphBuilder::MeanNll(std::string name, Value max, Value sum, Value picked, double scale) {
+  return Op("mean_nll", std::move(name), {max, sum, picked}, {{"scale", scale}});
+}
+
+void GraphBuilder::Loss(const Value& loss) { graph_.set_loss(loss.name); }
+
+void GraphBuilder::Output(const Value& output) { graph_.add_output(output.name); }
+
+void GraphBuilder::SetMesh(const Mesh& mesh) { *graph_.mutable_mesh() = ToProto(mesh); }
+
+void GraphBuilder::Stage(int stage) { stage_ = stage; }
+
+void GraphBuilder::Constrain(const Value& tensor, const std::string& axis, Sbp sbp) {
+  const size_t colon = tensor.name.find(':');
+  const int output = colon == std::string::npos ? 0 : std::stoi(tensor.name.substr(colon + 1));
+  const std::string op_name = tensor.name.substr(0, colon);
+  // From the back: what is constrained was mostly just added.
+  for (int i = graph_.op_size() - 1; i >= 0; --i) {
+    proto::Op* op = graph_.mutable_op(i);
+    if (op->name() != op_name) continue;
+    while (op->sbp_size() <= output) op->add_sbp();
+    (*op->mutable_sbp(output)->mutable_on())[axis] = ToString(sbp);
+    return;
+  }
+  if (first_error_.ok()) {
+    first_error_ = InputError(graph_.name(), "no tensor \"" + tensor.name + "\" to constrain");
+  }
+}
+
+absl::StatusOr<Graph> GraphBuilder::Build() const {
+  RETURN_IF_ERROR(first_error_);
+  return GraphFromProto(graph_, graph_.name());
+}
+
+}  // namespace oneflow

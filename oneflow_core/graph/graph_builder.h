@@ -1,0 +1,108 @@
+// GraphBuilder: writes a logical graph from C++, one call an op of docs/ops.md.
+//
+//   GraphBuilder g("mlp");
+//   auto x = g.Input("x", {{"batch", 0}, {"hidden", 64}});
+//   auto w = g.Variable("fc.weight", {{"hidden", 64}, {"inner", 256}}, Normal(0.02));
+//   auto b = g.Variable("fc.bias", {{"inner", 256}}, Zeros());
+//   auto y = g.Gelu("act", g.Linear("fc", x, w, b));
+//   g.Output(y);
+//   ASSIGN_OR_RETURN(Graph graph, g.Build());
+//
+// It computes nothing and infers nothing. Mistakes (a name used twice, a value of another builder) are
+// kept and told by Build, so that a model reads as straight lines. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/graph/graph.h"
+#include "proto/graph.pb.h"
+
+namespace oneflow {
+
+// A size, with a name if it has one. {"batch", 0} is bound at compile time.
+struct NamedDim {
+  NamedDim(int64_t size) : size(size) {}  // NOLINT: {64, 64} is a shape
+  NamedDim(std::string name, int64_t size) : name(std::move(name)), size(size) {}
+  std::string name;
+  int64_t size;
+};
+using NamedDims = std::vector<NamedDim>;
+
+// How a variable starts.
+struct Init {
+  std::string kind;
+  double value = 0;  // standard deviation or constant
+};
+inline Init Normal(double deviation) { return {"normal", deviation}; }
+inline Init Zeros() { return {"zeros", 0}; }
+inline Init Ones() { return {"ones", 0}; }
+inline Init Constant(double value) { return {"constant", value}; }
+
+struct LinearOptions {
+  int contract = 1;          // dimensions of x that are summed over
+  bool transpose_w = false;  // w is [out..., in...]
+};
+
+class GraphBuilder {
+ public:
+  // A tensor of the graph under construction: a name, free to copy. A default one is "none", for
+  // optional inputs.
+  struct Value {
+    std::string name;
+    bool none() const { return name.empty(); }
+    Value output(int i) const { return {i == 0 ? name : name + ':' + std::to_string(i)}; }
+  };
+
+  explicit GraphBuilder(std::string name);
+
+  // Sources.
+  Value Input(std::string name, NamedDims dims, std::string source = "feed",
+              DType dtype = DType::kF32);
+  Value Variable(std::string name, NamedDims dims, Init init, DType dtype = DType::kF32);
+  Value Fill(std::string name, Dims dims, double value);
+
+  // Ops. LayerNorm and CausalAttention return output 0; .output(i) names the others.
+  Value Matmul(std::string name, Value a, Value b, bool transpose_a = false,
+               bool transpose_b = false);
+  Value Linear(std::string name, Value x, Value w, Value bias = {}, LinearOptions options = {});
+  Value Embedding(std::string name, Value table, Value ids);
+  Value PositionalEmbedding(std::string name, Value x, Value table);
+  Value LayerNorm(std::string name, Value x, Value gamma, Value beta = {}, double epsilon = 1e-5);
+  Value Gelu(std::string name, Value x);
+  Value CausalAttention(std::string name, Value qkv);
+  Value Add(std::string name, Value a, Value b);
+  Value SoftmaxCrossEntropy(std::string name, Value logits, Value labels);
+  Value RowMax(std::string name, Value x);
+  Value RowSumExp(std::string name, Value x, Value max);
+  Value Pick(std::string name, Value x, Value ids);
+  Value MeanNll(std::string name, Value max, Value sum, Value picked, double scale);
+  // Any kind of the registry. Inputs that are none are left out.
+  Value Op(std::string kind, std::string name, const std::vector<Value>& inputs, AttrMap attrs = {});
+
+  // Facts about the graph. Loss and outputs may be any tensors.
+  void Loss(const Value& loss);
+  void Output(const Value& output);
+  void SetMesh(const Mesh& mesh);
+  // Ops added from now on stand on this stage.
+  void Stage(int stage);
+  // The tensor must lie so on this axis.
+  void Constrain(const Value& tensor, const std::string& axis, Sbp sbp);
+
+  const proto::Graph& proto() const { return graph_; }
+  // The graph as passes want it, or the first mistake.
+  absl::StatusOr<Graph> Build() const;
+
+ private:
+  Value Source(proto::Op op, const NamedDims& dims, DType dtype);
+  Value Append(proto::Op op);
+
+  proto::Graph graph_;
+  int stage_ = 0;
+  absl::Status first_error_;
+};
+
+}  // namespace oneflow

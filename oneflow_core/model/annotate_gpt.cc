@@ -1,0 +1,180 @@
+#include "oneflow_core/model/annotate_gpt.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/layout.h"
+
+namespace oneflow {
+namespace {
+
+// "data" and its factors "data.0", "data.1", ...
+std::vector<std::string> AxesOf(const Mesh& mesh, const std::string& name) {
+  std::vector<std::string> axes;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    if (axis.name == name || axis.name.starts_with(name + '.')) axes.push_back(axis.name);
+  }
+  return axes;
+}
+
+int DegreeOf(const Mesh& mesh, const std::vector<std::string>& axes) {
+  int degree = 1;
+  for (const std::string& axis : axes) degree *= mesh.axes[mesh.FindAxis(axis)].size;
+  return degree;
+}
+
+// The user's constraint on the axis stays.
+void Constrain(Tensor* tensor, const std::vector<std::string>& axes, Sbp sbp) {
+  for (const std::string& axis : axes) tensor->constraint.emplace(axis, sbp);
+}
+
+// The block of "h.12.attn.qkv" is 12; -1 outside of blocks. `rest` gets what follows: "attn.qkv".
+int BlockOf(std::string_view name, std::string_view* rest) {
+  if (!name.starts_with("h.")) return -1;
+  int block = -1;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + 2, end, block);
+  if (error != std::errc() || stop == end || *stop != '.' || block < 0) return -1;
+  *rest = {stop + 1, static_cast<size_t>(end - stop - 1)};
+  return block;
+}
+
+// The number of blocks; 0 if the graph is no GPT: it has embeddings, and attention in blocks 0 .. n-1.
+int CountBlocks(const Graph& graph) {
+  if (graph.FindOp("wte") == nullptr || graph.FindOp("wpe") == nullptr) return 0;
+  std::vector<bool> seen;
+  for (const Op& op : graph.ops) {
+    std::string_view rest;
+    const int block = BlockOf(op.name, &rest);
+    if (block < 0) continue;
+    if (block >= static_cast<int>(graph.ops.size())) return 0;
+    if (block >= static_cast<int>(seen.size())) seen.resize(block + 1);
+    if (op.kind == "causal_attention" && rest == "attn.core") seen[block] = true;
+  }
+  return std::find(seen.begin(), seen.end(), false) == seen.end() ? static_cast<int>(seen.size()) : 0;
+}
+
+std::vector<int> StageOfBlocks(int blocks, int stages) {
+  std::vector<int> stage_of;
+  for (int stage = 0; stage < stages; ++stage) {
+    stage_of.insert(stage_of.end(), PartOf(blocks, stages, stage).size, stage);
+  }
+  return stage_of;
+}
+
+absl::Status SetStages(Graph* graph, int blocks, int stages) {
+  if (stages == 1) return absl::OkStatus();
+  for (const Op& op : graph->ops) {
+    if (op.stage != 0) return absl::OkStatus();  // the user has chosen
+  }
+  if (blocks < stages) {
+    return InputError("pipe=" + std::to_string(stages),
+                      "is more stages than the " + std::to_string(blocks) + " layers of \"" +
+                          graph->name + "\"",
+                      "use pipe=" + std::to_string(blocks) + " or less");
+  }
+  const std::vector<int> stage_of = StageOfBlocks(blocks, stages);
+  // Outside of blocks an op stands where its latest input does: the embedding first, the head last.
+  for (Op& op : graph->ops) {
+    std::string_view rest;
+    const int block = BlockOf(op.name, &rest);
+    if (block >= 0) op.stage = stage_of[block];
+    for (const TensorId t : op.inputs) {
+      const Op& producer = graph->ProducerOf(t);
+      if (!HasOwnShape(producer.kind)) op.stage = std::max(op.stage, producer.stage);
+    }
+  }
+  const std::vector<std::vector<Use>> uses = UsesOf(*graph);
+  for (Op& op : graph->ops) {
+    if (!HasOwnShape(op.kind) || uses[op.outputs[0]].empty()) continue;
+    op.stage = graph->ops[uses[op.outputs[0]].front().op].stage;
+  }
+  return absl::OkStatus();
+}
+
+// Of a variable, on tensor axes.
+Sbp TensorParallelSbp(std::string_view name) {
+  struct Row {
+    std::string_view name;
+    Sbp sbp;
+  };
+  constexpr Row kOutside[] = {{"wte", S(0)}, {"head.weight", S(0)}};
+  constexpr Row kInBlock[] = {{"attn.qkv.weight", S(2)},  {"attn.qkv.bias", S(1)},
+                              {"attn.proj.weight", S(0)}, {"mlp.fc.weight", S(1)},
+                              {"mlp.fc.bias", S(0)},      {"mlp.proj.weight", S(0)}};
+  std::string_view rest;
+  if (BlockOf(name, &rest) < 0) {
+    for (const Row& row : kOutside) {
+      if (row.name == name) return row.sbp;
+    }
+    return B();
+  }
+  for (const Row& row : kInBlock) {
+    if (row.name == rest) return row.sbp;
+  }
+  return B();
+}
+
+// Each part gets at least one head and one word.
+absl::Status CheckDegree(const Graph& graph, int degree) {
+  for (const Op& op : graph.ops) {
+    if (op.kind != "variable") continue;
+    const Sbp sbp = TensorParallelSbp(op.name);
+    const Tensor& tensor = graph.tensors[op.outputs[0]];
+    if (!sbp.split() || sbp.dim >= tensor.shape.rank()) continue;
+    const int64_t parts = tensor.shape.dims[sbp.dim];
+    if (parts >= degree) continue;
+    const std::string what = tensor.shape.names.empty() || tensor.shape.names[sbp.dim].empty()
+                                 ? "dimension " + std::to_string(sbp.dim)
+                                 : tensor.shape.names[sbp.dim];
+    return InputError("tensor=" + std::to_string(degree),
+                      "is more parts than the " + std::to_string(parts) + " of " + what + " in \"" +
+                          op.name + "\" " + ToString(tensor.shape),
+                      "use tensor=" + std::to_string(parts) + " or less");
+  }
+  return absl::OkStatus();
+}
+
+void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
+                  const std::vector<std::string>& tensor) {
+  for (const Op& op : graph->ops) {
+    Tensor* out = &graph->tensors[op.outputs[0]];
+    if (op.kind == "variable") {
+      Constrain(out, data, B());
+      Constrain(out, tensor, TensorParallelSbp(op.name));
+    } else if (op.kind == "input" || op.kind == "add" || op.kind == "positional_embedding") {
+      Constrain(out, data, S(0));
+      Constrain(out, tensor, B());
+    }
+  }
+}
+
+void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
+  for (const Op& op : graph->ops) {
+    if (op.kind != "input") continue;
+    Tensor* out = &graph->tensors[op.outputs[0]];
+    const std::vector<std::string>& names = out->shape.names;
+    if (!names.empty() && names[0] == "batch") Constrain(out, data, S(0));
+  }
+}
+
+}  // namespace
+
+absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh) {
+  const std::vector<std::string> data = AxesOf(mesh, "data"), tensor = AxesOf(mesh, "tensor");
+  const int blocks = CountBlocks(*graph);
+  if (blocks == 0) {
+    ConstrainInputs(graph, data);
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
+  RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages()));
+  ConstrainGpt(graph, data, tensor);
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow
