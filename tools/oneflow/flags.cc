@@ -40,6 +40,7 @@ DEFINE_double(beta2, 0.95, "AdamW");
 DEFINE_double(epsilon, 1e-8, "AdamW");
 DEFINE_double(weight_decay, 0.1, "AdamW, decoupled, on matrices and embeddings");
 DEFINE_double(clip, 1.0, "global norm that gradients are clipped to; 0: none");
+DEFINE_double(eval_fraction, 0, "validate on the last part of --data instead, e.g. 0.1");
 DEFINE_int64(eval_every, 0, "steps between validations; 0: only at the end");
 DEFINE_int64(eval_batches, 8, "micro-batches of one validation");
 DEFINE_int64(checkpoint_every, 0, "steps between checkpoints; 0: only at the end");

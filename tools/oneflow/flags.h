@@ -47,6 +47,7 @@ DECLARE_double(beta2);
 DECLARE_double(epsilon);
 DECLARE_double(weight_decay);
 DECLARE_double(clip);
+DECLARE_double(eval_fraction);
 DECLARE_int64(eval_every);
 DECLARE_int64(eval_batches);
 DECLARE_int64(checkpoint_every);

@@ -1,4 +1,5 @@
 // oneflow run: executes any graph once on given inputs; with --shards one can see what SBP does.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -6,9 +7,10 @@
 #include "actor_runtime/data/npy.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/plan_text.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/tensor_io.h"
 #include "tools/oneflow/verb.h"
 

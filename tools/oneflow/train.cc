@@ -1,8 +1,10 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <cstdio>
+#include <optional>
 #include <sstream>
 
 #include "actor_runtime/data/token_dataset.h"
+#include "actor_runtime/data/token_sampler.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_text.h"
@@ -23,8 +25,15 @@ absl::Status CheckNumbers() {
     return InputError("--eval_every, --checkpoint_every", "must not be negative");
   }
   if (FLAGS_eval_batches < 1) return InputError("--eval_batches", "must be at least 1");
-  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty()) {
-    return InputError("--eval_every", "there is nothing to validate on", "add --eval_data=FILE");
+  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
+    return InputError("--eval_every", "there is nothing to validate on",
+                      "add --eval_data=FILE or --eval_fraction=0.1");
+  }
+  if (!FLAGS_eval_data.empty() && FLAGS_eval_fraction != 0) {
+    return InputError("--eval_fraction", "cannot be given together with --eval_data");
+  }
+  if (FLAGS_eval_fraction < 0 || FLAGS_eval_fraction >= 1) {
+    return InputError("--eval_fraction", "must be at least 0 and below 1");
   }
   return absl::OkStatus();
 }
@@ -34,7 +43,15 @@ absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string
   std::vector<std::string> paths;
   std::stringstream list(text);
   for (std::string path; std::getline(list, path, ',');) paths.push_back(path);
-  return TokenDataset::Open(paths, model.vocab, model.sequence);
+  return OpenTokens(paths, model.vocab, model.sequence);
+}
+
+// Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
+absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
+  ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
+  if (FLAGS_eval_data.empty()) return SplitTokens(data, FLAGS_eval_fraction, model.sequence);
+  ASSIGN_OR_RETURN(const TokenDataset eval, OpenData("eval_data", FLAGS_eval_data, model));
+  return TokenSplit{data, eval};
 }
 
 absl::Status Train(const Arguments& args) {
@@ -42,11 +59,7 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
-  ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
-  std::optional<TokenDataset> eval_data;
-  if (!FLAGS_eval_data.empty()) {
-    ASSIGN_OR_RETURN(eval_data, OpenData("eval_data", FLAGS_eval_data, model));
-  }
+  ASSIGN_OR_RETURN(const TokenSplit data, OpenSplit(model));
 
   TrainLoopOptions options;
   options.seed = FLAGS_seed;
@@ -71,10 +84,10 @@ absl::Status Train(const Arguments& args) {
   runtime_options.threads = ThreadsFromFlags();
   runtime_options.trace = !FLAGS_trace.empty();
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
-  const auto source = data.Source(FLAGS_seed);
-  std::unique_ptr<TokenSource> eval_source;
-  if (eval_data) eval_source = eval_data->Source(FLAGS_seed);
-  RETURN_IF_ERROR(TrainLoop(plan, *runtime, *source, eval_source.get(), log, options));
+  const TokenSampler train(data.train, FLAGS_seed);
+  std::optional<TokenSampler> eval;
+  if (data.validation.size() > 0) eval.emplace(data.validation, FLAGS_seed);
+  RETURN_IF_ERROR(TrainLoop(plan, *runtime, train, eval ? &*eval : nullptr, log, options));
   if (!FLAGS_trace.empty()) RETURN_IF_ERROR(runtime->WriteTrace(FLAGS_trace));
   if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
@@ -91,7 +104,7 @@ Verb TrainVerb() {
           "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
           "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt --resume\n",
           {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster", "data",
-           "eval_data", "eval_every", "eval_batches", "steps", "seed", "threads", "metrics",
+           "eval_data", "eval_fraction", "eval_every", "eval_batches", "steps", "seed", "threads", "metrics",
            "checkpoint_dir", "checkpoint_every", "resume", "trace", "format", "learning_rate",
            "min_learning_rate", "lr_schedule", "warmup_steps", "decay_steps", "beta1", "beta2", "epsilon",
            "weight_decay", "clip"},

@@ -1,0 +1,180 @@
+"""Bad input: each kind gets exit code 2 and an error that says what, where and how to mend it.
+
+A case is a command and the words its error must hold. Nothing a user writes may abort the process.
+"""
+import os
+import shutil
+import tempfile
+import unittest
+
+from tests.e2e.cli import run, write_npy
+
+SMALL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
+HEAD = 'op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
+WEIGHT = 'op { name: "w" kind: "variable" shape { dim { size: 6 } dim { size: 8 } } %s }\n'
+MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'
+
+# name -> (graph text, words of the error)
+GRAPHS = {
+    "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", "kind"]),
+    "unknown_field": ('op {\n name: "x"\n colour: 3\n}\n', ["bad.textproto:3:", "colour"]),
+    "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\n', ["y", "matmull", "matmul"]),
+    "unknown_attribute": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpos_b" value { b: true } }'),
+                          ["y", "transpos_b"]),
+    "attribute_type": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpose_b" value { s: "yes" } }'),
+                       ["y", "transpose_b"]),
+    "unknown_input": (HEAD + 'op { name: "y" kind: "gelu" input: "xx" }\n', ["y", "xx"]),
+    "cycle": ('op { name: "a" kind: "gelu" input: "b" }\nop { name: "b" kind: "gelu" input: "a" }\n', ["cycle", "a", "b"]),
+    "duplicate_name": (HEAD + HEAD, ["x"]),
+    "number_of_inputs": (HEAD + 'op { name: "y" kind: "add" input: "x" }\n', ["y", "add"]),
+    "output_index": (HEAD + 'op { name: "y" kind: "gelu" input: "x:3" }\n', ["x:3"]),
+    "shape_mismatch": (HEAD + WEIGHT.replace("size: 6", "size: 7") % "" + MATMUL, ["y", "matmul", "6", "7"]),
+    "dtype_mismatch": ('op { name: "x" kind: "input" dtype: I32 shape { dim { size: 4 } dim { size: 6 } } }\n' + WEIGHT % "" + MATMUL,
+                       ["y", "i32"]),
+    "unnamed_zero_dim": (HEAD.replace("size: 4", "size: 0") + 'op { name: "y" kind: "gelu" input: "x" }\n', ["x"]),
+    "malformed_sbp": (HEAD + WEIGHT % 'sbp { on { key: "tensor" value: "T(1)" } }' + MATMUL, ["w", "T(1)"]),
+    "sbp_dim_out_of_range": (HEAD + WEIGHT % 'sbp { on { key: "tensor" value: "S(5)" } }' + MATMUL, ["w", "tensor", "S(5)"]),
+    "illegal_sbp": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" sbp { on { key: "tensor" value: "Pmax" } }'),
+                    ["y", "tensor", "Pmax"]),
+    "unknown_axis": (HEAD + WEIGHT % 'sbp { on { key: "tensr" value: "S(1)" } }' + MATMUL, ["w", "tensr"]),
+    "unknown_output": (HEAD + 'op { name: "y" kind: "gelu" input: "x" }\noutput: "z"\n', ["z"]),
+}
+
+
+class BadInputTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        run("model", "gpt", *SMALL, "--out=gpt.textproto", cwd=cls.dir)
+        run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan", cwd=cls.dir)
+        with open(cls.dir + "/text.txt", "w") as text:
+            text.write("some words to learn from. " * 50)
+        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=1", "--checkpoint_dir=ckpt", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def refuse(self, words, *args):
+        error = run(*args, cwd=self.dir, code=2)[1]
+        self.assertIn("oneflow: error: ", error)
+        for word in words:
+            self.assertIn(word, error)
+        return error
+
+    def compile(self, words, *flags):
+        return self.refuse(words, "compile", "--graph=gpt.textproto", "--out=x.plan", *flags)
+
+    def train(self, words, *flags):
+        return self.refuse(words, "train", "--plan=gpt.plan", "--steps=1", *flags)
+
+    def write(self, name, data):
+        with open(os.path.join(self.dir, name), "wb") as out:
+            out.write(data)
+
+    def checkpoint(self, change):
+        """A copy of the checkpoint, changed by `change(folder of the step)`."""
+        copy = self.dir + "/copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.dir + "/ckpt", copy)
+        step = [d for d in os.listdir(copy) if d.startswith("step-")][0]
+        change(os.path.join(copy, step))
+        return "copy"
+
+    def largest_slice(self, folder):
+        files = [os.path.join(folder, f) for f in os.listdir(folder)]
+        return max((f for f in files if not f.endswith((".json", ".textproto"))), key=os.path.getsize)
+
+    def test_graphs(self):
+        for name, (text, words) in GRAPHS.items():
+            with self.subTest(name):
+                self.write("bad.textproto", text.encode())
+                self.refuse(words, "compile", "--graph=bad.textproto", "--mesh=tensor=2", "--out=x.plan")
+
+    def test_command_line(self):
+        self.refuse(["no verb"])
+        self.refuse(["tran"], "tran")
+        self.refuse(["--grahp", "--graph"], "compile", "--grahp=x")
+        self.refuse(["--batch=many", "int64"], "compile", "--batch=many")
+        self.refuse(["--out"], "model", "gpt", *SMALL)
+        self.refuse(["heads", "hidden"], "model", "gpt", "--layers=1", "--heads=3", "--hidden=16", "--sequence=8",
+                    "--vocab=8", "--out=x")
+        self.refuse(["gpt9", "gpt2-124m"], "model", "gpt", "--preset=gpt9", "--out=x")
+        self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
+
+    def test_mesh_and_step(self):
+        self.compile(["--mesh", "data=0"], "--mesh=data=0")
+        self.compile(["data"], "--mesh=data=2,data=2")
+        self.compile(["batch", "4", "3"], "--batch=4", "--micro_batches=3")
+        self.compile(["pipe", "2"], "--mesh=pipe=4", "--batch=4")
+        self.compile(["data", "2"], "--mesh=data=4", "--batch=4", "--micro_batches=2")
+        self.compile(["heads", "2"], "--mesh=tensor=4", "--batch=4")
+        self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
+        error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
+        self.assertIn("wte", error)  # names the largest registers
+        self.compile(["--memory=lots"], "--memory=lots", "--batch=4")
+
+    def test_data(self):
+        self.train(["--data"])
+        self.train(["absent.txt"], "--data=absent.txt")
+        self.write("short.txt", b"short")
+        self.train(["short.txt", "9", "5"], "--data=short.txt")
+        self.write("odd.bin", b"\0" * 41)
+        self.train(["odd.bin"], "--data=odd.bin")
+        self.write("big.bin", b"\0\0" * 20 + b"\xff\xff" + b"\0\0" * 20)
+        self.train(["big.bin", "65535", "256", "20"], "--data=big.bin")
+
+    def test_checkpoints(self):
+        load = lambda where, words: self.train(words, "--data=text.txt", "--resume", "--checkpoint_dir=" + where)
+        load("absent", ["absent"])
+        run("model", "gpt", *[f.replace("hidden=16", "hidden=32") for f in SMALL], "--out=other.textproto", cwd=self.dir)
+        self.refuse(["16", "32"], "train", "--graph=other.textproto", "--batch=4", "--data=text.txt", "--steps=1",
+                    "--resume", "--checkpoint_dir=ckpt")
+
+        def truncate(folder):
+            path = self.largest_slice(folder)
+            os.truncate(path, os.path.getsize(path) - 4)
+        load(self.checkpoint(truncate), ["copy"])
+
+        def flip(folder):
+            path = self.largest_slice(folder)
+            with open(path, "r+b") as file:
+                file.seek(100)
+                byte = file.read(1)[0]
+                file.seek(100)
+                file.write(bytes([byte ^ 1]))
+        load(self.checkpoint(flip), ["checksum"])
+        load(self.checkpoint(lambda folder: os.remove(folder + "/manifest.json")), ["copy"])
+        load(self.checkpoint(lambda folder: os.truncate(folder + "/manifest.json", 20)), ["manifest.json"])
+        self.refuse(["absent"], "generate", "--checkpoint=absent")
+        self.refuse(["--seed"], "train", "--plan=gpt.plan", "--data=text.txt", "--steps=2", "--seed=7", "--resume",
+                    "--checkpoint_dir=ckpt")
+
+    def test_plans(self):
+        with open(self.dir + "/gpt.plan", "rb") as file:
+            plan = file.read()
+        self.write("short.plan", plan[:-10])
+        self.refuse(["short.plan", "truncated"], "verify", "--plan=short.plan")
+        self.write("flipped.plan", plan[:200] + bytes([plan[200] ^ 4]) + plan[201:])
+        self.refuse(["flipped.plan"], "verify", "--plan=flipped.plan")
+        self.write("text.plan", b"not a plan")
+        self.refuse(["text.plan"], "explain", "--plan=text.plan")
+        version = plan.index((1).to_bytes(4, "little"), 8)
+        self.write("other.plan", plan[:version] + (99).to_bytes(4, "little") + plan[version + 4:])
+        self.refuse(["other.plan", "99", "1"], "verify", "--plan=other.plan")
+
+    def test_feeds(self):
+        graph = "--graph=" + os.path.abspath("examples/matmul_data_parallel.textproto")
+        write_npy(self.dir + "/x.npy", [4, 5], [0.0] * 20)
+        write_npy(self.dir + "/w.npy", [5, 7], [0.0] * 35)
+        self.refuse(["w"], "run", graph, "--feed=x=x.npy")
+        self.refuse(["[5,7]", "[5,8]"], "run", graph, "--feed=x=x.npy", "--feed=w=w.npy")
+        self.refuse(["v", "x"], "run", graph, "--feed=v=x.npy", "--feed=x=x.npy", "--feed=w=w.npy")
+        self.refuse(["absent.npy"], "run", graph, "--feed=x=absent.npy", "--feed=w=w.npy")
+        self.refuse(["NAME=FILE"], "run", graph, "--feed=x.npy")
+        self.refuse(["text.txt"], "run", graph, "--feed=x=text.txt", "--feed=w=w.npy")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,35 @@
+"""Runs the command line in a temporary folder; .npy files without NumPy."""
+import array
+import os
+import struct
+import subprocess
+
+ONEFLOW = os.path.abspath("tools/oneflow/oneflow")  # the runfiles' root is the working folder
+
+
+def run(*args, cwd, code=0):
+    """Runs `oneflow args`; asserts the exit code; returns (stdout, stderr)."""
+    done = subprocess.run([ONEFLOW, *args], cwd=cwd, capture_output=True, text=True, errors="replace",
+                          env=dict(os.environ, GLOG_logtostderr="1"), check=False)
+    assert done.returncode == code, (
+        f"oneflow {' '.join(args)}: exit code {done.returncode}, wanted {code}\n{done.stdout}\n{done.stderr}")
+    return done.stdout, done.stderr
+
+
+def write_npy(path, dims, values):
+    shape = "(" + "".join(f"{d}, " for d in dims) + ")"
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header = header.ljust((len(header) + 11 + 63) // 64 * 64 - 11) + "\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+        out.write(array.array("f", values).tobytes())
+
+
+def read_npy(path):
+    """(dims, values) of an f32 file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    length = struct.unpack("<H", data[8:10])[0]
+    header = eval(data[10:10 + length].decode())  # a Python literal, by the format's definition
+    assert header["descr"] == "<f4" and not header["fortran_order"], header
+    return list(header["shape"]), list(array.array("f", data[10 + length:]))

@@ -1,0 +1,55 @@
+// Parallel equals serial: data, tensor and pipe in {1, 2} and their products, GPipe and 1F1B.
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "catch2/catch.hpp"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+SmallResult TrainOn(const std::string& mesh, const std::string& schedule = "1f1b", int threads = 1) {
+  SmallRun run;
+  run.mesh = mesh;
+  run.schedule = schedule;
+  run.threads = threads;
+  return Train(run);
+}
+
+double LargestDifference(const SmallResult& a, const SmallResult& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
+  }
+  return largest;
+}
+
+TEST_CASE("20 steps on any mesh give the losses of one device within 1e-5") {
+  const SmallResult serial = TrainOn("");
+  REQUIRE(serial.losses.back() < serial.losses.front() - 0.5);  // it learns
+  for (const std::string mesh : {"data=2", "tensor=2", "data=2,tensor=2", "pipe=2,data=2", "pipe=2,tensor=2",
+                                 "pipe=2,data=2,tensor=2"}) {
+    INFO(mesh);
+    CHECK(LargestDifference(TrainOn(mesh), serial) < 1e-5);
+  }
+}
+
+TEST_CASE("Pipe degree, schedule, threads and repetition do not change a bit") {
+  for (const std::string rest : {"", "data=2", "tensor=2"}) {
+    INFO(rest);
+    const SmallResult one = TrainOn(rest);
+    CHECK(TrainOn(rest) == one);
+    CHECK(TrainOn(rest, "1f1b", 2) == one);
+    for (const std::string pipe : {"pipe=2", "pipe=4"}) {
+      const std::string mesh = pipe + (rest.empty() ? "" : "," + rest);
+      INFO(mesh);
+      CHECK(TrainOn(mesh, "1f1b") == one);
+      CHECK(TrainOn(mesh, "gpipe") == one);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

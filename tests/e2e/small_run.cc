@@ -1,0 +1,92 @@
+#include "tests/e2e/small_run.h"
+
+#include <memory>
+#include <stdexcept>
+
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/random/random.h"
+#include "compiler/compile.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/train/learning_rate.h"
+
+namespace oneflow {
+namespace {
+
+template <typename T>
+T Value(absl::StatusOr<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.status().ToString());
+  return std::move(result).value();
+}
+
+void Check(const absl::Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.ToString());
+}
+
+// Learnable text: each token follows from the one before, with a little noise.
+class Chain : public TokenSource {
+ public:
+  explicit Chain(int64_t vocab) : vocab_(vocab), noise_(7, "chain") {}
+  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    uint64_t index = static_cast<uint64_t>(step * 1000 + sample) * 1000;
+    int64_t token = static_cast<int64_t>(noise_.Below(index++, static_cast<uint64_t>(vocab_)));
+    for (int32_t& t : tokens) {
+      t = static_cast<int32_t>(token);
+      token = (token * 5 + 3 + static_cast<int64_t>(noise_.Below(index++, 2))) % vocab_;
+    }
+  }
+
+ private:
+  int64_t vocab_;
+  RandomStream noise_;
+};
+
+}  // namespace
+
+SmallRun::SmallRun() {
+  model.layers = 4;
+  model.heads = 2;
+  model.hidden = 16;
+  model.sequence = 8;
+  model.vocab = 21;  // odd: vocabulary parallelism is ragged
+}
+
+proto::Plan CompileSmall(const SmallRun& run) {
+  CompileOptions options;
+  options.mesh = Value(ParseMesh(run.mesh));
+  options.train.set_batch(run.batch);
+  options.train.set_micro_batches(run.micro_batches);
+  options.train.set_schedule(run.schedule);
+  *options.train.mutable_optimizer() = DefaultOptimizer();
+  options.train.mutable_optimizer()->set_learning_rate(1e-2);
+  options.cluster.mutable_device()->set_kernel_threads(run.threads);
+  return Value(Compile(BuildGpt(run.model), "small", options));
+}
+
+SmallResult Train(const SmallRun& run) {
+  const proto::Plan plan = CompileSmall(run);
+  RuntimeOptions options;
+  options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
+  const auto runtime = Value(Runtime::Create(plan, options));
+  const Chain tokens(run.model.vocab);
+  SmallResult result;
+  RunContext context;
+  context.seed = run.seed;
+  Check(runtime->Run("init", context, 1));
+  context.micro_batches = run.micro_batches;
+  context.micro_batch_size = run.batch / run.micro_batches;
+  context.tokens = &tokens;
+  context.optimizer = [&](int64_t step) {
+    const proto::Optimizer& o = plan.train().optimizer();
+    return StepNumbers{LearningRate(o, step, run.steps), o.beta1(), o.beta2(), o.epsilon(), o.weight_decay(), o.clip(), step};
+  };
+  result.losses.resize(run.steps);
+  result.norms.resize(run.steps);
+  context.report = [&](int64_t step, std::span<const double> values) {
+    result.losses[step] = values[0];
+    result.norms[step] = values[1];
+  };
+  Check(runtime->Run("train", context, run.steps));
+  return result;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,34 @@
+// Trains a small GPT in this process: what the parity and numerics tests compare.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actor_runtime/exec/run_context.h"
+#include "oneflow_core/model/gpt.h"
+#include "proto/plan.pb.h"
+#include "proto/train.pb.h"
+
+namespace oneflow {
+
+struct SmallRun {
+  GptConfig model;           // 4 layers, so that four stages have work; see small_run.cc
+  std::string mesh;          // "pipe=2,data=2"
+  std::string schedule = "1f1b";
+  int64_t batch = 8, micro_batches = 4;
+  int64_t steps = 20;
+  int threads = 1;
+  uint64_t seed = 1;
+  SmallRun();
+};
+
+struct SmallResult {
+  std::vector<double> losses, norms;
+  bool operator==(const SmallResult&) const = default;  // the same bits
+};
+
+// Aborts the test (throws) on any error.
+proto::Plan CompileSmall(const SmallRun& run);
+SmallResult Train(const SmallRun& run);
+
+}  // namespace oneflow

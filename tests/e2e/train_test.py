@@ -1,0 +1,105 @@
+"""The lines of the README, on a small model: model, compile, explain, verify, train, resume, generate."""
+import json
+import os
+import tempfile
+import unittest
+
+from tests.e2e.cli import run
+
+MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
+
+
+def read_metrics(path):
+    with open(path) as lines:
+        return [json.loads(line) for line in lines]
+
+
+class TrainTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        with open(cls.dir + "/text.txt", "w") as text:
+            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
+        run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def compile(self, mesh, plan="gpt.plan", schedule="1f1b"):
+        return run("compile", "--graph=gpt.textproto", "--mesh=" + mesh, "--batch=8", "--micro_batches=4",
+                   "--schedule=" + schedule, "--threads=1", "--out=" + plan, cwd=self.dir)[0]
+
+    def train(self, *flags, metrics="metrics.jsonl"):
+        run("train", "--data=text.txt", "--seed=1", "--threads=1", "--learning_rate=1e-2", "--metrics=" + metrics, *flags,
+            cwd=self.dir)
+        return read_metrics(os.path.join(self.dir, metrics))
+
+    def test_explain_says_what_the_plan_is(self):
+        summary = self.compile("pipe=2,data=2", "explain.plan")
+        self.assertIn("live", summary)
+        facts = json.loads(run("explain", "--plan=explain.plan", "--format=json", cwd=self.dir)[0])
+        self.assertEqual(facts["mesh"], {"pipe": 2, "data": 2})
+        self.assertEqual(len(facts["stages"]), 2)
+        self.assertEqual(facts["proof"], "live, memory-safe, type-safe")
+        names = [p["name"] for p in facts["programs"]]
+        for name in ["init", "train", "eval", "generate", "save", "load"]:
+            self.assertIn(name, names)
+        dot = run("explain", "--plan=explain.plan", "--format=dot", cwd=self.dir)[0]
+        self.assertTrue(dot.startswith("digraph") and "cluster_1" in dot)
+        self.assertIn("live", run("verify", "--plan=explain.plan", cwd=self.dir)[0])
+
+    def test_loss_falls_and_metrics_are_complete(self):
+        self.compile("data=2,pipe=2", "fall.plan")
+        rows = self.train("--plan=fall.plan", "--steps=30", "--eval_fraction=0.1", "--eval_every=10")
+        self.assertEqual([r["step"] for r in rows], list(range(30)))
+        for key in ["loss", "learning_rate", "grad_norm", "tokens_per_second", "step_seconds"]:
+            self.assertTrue(all(isinstance(r[key], (int, float)) for r in rows), key)
+        self.assertLess(rows[-1]["loss"], rows[0]["loss"] - 1.5)
+        self.assertEqual([r["step"] for r in rows if "eval_loss" in r], [9, 19, 29])
+
+    def test_resume_gives_the_bits_of_an_uninterrupted_run(self):
+        self.compile("data=2", "resume.plan")
+        whole = self.train("--plan=resume.plan", "--steps=8", "--lr_schedule=cosine", "--decay_steps=8")
+        self.train("--plan=resume.plan", "--steps=5", "--lr_schedule=cosine", "--decay_steps=8",
+                   "--checkpoint_dir=ckpt", metrics="first.jsonl")
+        rest = self.train("--plan=resume.plan", "--steps=8", "--lr_schedule=cosine", "--decay_steps=8",
+                          "--checkpoint_dir=ckpt", "--resume", metrics="first.jsonl")
+        self.assertEqual([r["loss"] for r in rest], [r["loss"] for r in whole])
+        self.assertEqual([r["grad_norm"] for r in rest], [r["grad_norm"] for r in whole])
+
+    def test_any_plan_loads_any_checkpoint(self):
+        self.train("--graph=gpt.textproto", "--mesh=tensor=2", "--batch=8", "--steps=3", "--checkpoint_dir=any")
+        one = self.train("--graph=gpt.textproto", "--batch=8", "--steps=4", "--checkpoint_dir=any", "--resume",
+                         metrics="one.jsonl")
+        whole = self.train("--graph=gpt.textproto", "--mesh=tensor=2", "--batch=8", "--steps=4", metrics="whole.jsonl")
+        self.assertAlmostEqual(one[-1]["loss"], whole[-1]["loss"], delta=1e-4)
+
+    def test_generate_is_a_function_of_the_seed(self):
+        self.train("--graph=gpt.textproto", "--batch=8", "--steps=3", "--checkpoint_dir=gen")
+        line = lambda seed: run("generate", "--checkpoint=gen", "--prompt=The ", "--tokens=20", "--temperature=0.8",
+                                "--seed=" + seed, cwd=self.dir)[0]
+        self.assertEqual(line("1"), line("1"))
+        self.assertNotEqual(line("1"), line("2"))
+        self.assertTrue(line("1").startswith("The "))
+        run("generate", "--checkpoint=gen", "--tokens=30", "--temperature=0", cwd=self.dir)
+
+    def test_trace_is_json_with_a_slice_a_firing(self):
+        self.train("--graph=gpt.textproto", "--mesh=data=2", "--batch=8", "--steps=2", "--trace=trace.json")
+        with open(self.dir + "/trace.json") as file:
+            events = json.load(file)["traceEvents"]
+        kinds = {e["ph"] for e in events}
+        self.assertTrue({"X", "s", "f"} <= kinds, kinds)
+
+    def test_pipe_degree_and_schedule_do_not_change_bits(self):
+        losses = []
+        for mesh, schedule in [("", "1f1b"), ("pipe=2", "1f1b"), ("pipe=2", "gpipe")]:
+            self.compile(mesh, "bits.plan", schedule)
+            losses.append([r["loss"] for r in self.train("--plan=bits.plan", "--steps=4")])
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(losses[0], losses[2])
+
+
+if __name__ == "__main__":
+    unittest.main()
