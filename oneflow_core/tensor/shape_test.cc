@@ -1,0 +1,30 @@
+#include "oneflow_core/tensor/shape.h"
+
+#include <catch2/catch.hpp>
+
+namespace oneflow {
+
+TEST_CASE("a shape counts its elements") {
+  CHECK(Shape{4, 256, 768}.elements() == 4 * 256 * 768);
+  CHECK(Shape{}.elements() == 1);
+  CHECK(Shape{3, 0}.elements() == 0);
+  CHECK(Shape{4, 5}.rank() == 2);
+}
+
+TEST_CASE("a shape prints its sizes, or the names of those not bound yet") {
+  CHECK(ToString(Shape{4, 256}) == "[4,256]");
+  CHECK(ToString(Shape{}) == "[]");
+  Shape shape{0, 256};
+  CHECK(ToString(shape) == "[0,256]");
+  shape.names = {"batch", "seq"};
+  CHECK(ToString(shape) == "[batch,256]");
+}
+
+TEST_CASE("names do not take part in equality") {
+  Shape named{4};
+  named.names = {"batch"};
+  CHECK(named == Shape{4});
+  CHECK_FALSE(named == Shape{5});
+}
+
+}  // namespace oneflow
