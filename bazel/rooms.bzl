@@ -19,4 +19,5 @@ def room_visibility():
     room = native.package_name().split("/")[0]
     if room not in _READERS:
         return _EVERYWHERE
-    return ["//%s:__subpackages__" % reader for reader in _READERS[room]]
+    readers = ["//%s:__subpackages__" % reader for reader in _READERS[room]]
+    return readers + (["//:__pkg__"] if room == "tools" else [])  # For the root's aliases.
