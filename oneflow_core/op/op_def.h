@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
@@ -54,6 +55,7 @@ struct AttrDef {
 
 struct OpDef {
   std::string kind;
+  std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   int outputs = 1;
   std::vector<AttrDef> attrs;

@@ -1,0 +1,153 @@
+#include "oneflow_core/op/check_graph.h"
+
+#include <string>
+#include <vector>
+
+#include <glog/logging.h>
+
+#include "oneflow_core/base/nearest.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+std::string Quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& known,
+                       std::string_view otherwise) {
+  const std::string nearest = Nearest(name, known);
+  return nearest.empty() ? std::string(otherwise) : "did you mean " + Quoted(nearest) + "?";
+}
+
+std::string_view TypeName(AttrType type) {
+  switch (type) {
+    case AttrType::kInt:
+      return "an int (i)";
+    case AttrType::kDouble:
+      return "a number (f)";
+    case AttrType::kBool:
+      return "a bool (b)";
+    case AttrType::kString:
+      return "a string (s)";
+    case AttrType::kInts:
+      return "a list of ints (ints)";
+  }
+  return "?";
+}
+
+// The order of the variant Attr.
+AttrType TypeOf(const Attr& attr) {
+  constexpr AttrType kTypes[] = {AttrType::kInt, AttrType::kDouble, AttrType::kBool,
+                                 AttrType::kString, AttrType::kInts};
+  return kTypes[attr.index()];
+}
+
+bool Fits(AttrType given, AttrType wanted) {
+  return given == wanted || (given == AttrType::kInt && wanted == AttrType::kDouble);
+}
+
+absl::Status CheckAttrs(const Op& op, const OpDef& def, const std::string& where) {
+  std::vector<std::string> names;
+  for (const AttrDef& attr : def.attrs) {
+    names.push_back(attr.name);
+    const auto it = op.attrs.find(attr.name);
+    if (it == op.attrs.end()) {
+      if (!attr.required) continue;
+      return InputError(where, "has no attribute " + Quoted(attr.name),
+                        "kind " + Quoted(def.kind) + " needs it: " +
+                            std::string(TypeName(attr.type)));
+    }
+    if (!Fits(TypeOf(it->second), attr.type)) {
+      return InputError(where,
+                        "attribute " + Quoted(attr.name) + " is " +
+                            std::string(TypeName(TypeOf(it->second))),
+                        "kind " + Quoted(def.kind) + " wants " + std::string(TypeName(attr.type)));
+    }
+  }
+  for (const auto& [name, value] : op.attrs) {
+    bool known = false;
+    for (const std::string& k : names) known |= k == name;
+    if (known) continue;
+    std::string list;
+    for (const std::string& k : names) list += (list.empty() ? "" : ", ") + Quoted(k);
+    return InputError(where,
+                      "attribute " + Quoted(name) + " is not one of kind " + Quoted(def.kind),
+                      DidYouMean(name, names, list.empty() ? "it has none" : "use " + list));
+  }
+  return absl::OkStatus();
+}
+
+std::string InputRange(const OpDef& def) {
+  const std::string least = std::to_string(def.min_inputs);
+  if (def.max_inputs < 0) return "at least " + least + " input(s)";
+  if (def.max_inputs == def.min_inputs) return least + " input(s)";
+  return least + " to " + std::to_string(def.max_inputs) + " inputs";
+}
+
+absl::Status CheckOp(const Op& op) {
+  const std::string where = "op " + op.name;
+  const OpDef* def = FindOpDef(op.kind);
+  if (def == nullptr) {
+    return InputError(where, "kind " + Quoted(op.kind) + " is not known",
+                      DidYouMean(op.kind, OpKinds(), "docs/ops.md lists all kinds"));
+  }
+  const int inputs = static_cast<int>(op.inputs.size());
+  if (inputs < def->min_inputs || (def->max_inputs >= 0 && inputs > def->max_inputs)) {
+    return InputError(where,
+                      "kind " + Quoted(op.kind) + " takes " + InputRange(*def) + ", not " +
+                          std::to_string(inputs),
+                      op.kind + ": " + def->usage);
+  }
+  if (static_cast<int>(op.outputs.size()) > def->outputs) {
+    return InputError(where,
+                      "kind " + Quoted(op.kind) + " has " + std::to_string(def->outputs) +
+                          " output(s), but its output " + std::to_string(op.outputs.size() - 1) +
+                          " is used",
+                      op.kind + ": " + def->usage);
+  }
+  return CheckAttrs(op, *def, where);
+}
+
+// "op fc (linear): <what>; inputs: x f32[4,5], w f32[6,8]".
+absl::Status InContext(const absl::Status& status, const OpView& v) {
+  std::string message =
+      "op " + v.op.name + " (" + v.op.kind + "): " + std::string(ToStd(status.message()));
+  for (int i = 0; i < v.n_inputs(); ++i) {
+    message += (i == 0 ? "; inputs: " : ", ") + Describe(v.in(i).name, v.in(i));
+  }
+  return absl::Status(status.code(), message);
+}
+
+}  // namespace
+
+absl::Status CheckGraph(const Graph& graph) {
+  for (const Op& op : graph.ops) RETURN_IF_ERROR(CheckOp(op));
+  return absl::OkStatus();
+}
+
+absl::Status InferShapesOf(Graph* graph, OpId id) {
+  const OpDef* def = FindOpDef(graph->ops[id].kind);
+  CHECK(def != nullptr) << graph->ops[id].name << ": " << graph->ops[id].kind;
+  while (static_cast<int>(graph->ops[id].outputs.size()) < def->outputs) graph->AddOutput(id);
+  const OpView view{*graph, graph->ops[id]};
+  absl::StatusOr<std::vector<OutputSpec>> specs = def->infer(view);
+  if (!specs.ok()) return InContext(specs.status(), view);
+  CHECK_EQ(specs->size(), view.op.outputs.size()) << view.op.name;
+  for (size_t i = 0; i < specs->size(); ++i) {
+    Tensor& tensor = graph->tensors[view.op.outputs[i]];
+    tensor.shape = (*specs)[i].shape;
+    tensor.dtype = (*specs)[i].dtype;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferShapes(Graph* graph) {
+  for (size_t id = 0; id < graph->ops.size(); ++id) {
+    RETURN_IF_ERROR(InferShapesOf(graph, static_cast<OpId>(id)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,208 @@
+// Softmax cross entropy. Users write softmax_cross_entropy; the pass `decompose` makes it
+//
+//   max = row_max(logits)    sum = row_sum_exp(logits, max)    picked = pick(logits, labels)
+//   loss = mean_nll(max, sum, picked)
+//
+// so that logits split by vocabulary need to exchange three numbers a row only. The four are
+// differentiated as one: see MeanNllGradient.
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+// x[..., V] and an i32 tensor of its leading dims.
+absl::Status ExpectRowsAndIds(std::string_view x_role, const Tensor& x, std::string_view ids_role,
+                              const Tensor& ids) {
+  RETURN_IF_ERROR(ExpectRank(x_role, x, 1));
+  RETURN_IF_ERROR(ExpectIds(ids_role, ids));
+  return ExpectDims(ids_role, ids, Part(x.shape, 0, x.shape.rank() - 1).dims,
+                    "the leading dims of " + Describe(x_role, x));
+}
+
+int LeadOf(const OpView& v) { return v.in(0).shape.rank() - 1; }
+Shape RowsOf(const OpView& v) { return Part(v.in(0).shape, 0, LeadOf(v)); }
+
+// --- softmax_cross_entropy ---
+
+Specs InferComposite(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
+  RETURN_IF_ERROR(ExpectRowsAndIds("logits", v.in(0), "labels", v.in(1)));
+  return std::vector<OutputSpec>{{Shape{}, v.in(0).dtype}};
+}
+
+Rows OnlyB(const OpView& v) { return {AllB(v)}; }
+
+InputGrads CompositeGradient(GradientContext&) {
+  return absl::InternalError("softmax_cross_entropy is differentiated after `decompose`");
+}
+
+// --- row_max, row_sum_exp, pick ---
+
+Specs InferRowMax(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFloat(v, {"x"}));
+  RETURN_IF_ERROR(ExpectRank("x", v.in(0), 1));
+  return std::vector<OutputSpec>{{RowsOf(v), v.in(0).dtype}};
+}
+
+Rows RowMaxRows(const OpView& v) {
+  Rows rows = LeadRows(v, LeadOf(v));
+  rows.push_back({{S(LeadOf(v))}, {PMax()}});
+  return rows;
+}
+
+Specs InferRowSumExp(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFloat(v, {"x", "max"}));
+  RETURN_IF_ERROR(ExpectRank("x", v.in(0), 1));
+  RETURN_IF_ERROR(ExpectDims("max", v.in(1), RowsOf(v).dims,
+                             "the leading dims of " + Describe("x", v.in(0))));
+  return std::vector<OutputSpec>{{RowsOf(v), v.in(0).dtype}};
+}
+
+Specs InferPick(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFloat(v, {"x"}));
+  RETURN_IF_ERROR(ExpectRowsAndIds("x", v.in(0), "ids", v.in(1)));
+  return std::vector<OutputSpec>{{RowsOf(v), v.in(0).dtype}};
+}
+
+// Of row_sum_exp and of pick: a piece of the vocabulary gives a piece of the sum, and zero for ids
+// that lie in other pieces.
+Rows RowSumRows(const OpView& v) {
+  Rows rows = LeadRows(v, LeadOf(v));
+  rows.push_back({{S(LeadOf(v)), B()}, {P()}});
+  return rows;
+}
+
+// What reaches `picked` is the gradient of the logits already: see MeanNllGradient.
+InputGrads PickGradient(GradientContext& g) {
+  const TensorId picked = g.graph.ops[g.op].outputs[0];
+  for (const Op& op : g.graph.ops) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (op.inputs[i] == picked && op.kind != "mean_nll") {
+        return Mismatch("its output is read by " + op.name + " (" + op.kind + ')',
+                        "only mean_nll may read a pick that is differentiated");
+      }
+    }
+  }
+  return std::vector<TensorId>{g.output_grads[0], -1};
+}
+
+// --- mean_nll ---
+
+Specs InferMeanNll(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFloat(v, {"max", "sum", "picked"}));
+  const std::string of = "that of " + Describe("max", v.in(0));
+  RETURN_IF_ERROR(ExpectDims("sum", v.in(1), v.in_dims(0), of));
+  RETURN_IF_ERROR(ExpectDims("picked", v.in(2), v.in_dims(0), of));
+  return std::vector<OutputSpec>{{Shape{}, v.in(0).dtype}};
+}
+
+Rows MeanNllRows(const OpView& v) {
+  Rows rows = {AllB(v)};
+  for (int i = 0; i < v.in(0).shape.rank(); ++i) rows.push_back({{S(i), S(i), S(i)}, {P()}});
+  return rows;
+}
+
+// (softmax - onehot) in one op: taken apart, the gradients through sum and picked would be two
+// tensors of the logits' size. The result is given to `picked`, whose producer hands it on to the
+// logits as it is; row_max and row_sum_exp are not differentiable, so nothing flows there.
+InputGrads MeanNllGradient(GradientContext& g) {
+  const Graph& graph = g.graph;
+  const Op op = graph.ops[g.op];
+  const TensorId max = op.inputs[0], sum = op.inputs[1];
+  const Op& pick = graph.ProducerOf(op.inputs[2]);
+  const Op& row_max = graph.ProducerOf(max);
+  const Op& row_sum = graph.ProducerOf(sum);
+  if (pick.kind != "pick" || row_max.kind != "row_max" || row_sum.kind != "row_sum_exp" ||
+      row_max.inputs[0] != pick.inputs[0] || row_sum.inputs[0] != pick.inputs[0] ||
+      row_sum.inputs[1] != max) {
+    return Mismatch("its inputs are not row_max, row_sum_exp and pick of the same logits",
+                    "write softmax_cross_entropy");
+  }
+  std::vector<TensorId> grads = {-1, -1, -1};
+  if (!g.needs_grad[2]) return grads;
+  grads[2] = AddGradient(g, "cross_entropy_grad", ".dlogits",
+                         {pick.inputs[0], pick.inputs[1], max, sum, g.output_grads[0]},
+                         {{"scale", AttrDouble(op, "scale")}});
+  return grads;
+}
+
+// --- cross_entropy_grad: logits, labels, max, sum, dloss[] -> dlogits ---
+
+Specs InferGrad(const OpView& v) {
+  const Tensor &logits = v.in(0), &dloss = v.in(4);
+  RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
+  RETURN_IF_ERROR(ExpectRowsAndIds("logits", logits, "labels", v.in(1)));
+  const std::string of = "the leading dims of " + Describe("logits", logits);
+  RETURN_IF_ERROR(ExpectDims("max", v.in(2), RowsOf(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("sum", v.in(3), RowsOf(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("dloss", dloss, {}, "a scalar"));
+  for (int i = 2; i < 5; ++i) {
+    if (v.in(i).dtype == logits.dtype) continue;
+    return Mismatch(Describe("logits", logits) + " and " + Describe("input " + std::to_string(i), v.in(i)) +
+                    " differ in type");
+  }
+  return std::vector<OutputSpec>{{logits.shape, logits.dtype}};
+}
+
+Rows GradRows(const OpView& v) {
+  Rows rows = LeadRows(v, LeadOf(v), {4});
+  rows.push_back({{S(LeadOf(v)), B(), B(), B(), B()}, {S(LeadOf(v))}});
+  return rows;
+}
+
+}  // namespace
+
+std::vector<OpDef> CrossEntropyOps() {
+  return {
+      {.kind = "softmax_cross_entropy",
+       .usage = "logits[..., V], labels[...] -> loss[]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = InferComposite,
+       .signatures = OnlyB,
+       .gradient = CompositeGradient,
+       .flops = PerElement(4)},
+      {.kind = "row_max",
+       .usage = "x[..., V] -> [...]",
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = InferRowMax,
+       .signatures = RowMaxRows,
+       .flops = PerElement(1)},
+      {.kind = "row_sum_exp",
+       .usage = "x[..., V], max[...] -> [...]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = InferRowSumExp,
+       .signatures = RowSumRows,
+       .flops = PerElement(3)},
+      {.kind = "pick",
+       .usage = "x[..., V], ids[...] -> [...]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = InferPick,
+       .signatures = RowSumRows,
+       .gradient = PickGradient,
+       .flops = PerElement(1, 1)},
+      {.kind = "mean_nll",
+       .usage = "max[...], sum[...], picked[...] -> loss[]",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .attrs = {{"scale", AttrType::kDouble, true}},
+       .infer = InferMeanNll,
+       .signatures = MeanNllRows,
+       .gradient = MeanNllGradient,
+       .flops = PerElement(4)},
+      {.kind = "cross_entropy_grad",
+       .usage = "logits[..., V], labels[...], max[...], sum[...], dloss[] -> dlogits[..., V]",
+       .min_inputs = 5,
+       .max_inputs = 5,
+       .attrs = {{"scale", AttrType::kDouble, true}},
+       .infer = InferGrad,
+       .signatures = GradRows,
+       .flops = PerElement(4)},
+  };
+}
+
+}  // namespace oneflow

@@ -1,0 +1,156 @@
+// Tables of vectors: looked up by id (embedding) or by position (positional_embedding).
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+// --- embedding: table[V, H], ids[...] -> [..., H] ---
+
+Specs InferEmbedding(const OpView& v) {
+  const Tensor &table = v.in(0), &ids = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"table"}));
+  RETURN_IF_ERROR(ExpectIds("ids", ids));
+  RETURN_IF_ERROR(ExpectRank("ids", ids, 1));
+  if (table.shape.rank() != 2) {
+    return Mismatch(Describe("table", table) + " must be [vocab, hidden]", "give two dimensions");
+  }
+  return std::vector<OutputSpec>{{Join(ids.shape, Part(table.shape, 1, 2)), table.dtype}};
+}
+
+// A table cut by rows yields zeros for ids of other rows, so the parts sum to the whole.
+Rows EmbeddingRows(const OpView& v) {
+  const int rank = v.in(1).shape.rank();
+  Rows rows = LeadRows(v, rank, {0});
+  rows.push_back({{S(0), B()}, {P()}});
+  rows.push_back({{S(1), B()}, {S(rank)}});
+  return rows;
+}
+
+InputGrads EmbeddingGradient(GradientContext& g) {
+  std::vector<TensorId> grads = {-1, -1};
+  if (!g.needs_grad[0]) return grads;
+  const Op op = g.graph.ops[g.op];
+  const int64_t vocab = g.graph.tensors[op.inputs[0]].shape.dims[0];
+  grads[0] = AddGradient(g, "embedding_grad", ".dtable", {op.inputs[1], g.output_grads[0]},
+                         {{"vocab", vocab}});
+  return grads;
+}
+
+Specs InferEmbeddingGrad(const OpView& v) {
+  const Tensor &ids = v.in(0), &dy = v.in(1);
+  RETURN_IF_ERROR(ExpectIds("ids", ids));
+  RETURN_IF_ERROR(ExpectRank("ids", ids, 1));
+  const int lead = ids.shape.rank();
+  if (dy.dtype == DType::kI32 || dy.shape.rank() != lead + 1 ||
+      Part(dy.shape, 0, lead) != ids.shape) {
+    return Mismatch(Describe("dy", dy) + " must be of a floating point type, with the shape of " +
+                    Describe("ids", ids) + " and one dimension more");
+  }
+  const int64_t vocab = AttrInt(v.op, "vocab");
+  if (vocab < 1) return Mismatch("attribute \"vocab\" is " + std::to_string(vocab));
+  return std::vector<OutputSpec>{
+      {Join(Shape{vocab}, Part(dy.shape, lead, lead + 1)), dy.dtype}};
+}
+
+// Without a split input the gradient may still be made split by rows: each device keeps its own ids.
+Rows EmbeddingGradRows(const OpView& v) {
+  const int lead = v.in(0).shape.rank();
+  Rows rows = {AllB(v)};
+  for (int i = 0; i < lead; ++i) rows.push_back({{S(i), S(i)}, {P()}});
+  rows.push_back({{B(), B()}, {S(0)}});
+  rows.push_back({{B(), S(lead)}, {S(1)}});
+  rows.push_back({{B(), P()}, {P()}});
+  return rows;
+}
+
+// --- positional_embedding: x[b, t, H], table[T, H] -> x + table[0:t] ---
+
+Specs InferPositional(const OpView& v) {
+  const Tensor &x = v.in(0), &table = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"x", "table"}));
+  if (x.shape.rank() != 3 || table.shape.rank() != 2 || x.shape.dims[2] != table.shape.dims[1]) {
+    return Mismatch(Describe("x", x) + " and " + Describe("table", table) +
+                    " must be [batch, seq, hidden] and [positions, hidden]");
+  }
+  if (x.shape.dims[1] > table.shape.dims[0]) {
+    return Mismatch(Describe("x", x) + " is longer than " + Describe("table", table),
+                    "use a longer table or a shorter sequence");
+  }
+  return std::vector<OutputSpec>{{x.shape, x.dtype}};
+}
+
+// x cut by positions has no row: its kernel starts at row 0 of the table.
+Rows PositionalRows(const OpView& v) {
+  return {AllB(v), {{S(0), B()}, {S(0)}}, {{S(2), S(1)}, {S(2)}}};
+}
+
+InputGrads PositionalGradient(GradientContext& g) {
+  const TensorId dy = g.output_grads[0];
+  std::vector<TensorId> grads = {g.needs_grad[0] ? dy : -1, -1};
+  if (g.needs_grad[1]) {
+    const TensorId table = g.graph.ops[g.op].inputs[1];
+    const int64_t length = g.graph.tensors[table].shape.dims[0];
+    grads[1] =
+        AddGradient(g, "positional_embedding_grad", ".dtable", {dy}, {{"length", length}});
+  }
+  return grads;
+}
+
+Specs InferPositionalGrad(const OpView& v) {
+  const Tensor& dy = v.in(0);
+  const int64_t length = AttrInt(v.op, "length");
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy"}));
+  if (dy.shape.rank() != 3 || length < dy.shape.dims[1]) {
+    return Mismatch(Describe("dy", dy) + " must be [batch, seq, hidden] with seq at most \"length\" " +
+                    std::to_string(length));
+  }
+  return std::vector<OutputSpec>{{Join(Shape{length}, Part(dy.shape, 2, 3)), dy.dtype}};
+}
+
+Rows PositionalGradRows(const OpView& v) {
+  return {AllB(v), {{S(0)}, {P()}}, {{S(2)}, {S(1)}}, {{P()}, {P()}}};
+}
+
+double NoFlops(const OpView&) { return 0; }
+
+}  // namespace
+
+std::vector<OpDef> EmbeddingOps() {
+  return {
+      {.kind = "embedding",
+       .usage = "table[V, H], ids[...] -> [..., H]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = InferEmbedding,
+       .signatures = EmbeddingRows,
+       .gradient = EmbeddingGradient,
+       .flops = NoFlops},
+      {.kind = "embedding_grad",
+       .usage = "ids[...], dy[..., H] -> dtable[V, H]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attrs = {{"vocab", AttrType::kInt, true}},
+       .infer = InferEmbeddingGrad,
+       .signatures = EmbeddingGradRows,
+       .flops = PerElement(1, 1)},
+      {.kind = "positional_embedding",
+       .usage = "x[b, t, H], table[T, H] -> x + table[0:t]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = InferPositional,
+       .signatures = PositionalRows,
+       .gradient = PositionalGradient,
+       .flops = PerElement(1)},
+      {.kind = "positional_embedding_grad",
+       .usage = "dy[b, t, H] -> dtable[T, H]",
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .attrs = {{"length", AttrType::kInt, true}},
+       .infer = InferPositionalGrad,
+       .signatures = PositionalGradRows,
+       .flops = PerElement(1)},
+  };
+}
+
+}  // namespace oneflow

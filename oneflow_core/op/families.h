@@ -1,0 +1,23 @@
+// The op families: each function returns the definitions of one file. registry.cc collects them.
+// Internal to op/.
+#pragma once
+
+#include <vector>
+
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+
+std::vector<OpDef> SourceOps();           // source.cc
+std::vector<OpDef> MatmulOps();           // matmul.cc
+std::vector<OpDef> LinearOps();           // linear.cc
+std::vector<OpDef> LinearGradOps();       // linear_grad.cc
+std::vector<OpDef> EmbeddingOps();        // embedding.cc
+std::vector<OpDef> LayerNormOps();        // layer_norm.cc
+std::vector<OpDef> ElementwiseOps();      // elementwise.cc
+std::vector<OpDef> CausalAttentionOps();  // causal_attention.cc
+std::vector<OpDef> CrossEntropyOps();     // cross_entropy.cc
+std::vector<OpDef> OptimizerOps();        // optimizer.cc
+std::vector<OpDef> BoxingOps();           // boxing.cc
+
+}  // namespace oneflow

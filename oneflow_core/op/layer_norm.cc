@@ -1,0 +1,122 @@
+// layer_norm: x[..., H], gamma[H], (beta[H]) -> y, and the mean and 1/deviation of each row, which
+// its gradients read again.
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+int LeadOf(const Tensor& x) { return x.shape.rank() - 1; }
+
+Specs InferLayerNorm(const OpView& v) {
+  const Tensor& x = v.in(0);
+  std::vector<std::string> roles = {"x", "gamma", "beta"};
+  roles.resize(v.n_inputs());
+  RETURN_IF_ERROR(ExpectFloat(v, roles));
+  RETURN_IF_ERROR(ExpectRank("x", x, 2));
+  const Shape rows = Part(x.shape, 0, LeadOf(x));
+  for (int i = 1; i < v.n_inputs(); ++i) {
+    RETURN_IF_ERROR(
+        ExpectDims(roles[i], v.in(i), {x.shape.dims.back()}, "the last dim of " + Describe("x", x)));
+  }
+  if (AttrDouble(v.op, "epsilon", 1e-5) <= 0) {
+    return Mismatch("attribute \"epsilon\" is not positive", "use 1e-5");
+  }
+  return std::vector<OutputSpec>{{x.shape, x.dtype}, {rows, x.dtype}, {rows, x.dtype}};
+}
+
+Rows LayerNormRows(const OpView& v) {
+  return LeadRows(v, LeadOf(v.in(0)),
+                  v.n_inputs() > 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
+}
+
+InputGrads LayerNormGradient(GradientContext& g) {
+  RETURN_IF_ERROR(OnlyFirstOutput(g, "the mean or deviation of a layer_norm"));
+  const Op op = g.graph.ops[g.op];
+  const TensorId dy = g.output_grads[0], x = op.inputs[0], gamma = op.inputs[1];
+  const TensorId mean = op.outputs[1], rstd = op.outputs[2];
+  std::vector<TensorId> grads(op.inputs.size(), -1);
+  if (g.needs_grad[0]) {
+    grads[0] = AddGradient(g, "layer_norm_grad_input", ".dx", {dy, x, gamma, mean, rstd});
+  }
+  const bool beta = op.inputs.size() > 2 && g.needs_grad[2];
+  if (g.needs_grad[1] || beta) {
+    const TensorId dgamma =
+        AddGradient(g, "layer_norm_grad_weight", ".dw", {dy, x, mean, rstd}, {}, 2);
+    if (g.needs_grad[1]) grads[1] = dgamma;
+    if (beta) grads[2] = g.graph.ProducerOf(dgamma).outputs[1];
+  }
+  return grads;
+}
+
+// dy and x are alike; mean and rstd (inputs `saved` and the next) have one number a row.
+absl::Status ExpectSaved(const OpView& v, int saved) {
+  const Tensor &dy = v.in(0), &x = v.in(1);
+  RETURN_IF_ERROR(ExpectRank("x", x, 2));
+  RETURN_IF_ERROR(ExpectDims("dy", dy, x.shape.dims, "that of " + Describe("x", x)));
+  const Dims rows = Part(x.shape, 0, LeadOf(x)).dims;
+  RETURN_IF_ERROR(ExpectDims("mean", v.in(saved), rows, "the rows of " + Describe("x", x)));
+  return ExpectDims("rstd", v.in(saved + 1), rows, "the rows of " + Describe("x", x));
+}
+
+Specs InferGradInput(const OpView& v) {
+  const Tensor& x = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "gamma", "mean", "rstd"}));
+  RETURN_IF_ERROR(ExpectSaved(v, 3));
+  RETURN_IF_ERROR(
+      ExpectDims("gamma", v.in(2), {x.shape.dims.back()}, "the last dim of " + Describe("x", x)));
+  return std::vector<OutputSpec>{{x.shape, x.dtype}};
+}
+
+Rows GradInputRows(const OpView& v) { return LeadRows(v, LeadOf(v.in(1)), {2}); }
+
+Specs InferGradWeight(const OpView& v) {
+  const Tensor& x = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "mean", "rstd"}));
+  RETURN_IF_ERROR(ExpectSaved(v, 2));
+  const Shape hidden = Part(x.shape, LeadOf(x), x.shape.rank());
+  return std::vector<OutputSpec>{{hidden, x.dtype}, {hidden, x.dtype}};
+}
+
+// Also split by columns: each column's sum needs that column and the saved numbers of all rows.
+Rows GradWeightRows(const OpView& v) {
+  const int lead = LeadOf(v.in(1));
+  Rows rows = {AllB(v)};
+  for (int i = 0; i < lead; ++i) rows.push_back({{S(i), S(i), S(i), S(i)}, {P(), P()}});
+  rows.push_back({{S(lead), S(lead), B(), B()}, {S(0), S(0)}});
+  return rows;
+}
+
+}  // namespace
+
+std::vector<OpDef> LayerNormOps() {
+  return {
+      {.kind = "layer_norm",
+       .usage = "x[..., H], gamma[H], (beta[H]) -> y[..., H], mean[...], rstd[...]",
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .outputs = 3,
+       .attrs = {{"epsilon", AttrType::kDouble}},
+       .infer = InferLayerNorm,
+       .signatures = LayerNormRows,
+       .gradient = LayerNormGradient,
+       .flops = PerElement(8)},
+      {.kind = "layer_norm_grad_input",
+       .usage = "dy, x, gamma, mean, rstd -> dx",
+       .min_inputs = 5,
+       .max_inputs = 5,
+       .infer = InferGradInput,
+       .signatures = GradInputRows,
+       .flops = PerElement(12)},
+      {.kind = "layer_norm_grad_weight",
+       .usage = "dy, x, mean, rstd -> dgamma[H], dbeta[H]",
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .outputs = 2,
+       .infer = InferGradWeight,
+       .signatures = GradWeightRows,
+       .flops = PerElement(5)},
+  };
+}
+
+}  // namespace oneflow

@@ -1,0 +1,146 @@
+// linear: x[..., c...] w[c..., o...] (+ bias[o...]) -> [..., o...], and add_bias, its second half.
+//
+// With a bias there is no row that splits the contraction: the sum of the parts would add the bias
+// once for each. The pass `decompose` splits such an op into linear and add_bias.
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/linear_dims.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+LinearDims Geometry(const OpView& v) {
+  const int c = static_cast<int>(AttrInt(v.op, "contract", 1));
+  return {v.in(0).shape.rank() - c, c, v.in(1).shape.rank() - c, AttrBool(v.op, "transpose_w")};
+}
+
+Specs InferLinear(const OpView& v) {
+  const Tensor &x = v.in(0), &w = v.in(1);
+  std::vector<std::string> roles = {"x", "w", "bias"};
+  roles.resize(v.n_inputs());
+  RETURN_IF_ERROR(ExpectFloat(v, roles));
+  const int64_t contract = AttrInt(v.op, "contract", 1);
+  if (contract < 1 || contract >= x.shape.rank() || contract >= w.shape.rank()) {
+    return Mismatch("attribute \"contract\" is " + std::to_string(contract) + " with " +
+                        Describe("x", x) + " and " + Describe("w", w),
+                    "it is at least 1 and leaves at least one dimension of each");
+  }
+  const LinearDims d = Geometry(v);
+  const Shape x_c = Part(x.shape, d.lead, d.lead + d.c);
+  const Shape w_c = Part(w.shape, d.w_c(), d.w_c() + d.c);
+  const Shape w_o = Part(w.shape, d.w_o(), d.w_o() + d.o);
+  if (x_c != w_c) {
+    const std::string n = std::to_string(d.c);
+    return Mismatch(Describe("x", x) + " and " + Describe("w", w) + " do not contract: last " + n +
+                        " dim(s) of x " + ToString(x_c) + " against " +
+                        (d.transposed ? "last " : "first ") + n + " of w " + ToString(w_c),
+                    "make them equal, or change \"contract\" or \"transpose_w\"");
+  }
+  if (v.n_inputs() > 2) {
+    RETURN_IF_ERROR(ExpectDims("bias", v.in(2), w_o.dims, "the output dims of " + Describe("w", w)));
+  }
+  return std::vector<OutputSpec>{{Join(Part(x.shape, 0, d.lead), w_o), x.dtype}};
+}
+
+Rows LinearRows(const OpView& v) {
+  const LinearDims d = Geometry(v);
+  const bool bias = v.n_inputs() > 2;
+  Rows rows = LeadRows(v, d.lead, bias ? std::vector<int>{1, 2} : std::vector<int>{1});
+  for (int j = 0; j < d.o; ++j) {
+    rows.push_back({{B(), S(d.w_o() + j)}, {S(d.lead + j)}});
+    if (bias) rows.back().in.push_back(S(j));
+  }
+  if (bias) return rows;
+  for (int j = 0; j < d.c; ++j) rows.push_back({{S(d.lead + j), S(d.w_c() + j)}, {P()}});
+  rows.push_back({{P(), B()}, {P()}});
+  return rows;
+}
+
+InputGrads LinearGradient(GradientContext& g) {
+  const Op op = g.graph.ops[g.op];
+  const LinearDims d = Geometry({g.graph, op});
+  const TensorId dy = g.output_grads[0];
+  AttrMap attrs = {{"contract", int64_t{d.c}}, {"transpose_w", d.transposed}};
+  std::vector<TensorId> grads(op.inputs.size(), -1);
+  if (g.needs_grad[0]) {
+    grads[0] = AddGradient(g, "linear_grad_input", ".dx", {dy, op.inputs[1]}, attrs);
+  }
+  if (g.needs_grad[1]) {
+    attrs["lead"] = int64_t{d.lead};
+    grads[1] = AddGradient(g, "linear_grad_weight", ".dw", {op.inputs[0], dy}, attrs);
+  }
+  if (op.inputs.size() > 2 && g.needs_grad[2]) {
+    grads[2] = AddGradient(g, "linear_grad_bias", ".dbias", {dy}, {{"lead", int64_t{d.lead}}});
+  }
+  return grads;
+}
+
+double LinearFlops(const OpView& v) {
+  const LinearDims d = Geometry(v);
+  const Shape& w = v.in(1).shape;
+  const double out = static_cast<double>(Part(w, d.w_o(), d.w_o() + d.o).elements());
+  const double product = 2.0 * static_cast<double>(v.in(0).shape.elements()) * out;
+  const double bias = v.n_inputs() > 2 ? static_cast<double>(v.out(0).shape.elements()) : 0;
+  return product + bias;
+}
+
+int BiasLead(const OpView& v) { return v.in(0).shape.rank() - v.in(1).shape.rank(); }
+
+Specs InferAddBias(const OpView& v) {
+  const Tensor &y = v.in(0), &bias = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"y", "bias"}));
+  RETURN_IF_ERROR(ExpectRank("bias", bias, 1));
+  const int lead = BiasLead(v);
+  if (lead < 1 || Part(y.shape, lead, y.shape.rank()) != bias.shape) {
+    return Mismatch(Describe("bias", bias) + " does not match the last dimensions of " +
+                        Describe("y", y),
+                    "the shape of the bias is the end of y's, without at least one dimension");
+  }
+  return std::vector<OutputSpec>{{y.shape, y.dtype}};
+}
+
+Rows AddBiasRows(const OpView& v) {
+  const int lead = BiasLead(v);
+  Rows rows = LeadRows(v, lead, {1});
+  for (int j = 0; j < v.in(1).shape.rank(); ++j) {
+    rows.push_back({{S(lead + j), S(j)}, {S(lead + j)}});
+  }
+  return rows;
+}
+
+InputGrads AddBiasGradient(GradientContext& g) {
+  const TensorId dy = g.output_grads[0];
+  const int64_t lead = BiasLead({g.graph, g.graph.ops[g.op]});
+  std::vector<TensorId> grads = {g.needs_grad[0] ? dy : -1, -1};
+  if (g.needs_grad[1]) {
+    grads[1] = AddGradient(g, "linear_grad_bias", ".dbias", {dy}, {{"lead", lead}});
+  }
+  return grads;
+}
+
+}  // namespace
+
+std::vector<OpDef> LinearOps() {
+  return {
+      {.kind = "linear",
+       .usage = "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]",
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .infer = InferLinear,
+       .signatures = LinearRows,
+       .gradient = LinearGradient,
+       .flops = LinearFlops,
+       .workspace = ProductScratch},
+      {.kind = "add_bias",
+       .usage = "y[..., o...], bias[o...] -> [..., o...]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = InferAddBias,
+       .signatures = AddBiasRows,
+       .gradient = AddBiasGradient,
+       .flops = PerElement(1)},
+  };
+}
+
+}  // namespace oneflow

@@ -1,0 +1,144 @@
+#include "oneflow_core/op/op_util.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "oneflow_core/op/workspace.h"
+
+namespace oneflow {
+
+std::string Describe(std::string_view role, const Tensor& tensor) {
+  return std::string(role) + ' ' + std::string(Name(tensor.dtype)) + ToString(tensor.shape);
+}
+
+absl::Status Mismatch(std::string_view what, std::string_view mend) {
+  std::string message(what);
+  if (!mend.empty()) message += "; " + std::string(mend);
+  return absl::InvalidArgumentError(message);
+}
+
+absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles) {
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const Tensor& tensor = v.in(static_cast<int>(i));
+    if (tensor.dtype == DType::kI32) {
+      return Mismatch(Describe(roles[i], tensor) + " is not of a floating point type");
+    }
+    if (tensor.dtype != v.in(0).dtype) {
+      return Mismatch(Describe(roles[0], v.in(0)) + " and " + Describe(roles[i], tensor) +
+                          " differ in type",
+                      "give both one dtype");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpectIds(std::string_view role, const Tensor& tensor) {
+  if (tensor.dtype == DType::kI32) return absl::OkStatus();
+  return Mismatch(Describe(role, tensor) + " must be of type i32: it holds ids",
+                  "set dtype: I32 on the op that makes it");
+}
+
+absl::Status ExpectRank(std::string_view role, const Tensor& tensor, int at_least) {
+  if (tensor.shape.rank() >= at_least) return absl::OkStatus();
+  return Mismatch(Describe(role, tensor) + " needs at least " + std::to_string(at_least) +
+                  " dimension(s)");
+}
+
+absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims& dims,
+                        std::string_view of) {
+  if (tensor.shape.dims == dims) return absl::OkStatus();
+  return Mismatch(Describe(role, tensor) + " must have shape " + ToString(dims) + ", " +
+                  std::string(of));
+}
+
+Shape Part(const Shape& shape, int begin, int end) {
+  Shape part(Dims(shape.dims.begin() + begin, shape.dims.begin() + end));
+  if (!shape.names.empty()) {
+    part.names.assign(shape.names.begin() + begin, shape.names.begin() + end);
+  }
+  return part;
+}
+
+Shape Join(const Shape& a, const Shape& b) {
+  Shape joined = a;
+  joined.dims.insert(joined.dims.end(), b.dims.begin(), b.dims.end());
+  if (a.names.empty() && b.names.empty()) return joined;
+  joined.names.resize(a.dims.size());
+  joined.names.insert(joined.names.end(), b.names.begin(), b.names.end());
+  joined.names.resize(joined.dims.size());
+  return joined;
+}
+
+namespace {
+
+Signature Everywhere(const OpView& v, Sbp sbp) {
+  return {std::vector<Sbp>(v.op.inputs.size(), sbp), std::vector<Sbp>(v.op.outputs.size(), sbp)};
+}
+
+}  // namespace
+
+Signature AllB(const OpView& v) { return Everywhere(v, B()); }
+
+Rows LeadRows(const OpView& v, int dims, const std::vector<int>& whole) {
+  Rows rows = {AllB(v)};
+  for (int i = 0; i < dims; ++i) {
+    Signature row = Everywhere(v, S(i));
+    for (const int input : whole) row.in[input] = B();
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Rows AlikeRows(const OpView& v) { return LeadRows(v, v.in(0).shape.rank()); }
+
+Rows LinearAlikeRows(const OpView& v) {
+  Rows rows = AlikeRows(v);
+  rows.push_back(Everywhere(v, P()));
+  return rows;
+}
+
+TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view suffix,
+                     std::vector<TensorId> inputs, AttrMap attrs, int n_outputs) {
+  const Op forward = g.graph.ops[g.op];  // a copy: AddOp may move the ops
+  const std::string wish = forward.name + std::string(suffix);
+  std::string name = wish;
+  for (int i = 2; g.graph.FindOp(name) != nullptr; ++i) name = wish + '.' + std::to_string(i);
+  const OpId id = g.graph.AddOp(std::string(kind), std::move(name), std::move(inputs),
+                                std::move(attrs), n_outputs);
+  Op& added = g.graph.ops[id];
+  added.phase = Phase::kBackward;
+  added.stage = forward.stage;
+  added.scope = forward.scope.empty() ? forward.name : forward.scope;
+  return added.outputs[0];
+}
+
+absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved) {
+  for (size_t i = 1; i < g.output_grads.size(); ++i) {
+    if (g.output_grads[i] >= 0) {
+      return Mismatch("the loss depends on its output " + std::to_string(i) + ": " +
+                          std::string(saved) + " is not differentiable",
+                      "use its output 0 only");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::function<double(const OpView&)> PerElement(double per_element, int input) {
+  return [per_element, input](const OpView& v) {
+    return per_element * static_cast<double>(v.in(input).shape.elements());
+  };
+}
+
+int64_t ProductScratch(const std::vector<Dims>& in, const std::vector<Dims>& out, const AttrMap&,
+                       int threads) {
+  const double mk = static_cast<double>(Product(in[0])), kn = static_cast<double>(Product(in[1]));
+  const double mn = static_cast<double>(Product(out[0]));
+  if (mk == 0 || kn == 0 || mn == 0) return 0;  // an empty piece: nothing to multiply
+  const auto m = std::llround(std::sqrt(mk / kn * mn)), n = std::llround(std::sqrt(kn / mk * mn));
+  const auto k = std::llround(std::sqrt(mk / mn * kn));
+  // Kernels may compute the transpose of the result instead.
+  return std::max(ProductWorkspace(m, n, k, threads), ProductWorkspace(n, m, k, threads));
+}
+
+}  // namespace oneflow

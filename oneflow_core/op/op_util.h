@@ -1,0 +1,68 @@
+// Small builders for the definitions in this folder: error texts, shapes that keep their dimension
+// names, rows of SBP tables, gradient ops. Internal to op/: nobody else includes it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+
+using Specs = absl::StatusOr<std::vector<OutputSpec>>;
+using Rows = std::vector<Signature>;
+using InputGrads = absl::StatusOr<std::vector<TensorId>>;
+
+// --- Errors. The op's name is added by the caller of `infer` ---
+
+std::string Describe(std::string_view role, const Tensor& tensor);  // "x f32[4,5]"
+absl::Status Mismatch(std::string_view what, std::string_view mend = "");  // INVALID_ARGUMENT
+// Inputs 0, 1, ... (called `roles`) are of one floating point type.
+absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles);
+absl::Status ExpectIds(std::string_view role, const Tensor& tensor);  // i32
+absl::Status ExpectRank(std::string_view role, const Tensor& tensor, int at_least);
+// `tensor` has these sizes; `of` says whose they are: "the output dims of w".
+absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims& dims,
+                        std::string_view of);
+
+// --- Shapes, with the names of their dimensions ---
+
+Shape Part(const Shape& shape, int begin, int end);  // dimensions [begin, end)
+Shape Join(const Shape& a, const Shape& b);          // those of a, then those of b
+
+// --- Rows ---
+
+Signature AllB(const OpView& v);
+// All-B; and for each of the first `dims` dimensions i a row with S(i) everywhere except that the
+// inputs listed in `whole` are B.
+Rows LeadRows(const OpView& v, int dims, const std::vector<int>& whole = {});
+// Rows of ops whose inputs and outputs all have one shape: all-B, and all S(i).
+Rows AlikeRows(const OpView& v);
+// The same, and all-P: for sums.
+Rows LinearAlikeRows(const OpView& v);
+
+// --- Gradients ---
+
+// Appends a backward op for the op that is being differentiated: named after it plus `suffix`, on
+// its stage, in its scope. Returns the first output; the others follow it.
+TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view suffix,
+                     std::vector<TensorId> inputs, AttrMap attrs = {}, int n_outputs = 1);
+// Error when a gradient reaches an output after the first: they are saved values (mean, lse).
+absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
+
+// --- Costs ---
+
+// `per_element` operations for each element of input `input`.
+std::function<double(const OpView&)> PerElement(double per_element, int input = 0);
+
+// OpDef::workspace of an op of two inputs that is one matrix product. For an m x k and a k x n tensor
+// and an m x n result, whatever the roles, m k n follow from the three numbers of elements.
+int64_t ProductScratch(const std::vector<Dims>& in, const std::vector<Dims>& out,
+                       const AttrMap& attrs, int threads);
+
+}  // namespace oneflow

@@ -1,0 +1,100 @@
+// Ops without inputs: data, variables, constants.
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status ExpectBound(const Shape& shape) {
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dims[i] >= 1) continue;
+    return Mismatch("shape " + ToString(shape) + ": dimension " + std::to_string(i) +
+                        " has no size yet",
+                    "give a size; \"batch\" is bound by the micro-batch size");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpectOneOf(std::string_view attr, const std::string& value,
+                         const std::vector<std::string>& known) {
+  std::string list;
+  for (const std::string& k : known) {
+    if (k == value) return absl::OkStatus();
+    list += (list.empty() ? "\"" : ", \"") + k + '"';
+  }
+  return Mismatch("attribute \"" + std::string(attr) + "\" is \"" + value + '"', "use " + list);
+}
+
+// Shape and dtype of sources are the user's: inference keeps what stands on the tensor.
+Specs InferInput(const OpView& v) {
+  const Tensor& x = v.out(0);
+  const std::string source = AttrString(v.op, "source", "feed");
+  RETURN_IF_ERROR(ExpectBound(x.shape));
+  RETURN_IF_ERROR(ExpectOneOf("source", source, {"tokens", "labels", "feed"}));
+  if (source != "feed") {
+    RETURN_IF_ERROR(ExpectIds(source, x));
+    if (x.shape.rank() != 2) {
+      return Mismatch(Describe(source, x) + " must be [batch, seq]", "give two dimensions");
+    }
+  }
+  if (x.dtype == DType::kBF16) return Mismatch("inputs are not bf16", "use F32");
+  return std::vector<OutputSpec>{{x.shape, x.dtype}};
+}
+
+Specs InferVariable(const OpView& v) {
+  const Tensor& w = v.out(0);
+  RETURN_IF_ERROR(ExpectBound(w.shape));
+  RETURN_IF_ERROR(ExpectOneOf("init", AttrString(v.op, "init", "zeros"),
+                              {"normal", "zeros", "ones", "constant"}));
+  if (w.dtype != DType::kF32 && w.dtype != DType::kF64) {
+    return Mismatch("variables are not " + std::string(Name(w.dtype)), "use F32");
+  }
+  return std::vector<OutputSpec>{{w.shape, w.dtype}};
+}
+
+// The dtype is its creator's choice (a seed gradient has the loss's), f32 unless set.
+Specs InferFill(const OpView& v) {
+  const auto it = v.op.attrs.find("dims");
+  Shape shape(it == v.op.attrs.end() ? Dims{} : std::get<std::vector<int64_t>>(it->second));
+  RETURN_IF_ERROR(ExpectBound(shape));
+  return std::vector<OutputSpec>{{shape, v.out(0).dtype}};
+}
+
+Rows SourceRows(const OpView& v) { return LeadRows(v, v.out(0).shape.rank()); }
+
+// The same constant everywhere: a piece of it is never worth a message, so B is enough.
+Rows FillRows(const OpView& v) { return {AllB(v)}; }
+
+double NoFlops(const OpView&) { return 0; }
+
+}  // namespace
+
+std::vector<OpDef> SourceOps() {
+  return {
+      {.kind = "input",
+       .usage = "-> x (the op's shape)",
+       .attrs = {{"source", AttrType::kString}},
+       .infer = InferInput,
+       .signatures = SourceRows,
+       .flops = NoFlops},
+      {.kind = "variable",
+       .usage = "-> w (the op's shape)",
+       .attrs = {{"init", AttrType::kString},
+                 {"init_value", AttrType::kDouble},
+                 {"decay", AttrType::kBool},
+                 // Set by passes: the variable that a replica on another stage, or a state of the
+                 // optimizer, stands for.
+                 {"variable", AttrType::kString}},
+       .infer = InferVariable,
+       .signatures = SourceRows,
+       .flops = NoFlops},
+      {.kind = "fill",
+       .usage = "-> x[dims...]",
+       .attrs = {{"value", AttrType::kDouble, true}, {"dims", AttrType::kInts}},
+       .infer = InferFill,
+       .signatures = FillRows,
+       .flops = NoFlops},
+  };
+}
+
+}  // namespace oneflow

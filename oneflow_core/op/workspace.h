@@ -1,0 +1,30 @@
+// Scratch memory of kernels: bytes that one firing needs, all threads together. The compiler plans them
+// and the kernels cut them up, so both read the formulas (and the block sizes behind them) here.
+//
+// It is not an allocator. The formulas hold for f32 and f64 and for any instruction set.
+// Of an op: FindOpDef(kind)->workspace(local input dims, local output dims, attributes, threads).
+#pragma once
+
+#include <cstdint>
+
+namespace oneflow {
+
+// A matrix product packs blocks of its right operand, kProductDepthBytes deep (of elements of one row
+// or column) and kProductColumns wide, for all threads; and of its left one, kProductRows high, one for
+// each thread. Depth fixes the order of sums: changing it changes bits.
+inline constexpr int64_t kProductDepthBytes = 1024;
+inline constexpr int64_t kProductColumns = 3072;
+inline constexpr int64_t kProductRows = 96;
+// No register tile is larger.
+inline constexpr int64_t kMostTileRows = 16;
+inline constexpr int64_t kMostTileColumns = 64;
+
+// Bytes for c[m, n] = a[m, k] b[k, n].
+int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k, int threads);
+
+// Bytes for attention over t positions and heads of width d, forward or backward: each thread works on
+// one head of one sample: its t x t scores, their gradients, four t x d panels and a product's blocks.
+int64_t AttentionWorkspacePerThread(int64_t t, int64_t d);
+int64_t AttentionWorkspace(int64_t t, int64_t d, int threads);
+
+}  // namespace oneflow
