@@ -1,0 +1,156 @@
+#include "compiler/passes/add_optimizer.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/rewrite.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+struct Replica {
+  OpId op = -1;
+  TensorId grad = -1;  // summed over the uses, on the replica's stage or about to be sent there
+};
+
+struct LogicalVariable {
+  std::string name;
+  std::vector<Replica> replicas;  // by stage, lowest first
+  std::vector<UseGradient> uses;  // over all replicas, in op order
+};
+
+std::string At(std::string_view name, int stage) {
+  return stage == 0 ? std::string(name) : std::string(name) + "@" + std::to_string(stage);
+}
+
+class OptimizerBuilder {
+ public:
+  explicit OptimizerBuilder(Graph* graph) : graph_(graph) {}
+
+  absl::Status Run(const Gradients& gradients) {
+    Collect(gradients);
+    std::vector<TensorId> squares;
+    for (LogicalVariable& variable : variables_) {
+      RETURN_IF_ERROR(SumUses(&variable));
+      const Replica& lowest = variable.replicas.front();
+      ASSIGN_OR_RETURN(OpId id, Add("sum_squares", variable.name + "/sum_squares", {lowest.grad}, {},
+                                    graph_->ops[lowest.op]));
+      squares.push_back(graph_->ops[id].outputs[0]);
+    }
+    RETURN_IF_ERROR(AddNorms(squares));
+    for (const LogicalVariable& variable : variables_) {
+      for (const Replica& replica : variable.replicas) RETURN_IF_ERROR(Update(variable, replica));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void Collect(const Gradients& gradients) {
+    for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+      const Op& op = graph_->ops[id];
+      if (!IsVariable(op)) continue;
+      const std::string name = VariableOf(op);
+      auto same = [&name](const LogicalVariable& v) { return v.name == name; };
+      auto it = std::find_if(variables_.begin(), variables_.end(), same);
+      if (it == variables_.end()) it = variables_.insert(it, LogicalVariable{name, {}, {}});
+      it->replicas.push_back({id, -1});
+      for (const VariableGradients& g : gradients) {
+        if (g.variable != op.outputs[0]) continue;
+        it->uses.insert(it->uses.end(), g.uses.begin(), g.uses.end());
+      }
+    }
+    std::erase_if(variables_, [](const LogicalVariable& v) { return v.uses.empty(); });
+    for (LogicalVariable& v : variables_) {
+      auto by_op = [](const UseGradient& a, const UseGradient& b) { return a.use < b.use; };
+      std::stable_sort(v.uses.begin(), v.uses.end(), by_op);
+      std::stable_sort(v.replicas.begin(), v.replicas.end(), [this](const Replica& a, const Replica& b) {
+        return graph_->ops[a.op].stage < graph_->ops[b.op].stage;
+      });
+    }
+  }
+
+  // Appends an update op on the stage and in the scope of `like`.
+  absl::StatusOr<OpId> Add(std::string kind, std::string name, std::vector<TensorId> inputs,
+                           AttrMap attrs, const Op& like, int outputs = 1) {
+    const int stage = like.stage;  // `like` may move when the ops grow
+    std::string scope = like.scope;
+    const OpId id = graph_->AddOp(std::move(kind), std::move(name), std::move(inputs),
+                                  std::move(attrs), outputs);
+    Op& op = graph_->ops[id];
+    op.phase = Phase::kUpdate;
+    op.stage = stage;
+    op.scope = std::move(scope);
+    if (!IsVariable(op)) RETURN_IF_ERROR(InferOutputs(graph_, op));
+    return id;
+  }
+
+  absl::Status SumUses(LogicalVariable* variable) {
+    std::vector<TensorId> grads;
+    for (const UseGradient& use : variable->uses) grads.push_back(use.grad);
+    for (Replica& replica : variable->replicas) {
+      replica.grad = grads[0];
+      if (grads.size() == 1) continue;
+      ASSIGN_OR_RETURN(OpId id, Add("sum_uses", graph_->ops[replica.op].name + "/grad", grads, {},
+                                    graph_->ops[replica.op]));
+      replica.grad = graph_->ops[id].outputs[0];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNorms(const std::vector<TensorId>& squares) {
+    for (int stage = 0; stage < graph_->mesh.stages(); ++stage) {
+      Op like;
+      like.stage = stage;
+      like.scope = At("grad_norm", stage);
+      ASSIGN_OR_RETURN(OpId id, Add("global_norm", like.scope, squares, {}, like));
+      norms_.push_back(graph_->ops[id].outputs[0]);
+    }
+    return absl::OkStatus();
+  }
+
+  // A state of the optimizer: zeros, and lying as the variable does.
+  absl::StatusOr<TensorId> AddState(const LogicalVariable& variable, OpId replica,
+                                    const std::string& suffix) {
+    AttrMap attrs = {{"init", std::string("zeros")}, {"variable", variable.name + suffix}};
+    ASSIGN_OR_RETURN(OpId id, Add("variable", graph_->ops[replica].name + suffix, {},
+                                  std::move(attrs), graph_->ops[replica]));
+    const TensorId state = graph_->ops[id].outputs[0];
+    const Tensor& w = graph_->tensors[graph_->ops[replica].outputs[0]];
+    Tensor& tensor = graph_->tensors[state];
+    tensor.shape = w.shape;
+    tensor.dtype = w.dtype;
+    tensor.constraint = w.constraint;
+    return state;
+  }
+
+  absl::Status Update(const LogicalVariable& variable, const Replica& replica) {
+    const TensorId w = graph_->ops[replica.op].outputs[0];
+    const Op& op = graph_->ops[replica.op];
+    const bool decay = AttrBool(op, "decay", graph_->tensors[w].shape.rank() >= 2);
+    const int stage = op.stage;
+    const std::string name = op.name + "/adamw";
+    ASSIGN_OR_RETURN(TensorId m, AddState(variable, replica.op, "/m"));
+    ASSIGN_OR_RETURN(TensorId v, AddState(variable, replica.op, "/v"));
+    return Add("adamw", name, {w, m, v, replica.grad, norms_[stage]}, {{"decay", decay}},
+               graph_->ops[replica.op], 3)
+        .status();
+  }
+
+  Graph* graph_;
+  std::vector<LogicalVariable> variables_;  // in order of first appearance
+  std::vector<TensorId> norms_;             // by stage
+};
+
+}  // namespace
+
+absl::Status AddOptimizer(Graph* graph, const Gradients& gradients) {
+  CHECK(!gradients.empty());
+  return OptimizerBuilder(graph).Run(gradients);
+}
+
+}  // namespace oneflow

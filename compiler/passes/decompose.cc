@@ -1,0 +1,97 @@
+#include "compiler/passes/decompose.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/rewrite.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// Appends to `ops` an op that takes part in replacing `original`; its output is `output`, or a new
+// tensor of the op's name when that is -1. Returns the output.
+absl::StatusOr<TensorId> Emit(Graph* graph, std::vector<Op>* ops, const Op& original,
+                              std::string kind, std::string name, std::vector<TensorId> inputs,
+                              AttrMap attrs, TensorId output = -1) {
+  Op op;
+  op.kind = std::move(kind);
+  op.name = std::move(name);
+  op.inputs = std::move(inputs);
+  op.attrs = std::move(attrs);
+  op.stage = original.stage;
+  op.phase = original.phase;
+  op.scope = original.scope;
+  op.why = original.name + " is a " + original.kind;
+  op.outputs = {output >= 0 ? output : AddTensor(graph, op.name)};
+  RETURN_IF_ERROR(InferOutputs(graph, op));
+  ops->push_back(std::move(op));
+  return ops->back().outputs[0];
+}
+
+absl::Status DecomposeCrossEntropy(Graph* graph, const Op& op, int64_t micro_batches,
+                                   std::vector<Op>* ops) {
+  const TensorId logits = op.inputs[0], labels = op.inputs[1];
+  const int64_t rows = graph->tensors[labels].shape.elements();
+  const double scale = 1.0 / (static_cast<double>(rows) * static_cast<double>(micro_batches));
+  ASSIGN_OR_RETURN(TensorId max, Emit(graph, ops, op, "row_max", op.name + ".max", {logits}, {}));
+  ASSIGN_OR_RETURN(TensorId sum,
+                   Emit(graph, ops, op, "row_sum_exp", op.name + ".sum", {logits, max}, {}));
+  ASSIGN_OR_RETURN(TensorId picked,
+                   Emit(graph, ops, op, "pick", op.name + ".pick", {logits, labels}, {}));
+  return Emit(graph, ops, op, "mean_nll", op.name, {max, sum, picked}, {{"scale", scale}},
+              op.outputs[0])
+      .status();
+}
+
+// Whether a constraint splits a dimension that `op` (a linear) sums over, on an axis of the mesh.
+// Each part of such a product lacks the others' terms, so the bias must be added after their sum.
+bool SplitsContractedDim(const Graph& graph, const Op& op) {
+  const Tensor& x = graph.tensors[op.inputs[0]];
+  const Tensor& w = graph.tensors[op.inputs[1]];
+  const int contract = static_cast<int>(AttrInt(op, "contract", 1));
+  const bool transposed = AttrBool(op, "transpose_w");
+  auto on_mesh = [&graph](const std::string& axis) {
+    for (const Mesh::Axis& a : graph.mesh.axes) {
+      if (a.size > 1 && (a.name == axis || a.name.rfind(axis + ".", 0) == 0)) return true;
+    }
+    return false;
+  };
+  for (const auto& [axis, sbp] : x.constraint) {
+    if (sbp.split() && sbp.dim >= x.shape.rank() - contract && on_mesh(axis)) return true;
+  }
+  for (const auto& [axis, sbp] : w.constraint) {
+    const bool contracted = transposed ? sbp.dim >= w.shape.rank() - contract : sbp.dim < contract;
+    if (sbp.split() && contracted && on_mesh(axis)) return true;
+  }
+  return false;
+}
+
+absl::Status SeparateBias(Graph* graph, const Op& op, std::vector<Op>* ops) {
+  ASSIGN_OR_RETURN(TensorId product,
+                   Emit(graph, ops, op, "linear", FreeName(*graph, op.name + ".product"),
+                        {op.inputs[0], op.inputs[1]}, op.attrs));
+  return Emit(graph, ops, op, "add_bias", op.name, {product, op.inputs[2]}, {}, op.outputs[0])
+      .status();
+}
+
+}  // namespace
+
+absl::Status Decompose(Graph* graph, int64_t micro_batches) {
+  std::vector<Op> ops;
+  ops.reserve(graph->ops.size());
+  for (const Op& op : graph->ops) {
+    if (op.kind == "softmax_cross_entropy") {
+      RETURN_IF_ERROR(DecomposeCrossEntropy(graph, op, micro_batches, &ops));
+    } else if (op.kind == "linear" && op.inputs.size() == 3 && SplitsContractedDim(*graph, op)) {
+      RETURN_IF_ERROR(SeparateBias(graph, op, &ops));
+    } else {
+      ops.push_back(op);
+    }
+  }
+  SetOps(graph, std::move(ops));
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,169 @@
+#include "compiler/passes/differentiate.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "compiler/passes/rewrite.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+namespace {
+
+class Differentiator {
+ public:
+  explicit Differentiator(Graph* graph) : graph_(graph), forward_ops_(graph->ops.size()) {}
+
+  absl::StatusOr<Gradients> Run(TensorId loss) {
+    FindNeeds();
+    if (!needs_[loss]) {
+      return InputError(graph_->tensors[loss].name, "is the loss but depends on no variable",
+                        "there is nothing to train");
+    }
+    RETURN_IF_ERROR(SeedLoss(loss));
+    for (OpId id = static_cast<OpId>(forward_ops_) - 1; id >= 0; --id) RETURN_IF_ERROR(Visit(id));
+    return std::move(variables_).Take();
+  }
+
+ private:
+  // The gradient that a reader of a tensor contributes to it.
+  struct Contribution {
+    Use use;
+    TensorId grad;
+  };
+
+  // Uses of the variables, found in reverse op order, handed out in op order.
+  struct VariableTable {
+    std::map<TensorId, std::vector<UseGradient>> uses;
+    std::vector<TensorId> order;
+    Gradients Take() && {
+      Gradients result;
+      for (TensorId t : order) {
+        auto it = uses.find(t);
+        if (it == uses.end()) continue;
+        std::reverse(it->second.begin(), it->second.end());
+        result.push_back({t, std::move(it->second)});
+      }
+      return result;
+    }
+  };
+
+  // Which tensors lie downstream of a variable, through differentiable ops only.
+  void FindNeeds() {
+    needs_.assign(graph_->tensors.size(), false);
+    for (const Op& op : graph_->ops) {
+      bool needs = IsVariable(op);
+      if (needs) variables_.order.push_back(op.outputs[0]);
+      if (FindOpDef(op.kind)->gradient != nullptr) {
+        for (TensorId t : op.inputs) needs = needs || needs_[t];
+      }
+      for (TensorId t : op.outputs) needs_[t] = needs;
+    }
+  }
+
+  absl::Status SeedLoss(TensorId loss) {
+    const std::string name = FreeName(*graph_, graph_->tensors[loss].name + ".grad");
+    const OpId like = graph_->tensors[loss].producer;
+    const OpId id = graph_->AddOp("fill", name, {}, {{"value", 1.0}, {"dims", std::vector<int64_t>{}}});
+    RETURN_IF_ERROR(Adopt(id, like, graph_->ops[like].stage));
+    const TensorId grad = graph_->ops[id].outputs[0];
+    graph_->tensors[grad].dtype = graph_->tensors[loss].dtype;
+    contributions_[loss].push_back({Use{-1, 0}, grad});
+    return absl::OkStatus();
+  }
+
+  // Makes ops from `first` on backward ops of `like`.
+  absl::Status Adopt(OpId first, OpId like, int stage) {
+    for (OpId id = first; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+      Op& op = graph_->ops[id];
+      op.phase = Phase::kBackward;
+      op.stage = stage;
+      op.scope = graph_->ops[like].scope;
+      RETURN_IF_ERROR(InferOutputs(graph_, op));
+    }
+    return absl::OkStatus();
+  }
+
+  // The gradient of `t`: of its readers', in op order, the sum; -1 when none reaches it.
+  absl::StatusOr<TensorId> GradientOf(TensorId t) {
+    auto it = contributions_.find(t);
+    if (it == contributions_.end()) return TensorId{-1};
+    std::vector<Contribution>& parts = it->second;
+    if (parts.size() == 1) return parts[0].grad;
+    std::sort(parts.begin(), parts.end(), [](const Contribution& a, const Contribution& b) {
+      return std::pair(a.use.op, a.use.input) < std::pair(b.use.op, b.use.input);
+    });
+    std::vector<TensorId> grads;
+    // One sum where all its readers are: then a tensor that crosses a stage comes back but once.
+    int stage = graph_->ops[parts[0].use.op].stage;
+    const OpId producer = graph_->tensors[t].producer;
+    for (const Contribution& part : parts) {
+      grads.push_back(part.grad);
+      if (graph_->ops[part.use.op].stage != stage) stage = graph_->ops[producer].stage;
+    }
+    const std::string name = FreeName(*graph_, graph_->tensors[t].name + ".grad");
+    const OpId sum = graph_->AddOp("add_n", name, std::move(grads), {});
+    RETURN_IF_ERROR(Adopt(sum, producer, stage));
+    return graph_->ops[sum].outputs[0];
+  }
+
+  // Appends the gradient ops of one forward op, once all its readers have been visited.
+  absl::Status Visit(OpId id) {
+    if (IsVariable(graph_->ops[id])) return absl::OkStatus();
+    const std::vector<TensorId> inputs = graph_->ops[id].inputs, outputs = graph_->ops[id].outputs;
+    if (std::none_of(outputs.begin(), outputs.end(), [this](TensorId t) { return needs_[t]; })) {
+      return absl::OkStatus();
+    }
+    GradientContext context{*graph_, id, {}, {}};
+    bool reached = false;
+    for (TensorId t : outputs) {
+      ASSIGN_OR_RETURN(TensorId grad, GradientOf(t));
+      context.output_grads.push_back(grad);
+      reached = reached || grad >= 0;
+    }
+    if (!reached) return absl::OkStatus();
+    for (TensorId t : inputs) context.needs_grad.push_back(needs_[t]);
+    const OpId first = static_cast<OpId>(graph_->ops.size());
+    auto grads = FindOpDef(graph_->ops[id].kind)->gradient(context);
+    if (!grads.ok()) return Annotate(grads.status(), graph_->ops[id].name);
+    RETURN_IF_ERROR(Adopt(first, id, graph_->ops[id].stage));
+    CHECK_EQ(grads->size(), inputs.size()) << graph_->ops[id].name;
+    for (int i = static_cast<int>(inputs.size()) - 1; i >= 0; --i) Record(id, i, inputs[i], (*grads)[i]);
+    return absl::OkStatus();
+  }
+
+  void Record(OpId op, int input, TensorId t, TensorId grad) {
+    if (grad < 0) return;
+    if (IsVariable(graph_->ProducerOf(t))) {
+      variables_.uses[t].push_back({op, grad});
+    } else {
+      contributions_[t].push_back({Use{op, input}, grad});
+    }
+  }
+
+  Graph* graph_;
+  const size_t forward_ops_;
+  std::vector<bool> needs_;
+  std::map<TensorId, std::vector<Contribution>> contributions_;
+  VariableTable variables_;
+};
+
+}  // namespace
+
+absl::StatusOr<Gradients> Differentiate(Graph* graph, TensorId loss) {
+  if (loss < 0 || loss >= static_cast<TensorId>(graph->tensors.size())) {
+    return InputError("graph " + graph->name, "has no loss", "set `loss` to a scalar tensor");
+  }
+  if (graph->tensors[loss].shape.rank() != 0) {
+    return InputError(graph->tensors[loss].name,
+                      "is the loss but has the shape " + ToString(graph->tensors[loss].shape),
+                      "a loss is a scalar");
+  }
+  return Differentiator(graph).Run(loss);
+}
+
+}  // namespace oneflow

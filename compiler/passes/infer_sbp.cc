@@ -1,0 +1,66 @@
+#include "compiler/passes/infer_sbp.h"
+
+#include <string>
+#include <utility>
+
+#include "compiler/passes/rewrite.h"
+#include "compiler/passes/sbp_constraint.h"
+#include "compiler/passes/sbp_problem.h"
+#include "compiler/passes/sbp_search.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+void Store(const SbpProblem& problem, const std::vector<int>& label, int axis, Graph* graph,
+           SbpChoice* choice) {
+  for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
+    const Op& op = graph->ops[id];
+    const Signature& row = problem.Chosen(id, label);
+    for (size_t i = 0; i < op.inputs.size(); ++i) choice->op_inputs[id][i][axis] = row.in[i];
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      graph->tensors[op.outputs[i]].sbp[axis] = row.out[i];
+    }
+  }
+}
+
+// For the user's own variables that do not lie whole, and ops whose result is a partial value.
+void AddNotes(const Graph& graph, int axis, SbpChoice* choice) {
+  const std::string& name = graph.mesh.axes[axis].name;
+  int split = 0, forward = 0;
+  for (const Op& op : graph.ops) {
+    if (op.phase != Phase::kForward || op.outputs.empty()) continue;
+    const Tensor& tensor = graph.tensors[op.outputs[0]];
+    const Sbp sbp = tensor.sbp[axis];
+    ++forward;
+    if (!sbp.broadcast()) ++split;
+    const bool asked = ConstraintOn(tensor, graph.mesh, axis).has_value();
+    if (sbp.broadcast() || !(IsVariable(op) || sbp.partial() || asked)) continue;
+    choice->notes.push_back(tensor.name + " is " + ToString(sbp) + " on " + name +
+                            (asked             ? ": the graph says so"
+                             : IsVariable(op)  ? ": its readers want it so"
+                                               : ": each device has a part of the sum or maximum"));
+  }
+  choice->notes.push_back("axis " + name + ": " + std::to_string(split) + " of " +
+                          std::to_string(forward) + " forward ops put out less than the whole");
+}
+
+}  // namespace
+
+absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
+  RETURN_IF_ERROR(CheckConstraints(*graph));
+  const Mesh& mesh = graph->mesh;
+  const NdSbp whole(mesh.axes.size(), B());
+  SbpChoice choice;
+  for (Tensor& tensor : graph->tensors) tensor.sbp = whole;
+  for (const Op& op : graph->ops) choice.op_inputs.emplace_back(op.inputs.size(), whole);
+  for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
+    if (axis == mesh.stage_axis() || mesh.axes[axis].size == 1) continue;
+    ASSIGN_OR_RETURN(const SbpProblem problem, SbpProblem::Make(*graph, choice, options, axis));
+    Store(problem, SearchSbp(problem), axis, graph, &choice);
+    AddNotes(*graph, axis, &choice);
+  }
+  return choice;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,175 @@
+#include "compiler/passes/insert_boxing.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/boxing_path.h"
+#include "compiler/passes/rewrite.h"
+
+namespace oneflow {
+namespace {
+
+// Who needs a tensor, and how.
+struct Need {
+  NdSbp sbp;
+  int stage = 0;
+  Phase phase = Phase::kForward;
+  std::string reader;  // for `why`
+};
+
+class BoxingInserter {
+ public:
+  explicit BoxingInserter(Graph* graph) : graph_(graph) {
+    for (const Op& op : graph_->ops) names_.insert(op.name);
+    for (const Tensor& tensor : graph_->tensors) {
+      const Op& op = graph_->ops[tensor.producer];
+      origin_.push_back({op.stage, op.phase, op.scope, IsVariable(op), tensor.name});
+    }
+  }
+
+  void Run(const SbpChoice& choice) {
+    for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+      Op op = graph_->ops[id];
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        op.inputs[i] = Provide(op.inputs[i], {choice.op_inputs[id][i], op.stage, op.phase, op.name});
+      }
+      ops_.push_back(std::move(op));
+    }
+    for (TensorId& t : graph_->outputs) t = Resolve(t, origin_[t].phase, "the run");
+    if (graph_->loss >= 0) graph_->loss = Resolve(graph_->loss, Phase::kUpdate, "the report");
+    SetOps(graph_, std::move(ops_));
+  }
+
+ private:
+  // Of the op that made a tensor: the ops are being rebuilt, so tensors carry it themselves.
+  struct Origin {
+    int stage;
+    Phase phase;
+    std::string scope;
+    bool variable;
+    std::string root;  // the tensor before any boxing
+  };
+  // Source tensor, SBP, stage, sharing class.
+  using Key = std::tuple<TensorId, std::string, int, int>;
+
+  TensorId Provide(TensorId t, const Need& need) {
+    t = Cross(t, need);
+    const Tensor& tensor = graph_->tensors[t];
+    if (tensor.sbp == need.sbp) return t;
+    const std::vector<BoxingStep> path =
+        BoxingPath(graph_->mesh, tensor.shape.dims, BytesOf(tensor), tensor.sbp, need.sbp);
+    const std::string why = Why(t, need);
+    for (const BoxingStep& step : path) t = Box(t, step, need, why);
+    return t;
+  }
+
+  // `t`, or what a transfer makes of it on the stage of `need`, without partial values.
+  TensorId Cross(TensorId t, const Need& need) {
+    if (origin_[t].stage == need.stage) return t;
+    const int from = origin_[t].stage;
+    TensorId& arrived = crossed_[{t, "", need.stage, SharingClass(t, need.phase)}];
+    if (arrived > 0) return arrived - 1;  // ids are stored plus one: 0 means not yet
+    Need whole = need;
+    whole.stage = from;
+    whole.sbp = graph_->tensors[t].sbp;
+    for (size_t a = 0; a < whole.sbp.size(); ++a) {
+      if (whole.sbp[a].partial()) whole.sbp[a] = need.sbp[a].partial() ? B() : need.sbp[a];
+    }
+    const TensorId source = Provide(t, whole);
+    Op op;
+    op.kind = "transfer";
+    op.name = Unused(graph_->tensors[source].name + ".to" + std::to_string(need.stage));
+    op.why = origin_[t].root + " is on stage " + std::to_string(from) + "; " + need.reader +
+             " of stage " + std::to_string(need.stage) + " needs it";
+    const TensorId result = Emit(std::move(op), source, whole.sbp, need.stage, need.phase);
+    arrived = result + 1;
+    return result;
+  }
+
+  TensorId Box(TensorId t, const BoxingStep& step, const Need& need, const std::string& why) {
+    const Key key{t, ToString(step.to), need.stage, SharingClass(t, need.phase)};
+    if (auto it = boxed_.find(key); it != boxed_.end()) return it->second;
+    const Sbp from = graph_->tensors[t].sbp[step.axis], to = step.to[step.axis];
+    Op op;
+    // On an axis of one device all SBPs are the same bytes: the tensor itself, by another name.
+    op.kind = std::string(BoxingKind(from, to));
+    CHECK(!op.kind.empty()) << why;
+    op.name = Unused(origin_[t].root + "." + op.kind);
+    op.attrs["axis"] = graph_->mesh.axes[step.axis].name;
+    if (from.split()) op.attrs["dim_from"] = static_cast<int64_t>(from.dim);
+    if (to.split()) op.attrs["dim_to"] = static_cast<int64_t>(to.dim);
+    op.why = why;
+    return boxed_[key] = Emit(std::move(op), t, step.to, need.stage, need.phase);
+  }
+
+  TensorId Emit(Op op, TensorId source, const NdSbp& sbp, int stage, Phase phase) {
+    op.inputs = {source};
+    op.stage = stage;
+    op.phase = std::max(origin_[source].phase, phase);
+    op.scope = origin_[source].scope;
+    Tensor tensor = graph_->tensors[source];
+    tensor.name = op.name;
+    tensor.output = 0;
+    tensor.constraint.clear();
+    tensor.sbp = sbp;
+    op.outputs = {static_cast<TensorId>(graph_->tensors.size())};
+    origin_.push_back({stage, op.phase, op.scope, origin_[source].variable, origin_[source].root});
+    graph_->tensors.push_back(std::move(tensor));
+    ops_.push_back(std::move(op));
+    return ops_.back().outputs[0];
+  }
+
+  TensorId Resolve(TensorId t, Phase phase, const std::string& reader) {
+    Need need{graph_->tensors[t].sbp, origin_[t].stage, phase, reader};
+    for (Sbp& sbp : need.sbp) {
+      if (sbp.partial()) sbp = B();
+    }
+    return Provide(t, need);
+  }
+
+  int SharingClass(TensorId t, Phase phase) const {
+    if (origin_[t].variable) return static_cast<int>(phase);
+    return phase == Phase::kUpdate ? 1 : 0;
+  }
+
+  std::string Why(TensorId t, const Need& need) const {
+    std::string is, needs;
+    const NdSbp& have = graph_->tensors[t].sbp;
+    for (size_t a = 0; a < have.size(); ++a) {
+      if (have[a] == need.sbp[a]) continue;
+      const std::string& axis = graph_->mesh.axes[a].name;
+      is += (is.empty() ? "" : ", ") + ToString(have[a]) + " on " + axis;
+      needs += (needs.empty() ? "" : ", ") + ToString(need.sbp[a]);
+    }
+    return origin_[t].root + " is " + is + "; " + need.reader + " needs " + needs;
+  }
+
+  std::string Unused(const std::string& wish) {
+    std::string name = wish;
+    for (int i = 2; !names_.insert(name).second; ++i) name = wish + "." + std::to_string(i);
+    return name;
+  }
+
+  Graph* graph_;
+  std::vector<Op> ops_;
+  std::vector<Origin> origin_;  // of each tensor
+  std::set<std::string> names_;
+  std::map<Key, TensorId> crossed_, boxed_;
+};
+
+}  // namespace
+
+absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice) {
+  CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
+  BoxingInserter(graph).Run(choice);
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

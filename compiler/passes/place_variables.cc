@@ -1,0 +1,81 @@
+#include "compiler/passes/place_variables.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/rewrite.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+bool IsSource(const Op& op) { return op.kind == "variable" || op.kind == "input"; }
+
+absl::Status CheckStages(const Graph& graph) {
+  const int stages = graph.mesh.stages();
+  for (const Op& op : graph.ops) {
+    if (op.stage < 0 || op.stage >= stages) {
+      return InputError(op.name,
+                        "is on stage " + std::to_string(op.stage) + " but the mesh has " +
+                            std::to_string(stages) + (stages == 1 ? " stage" : " stages"),
+                        "give the mesh an axis pipe of that many stages, or change `stage`");
+    }
+    for (TensorId t : op.inputs) {
+      const Op& producer = graph.ProducerOf(t);
+      if (IsSource(producer) || producer.stage <= op.stage) continue;
+      return InputError(op.name,
+                        "is on stage " + std::to_string(op.stage) + " but reads " + producer.name +
+                            " of the later stage " + std::to_string(producer.stage),
+                        "activations flow from lower to higher stages only");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The op of `source` on `stage`, with a tensor of its own.
+Op Replica(Graph* graph, const Op& source, int stage) {
+  Op op = source;
+  op.name = FreeName(*graph, source.name + "@" + std::to_string(stage));
+  op.stage = stage;
+  Tensor tensor = graph->tensors[source.outputs[0]];
+  tensor.name = op.name;
+  op.outputs = {static_cast<TensorId>(graph->tensors.size())};
+  graph->tensors.push_back(std::move(tensor));
+  return op;
+}
+
+}  // namespace
+
+absl::Status PlaceVariables(Graph* graph) {
+  RETURN_IF_ERROR(CheckStages(*graph));
+  const std::vector<std::vector<Use>> uses = UsesOf(*graph);
+  std::vector<Op> ops;
+  std::map<std::pair<TensorId, int>, TensorId> on_stage;  // (source tensor, stage) -> its replica
+  for (Op op : graph->ops) {
+    if (!IsSource(op)) {
+      for (TensorId& t : op.inputs) {
+        if (auto it = on_stage.find({t, op.stage}); it != on_stage.end()) t = it->second;
+      }
+      ops.push_back(std::move(op));
+      continue;
+    }
+    op.attrs.emplace(op.kind, op.name);
+    std::set<int> stages;
+    for (const Use& use : uses[op.outputs[0]]) stages.insert(graph->ops[use.op].stage);
+    if (stages.empty()) stages.insert(op.stage);
+    op.stage = *stages.begin();
+    ops.push_back(op);
+    stages.erase(stages.begin());
+    for (int stage : stages) {
+      ops.push_back(Replica(graph, op, stage));
+      on_stage[{op.outputs[0], stage}] = ops.back().outputs[0];
+    }
+  }
+  SetOps(graph, std::move(ops));
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

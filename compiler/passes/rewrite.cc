@@ -1,0 +1,65 @@
+#include "compiler/passes/rewrite.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+
+void SetOps(Graph* graph, std::vector<Op> ops) {
+  for (Tensor& tensor : graph->tensors) tensor.producer = -1;
+  graph->ops = std::move(ops);
+  for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
+    const Op& op = graph->ops[id];
+    for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) {
+      Tensor& tensor = graph->tensors[op.outputs[i]];
+      CHECK_EQ(tensor.producer, -1) << tensor.name << " has two producers";
+      tensor.producer = id;
+      tensor.output = i;
+    }
+  }
+  for (const Tensor& tensor : graph->tensors) {
+    CHECK_GE(tensor.producer, 0) << tensor.name << " lost its producer";
+  }
+}
+
+TensorId AddTensor(Graph* graph, std::string name) {
+  graph->tensors.emplace_back();
+  graph->tensors.back().name = std::move(name);
+  return static_cast<TensorId>(graph->tensors.size()) - 1;
+}
+
+absl::Status InferOutputs(Graph* graph, const Op& op) {
+  const OpDef* def = FindOpDef(op.kind);
+  CHECK(def != nullptr) << op.name << ": no op of kind " << op.kind;
+  auto specs = def->infer(OpView{*graph, op});
+  if (!specs.ok()) return Annotate(specs.status(), op.name);
+  CHECK_EQ(specs->size(), op.outputs.size()) << op.name;
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    Tensor& tensor = graph->tensors[op.outputs[i]];
+    tensor.shape = (*specs)[i].shape;
+    tensor.dtype = (*specs)[i].dtype;
+  }
+  return absl::OkStatus();
+}
+
+std::string FreeName(const Graph& graph, std::string_view wish) {
+  std::string name(wish);
+  for (int i = 2; graph.FindOp(name) != nullptr; ++i) {
+    name = std::string(wish) + "." + std::to_string(i);
+  }
+  return name;
+}
+
+bool IsVariable(const Op& op) { return op.kind == "variable"; }
+
+std::string VariableOf(const Op& op) { return AttrString(op, "variable", op.name); }
+
+int64_t BytesOf(const Tensor& tensor) {
+  return tensor.shape.elements() * static_cast<int64_t>(SizeOf(tensor.dtype));
+}
+
+}  // namespace oneflow

@@ -1,0 +1,32 @@
+// What passes share to change a graph: small functions that keep its invariants. Not a pass.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// The graph's ops become `ops`, and every tensor learns its producer anew. Tensors keep their ids.
+// Requires: every tensor is the output of one of `ops`.
+void SetOps(Graph* graph, std::vector<Op> ops);
+
+// Appends a tensor without a producer yet; returns its id.
+TensorId AddTensor(Graph* graph, std::string name);
+
+// Sets shapes and dtypes of the outputs of `op`, which need not stand in the graph yet.
+absl::Status InferOutputs(Graph* graph, const Op& op);
+
+// `wish`, or `wish` with the first of ".2", ".3", ... that no op of the graph bears.
+std::string FreeName(const Graph& graph, std::string_view wish);
+
+bool IsVariable(const Op& op);
+// The variable a replica stands for: "wte" for the op "wte@3"; the op's own name without a replica.
+std::string VariableOf(const Op& op);
+
+int64_t BytesOf(const Tensor& tensor);
+
+}  // namespace oneflow

@@ -1,0 +1,64 @@
+#include "compiler/passes/sbp_constraint.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr std::string_view kConventionalAxes[] = {"data", "tensor", "expert", "seq"};
+
+// "data" of "data.1"; the name itself otherwise.
+std::string_view BaseName(std::string_view axis) { return axis.substr(0, axis.rfind('.')); }
+
+bool IsKnownAxis(const Mesh& mesh, std::string_view name) {
+  for (const Mesh::Axis& axis : mesh.axes) {
+    if (axis.name == name || BaseName(axis.name) == name) return true;
+  }
+  return std::find(std::begin(kConventionalAxes), std::end(kConventionalAxes), BaseName(name)) !=
+         std::end(kConventionalAxes);
+}
+
+std::string AxisList(const Mesh& mesh) {
+  std::string list;
+  for (const Mesh::Axis& axis : mesh.axes) list += (list.empty() ? "" : ", ") + axis.name;
+  return list.empty() ? "no axis" : "the axes " + list;
+}
+
+}  // namespace
+
+std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis) {
+  const std::string& name = mesh.axes[axis].name;
+  if (auto it = tensor.constraint.find(name); it != tensor.constraint.end()) return it->second;
+  const std::string base(BaseName(name));
+  if (auto it = tensor.constraint.find(base); it != tensor.constraint.end()) return it->second;
+  return std::nullopt;
+}
+
+absl::Status CheckConstraints(const Graph& graph) {
+  for (const Tensor& tensor : graph.tensors) {
+    const std::string& op = graph.ops[tensor.producer].name;
+    for (const auto& [axis, sbp] : tensor.constraint) {
+      const std::string what =
+          tensor.name + " is constrained to " + ToString(sbp) + " on axis " + axis;
+      if (!IsKnownAxis(graph.mesh, axis)) {
+        return InputError("op " + op, what + ", which the mesh has not",
+                          "the mesh has " + AxisList(graph.mesh));
+      }
+      if (axis == "pipe" && !sbp.broadcast()) {
+        return InputError("op " + op, what + ", which selects stages", "set `stage` instead");
+      }
+      if (sbp.split() && sbp.dim >= tensor.shape.rank()) {
+        return InputError("op " + op,
+                          what + " but has " + std::to_string(tensor.shape.rank()) + " dims",
+                          "dims count from 0");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

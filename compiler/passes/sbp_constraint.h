@@ -1,0 +1,18 @@
+// Reading the SBP constraints of a graph. Part of infer_sbp.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// What the user asked of a tensor on an axis: by the axis's name, or by that of the axis it is a
+// factor of ("data" for data.0); nothing if free.
+std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis);
+
+// Every constraint names a known axis, and a dimension that its tensor has.
+absl::Status CheckConstraints(const Graph& graph);
+
+}  // namespace oneflow

@@ -1,0 +1,319 @@
+#include "compiler/passes/sbp_problem.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "compiler/passes/boxing_path.h"
+#include "compiler/passes/rewrite.h"
+#include "compiler/passes/sbp_constraint.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// An un-split variable is fetched before every micro-batch and stands in its way: worth twice.
+constexpr double kGatherVariable = 2;
+
+// Readers that may share one boxing of `t`: those of a variable only within a phase, so that what is
+// gathered from a split variable does not live from forward to backward.
+int SharingClass(const Graph& graph, TensorId t, OpId reader) {
+  const Phase phase = graph.ops[reader].phase;
+  if (IsVariable(graph.ProducerOf(t))) return static_cast<int>(phase);
+  return phase == Phase::kUpdate ? 1 : 0;
+}
+
+std::string RowText(const OpView& op, const Signature& row) {
+  std::string text = "(";
+  for (size_t i = 0; i < row.in.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.in[i]);
+  text += ") -> ";
+  for (size_t i = 0; i < row.out.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.out[i]);
+  return text;
+}
+
+// Union-find over ops; the root of a set is its first op.
+class OpSets {
+ public:
+  explicit OpSets(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0); }
+  OpId Find(OpId op) {
+    while (parent_[op] != op) op = parent_[op] = parent_[parent_[op]];
+    return op;
+  }
+  void Join(OpId a, OpId b) {
+    a = Find(a), b = Find(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<OpId> parent_;
+};
+
+}  // namespace
+
+SbpProblem::SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
+                       int axis)
+    : graph_(&graph), settled_(&settled), options_(&options), axis_(axis),
+      devices_(graph.mesh.axes[axis].size), uses_(UsesOf(graph)) {
+  for (TensorId t = 0; t < static_cast<TensorId>(uses_.size()); ++t) {
+    auto key = [&](const Use& use) {
+      return std::pair(graph.ops[use.op].stage, SharingClass(graph, t, use.op));
+    };
+    std::stable_sort(uses_[t].begin(), uses_[t].end(),
+                     [&](const Use& a, const Use& b) { return key(a) < key(b); });
+  }
+}
+
+absl::StatusOr<SbpProblem> SbpProblem::Make(const Graph& graph, const SbpChoice& settled,
+                                            const SbpOptions& options, int axis) {
+  SbpProblem problem(graph, settled, options, axis);
+  RETURN_IF_ERROR(problem.FillTable());
+  problem.FillUnits();
+  for (Unit& unit : problem.units_) RETURN_IF_ERROR(problem.FillLabels(&unit));
+  problem.FillNeighbours();
+  return problem;
+}
+
+absl::Status SbpProblem::FillTable() {
+  table_.resize(graph_->ops.size());
+  for (OpId op = 0; op < static_cast<OpId>(table_.size()); ++op) RETURN_IF_ERROR(FillRows(op));
+  return absl::OkStatus();
+}
+
+absl::Status SbpProblem::FillRows(OpId op) {
+  const OpView view{*graph_, graph_->ops[op]};
+  const std::vector<Signature> all = FindOpDef(view.op.kind)->signatures(view);
+  for (const Signature& row : all) {
+    CHECK_EQ(row.in.size(), view.op.inputs.size()) << view.op.kind;
+    CHECK_EQ(row.out.size(), view.op.outputs.size()) << view.op.kind;
+    if (MeetsConstraints(op, row) && Fits(op, row)) table_[op].push_back(row);
+  }
+  return table_[op].empty() ? NoRow(op, all) : absl::OkStatus();
+}
+
+bool SbpProblem::MeetsConstraints(OpId op, const Signature& row) const {
+  const std::vector<TensorId>& outputs = graph_->ops[op].outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto want = ConstraintOn(graph_->tensors[outputs[i]], graph_->mesh, axis_);
+    if (want && *want != row.out[i]) return false;
+  }
+  return true;
+}
+
+// Every device gets at least one element of what this axis splits after the axes before it.
+bool SbpProblem::Fits(OpId op, const Signature& row) const {
+  auto fits = [this](TensorId t, const NdSbp& settled, Sbp sbp) {
+    if (!sbp.split()) return true;
+    int64_t size = graph_->tensors[t].shape.dims[sbp.dim];
+    for (int b = 0; b < axis_; ++b) {
+      if (settled[b] == sbp) size /= graph_->mesh.axes[b].size;
+    }
+    return size >= devices_;
+  };
+  const Op& o = graph_->ops[op];
+  for (size_t i = 0; i < o.inputs.size(); ++i) {
+    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i])) return false;
+  }
+  for (size_t i = 0; i < o.outputs.size(); ++i) {
+    if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i])) return false;
+  }
+  return true;
+}
+
+absl::Status SbpProblem::NoRow(OpId op, const std::vector<Signature>& all) const {
+  const OpView view{*graph_, graph_->ops[op]};
+  std::string asked;
+  for (TensorId t : view.op.outputs) {
+    const auto want = ConstraintOn(graph_->tensors[t], graph_->mesh, axis_);
+    if (!want) continue;
+    asked += (asked.empty() ? "" : " and ") + graph_->tensors[t].name + " " + ToString(*want);
+  }
+  const std::string& axis = graph_->mesh.axes[axis_].name;
+  std::string rows;
+  for (const Signature& row : all) {
+    if (MeetsConstraints(op, row)) {
+      return InputError("op " + view.op.name,
+                        asked + " on axis " + axis + " leaves some of its " +
+                            std::to_string(devices_) + " devices without an element: the shape is " +
+                            ToString(view.out(0).shape),
+                        "use a larger batch (or dimension) or a smaller axis");
+    }
+    rows += (rows.empty() ? "" : "; ") + RowText(view, row);
+  }
+  return InputError("op " + view.op.name,
+                    "no signature of " + view.op.kind + " gives " + asked + " on axis " + axis,
+                    "its signatures are " + rows);
+}
+
+void SbpProblem::FillUnits() {
+  OpSets sets(graph_->ops.size());
+  std::map<std::string, OpId> variables;
+  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+    const Op& op = graph_->ops[id];
+    if (IsVariable(op)) sets.Join(id, variables.emplace(VariableOf(op), id).first->second);
+    if (op.kind != "adamw") continue;
+    for (int i = 0; i < 3; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
+    const OpId grad = graph_->tensors[op.inputs[3]].producer;
+    if (graph_->ops[grad].kind == "sum_uses") sets.Join(id, grad);
+  }
+  members_.resize(graph_->ops.size());
+  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+    const OpId root = sets.Find(id);
+    if (root == id) {
+      members_[id].unit = static_cast<int>(units_.size());
+      units_.emplace_back();
+      units_.back().source = graph_->ops[id].inputs.empty();
+    }
+    Unit& unit = units_[members_[root].unit];
+    members_[id] = {members_[root].unit, static_cast<int>(unit.ops.size())};
+    unit.ops.push_back(id);
+  }
+}
+
+// One op: a label a row. Several: a label for each SBP of the variable for which all have a row that
+// puts out the same.
+absl::Status SbpProblem::FillLabels(Unit* unit) {
+  const OpId first = unit->ops.front();
+  for (int row = 0; row < static_cast<int>(table_[first].size()); ++row) {
+    std::vector<int> rows = {row};
+    for (size_t i = 1; i < unit->ops.size(); ++i) {
+      const std::vector<Signature>& table = table_[unit->ops[i]];
+      auto same = [&](const Signature& s) { return s.out[0] == table_[first][row].out[0]; };
+      auto it = std::find_if(table.begin(), table.end(), same);
+      if (it == table.end()) break;
+      rows.push_back(static_cast<int>(it - table.begin()));
+    }
+    if (rows.size() < unit->ops.size()) continue;
+    double price = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      price += Compute(unit->ops[i], table_[unit->ops[i]][rows[i]]);
+    }
+    unit->rows.push_back(std::move(rows));
+    unit->price.push_back(price);
+  }
+  if (!unit->rows.empty()) return absl::OkStatus();
+  const std::string& name = graph_->ops[first].name;
+  return InputError("op " + name,
+                    "no SBP on axis " + graph_->mesh.axes[axis_].name +
+                        " suits the variable and its update alike",
+                    "constrain " + name + " to B or to a split that adamw has");
+}
+
+void SbpProblem::FillNeighbours() {
+  for (int u = 0; u < units(); ++u) {
+    std::set<TensorId> tensors;
+    std::set<int> neighbours;
+    for (OpId op : units_[u].ops) {
+      for (TensorId t : graph_->ops[op].inputs) {
+        tensors.insert(t);
+        neighbours.insert(members_[graph_->tensors[t].producer].unit);
+      }
+      for (TensorId t : graph_->ops[op].outputs) {
+        tensors.insert(t);
+        for (const Use& use : uses_[t]) neighbours.insert(members_[use.op].unit);
+      }
+    }
+    neighbours.erase(u);
+    units_[u].tensors.assign(tensors.begin(), tensors.end());
+    units_[u].neighbours.assign(neighbours.begin(), neighbours.end());
+  }
+}
+
+double SbpProblem::Fires(Phase phase) const {
+  return phase == Phase::kUpdate ? 1 : static_cast<double>(options_->micro_batches);
+}
+
+// How many groups along the axes before this one hold a tensor whole.
+double SbpProblem::Copies(const NdSbp& sbp) const {
+  double copies = 1;
+  for (int b = 0; b < axis_; ++b) {
+    if (b != graph_->mesh.stage_axis() && !sbp[b].split()) copies *= graph_->mesh.axes[b].size;
+  }
+  return copies;
+}
+
+double SbpProblem::Compute(OpId op, const Signature& row) const {
+  const OpView view{*graph_, graph_->ops[op]};
+  if (IsVariable(view.op)) return 0;
+  double touched = 0, all_touched = 0, held_partial = 0;
+  bool split = false;
+  std::vector<bool> split_before(axis_, false);
+  auto visit = [&](TensorId t, const NdSbp& settled, Sbp sbp) {
+    const double bytes = static_cast<double>(BytesOf(graph_->tensors[t]));
+    split = split || sbp.split();
+    all_touched += bytes;
+    touched += sbp.split() ? bytes : bytes * devices_;
+    if (sbp.partial()) held_partial += bytes * devices_;
+    for (int b = 0; b < axis_; ++b) split_before[b] = split_before[b] || settled[b].split();
+  };
+  for (int i = 0; i < view.n_inputs(); ++i) {
+    visit(view.op.inputs[i], settled_->op_inputs[op][i], row.in[i]);
+  }
+  for (size_t i = 0; i < view.op.outputs.size(); ++i) {
+    visit(view.op.outputs[i], view.out(static_cast<int>(i)).sbp, row.out[i]);
+  }
+  double times = Fires(view.op.phase);
+  for (int b = 0; b < axis_; ++b) {
+    if (b != graph_->mesh.stage_axis() && !split_before[b]) times *= graph_->mesh.axes[b].size;
+  }
+  const auto& flops_of = FindOpDef(view.op.kind)->flops;
+  const double flops = (flops_of == nullptr ? 0 : flops_of(view)) - options_->flops_per_byte * all_touched;
+  return times * (options_->bytes_per_flop * std::max(0.0, flops) * (split ? 1 : devices_) +
+                  options_->bytes_per_byte_touched * (touched + 0.5 * held_partial));
+}
+
+// Of the readers [first, last) of uses_[t], which share boxings.
+double SbpProblem::StagePrice(TensorId t, Sbp from, int first, int last,
+                              const std::vector<int>& label) const {
+  const Tensor& tensor = graph_->tensors[t];
+  const Op& producer = graph_->ops[tensor.producer];
+  const double bytes = static_cast<double>(BytesOf(tensor));
+  bool crossed = producer.stage == graph_->ops[uses_[t][first].op].stage;
+  Sbp seen[16];
+  int n_seen = 0;
+  double price = 0;
+  for (int i = first; i < last; ++i) {
+    const Use& use = uses_[t][i];
+    if (label[members_[use.op].unit] < 0) continue;
+    const Sbp need = Chosen(use.op, label).in[use.input];
+    if (!crossed) {
+      const Sbp resolved = !from.partial() ? from : need.partial() ? B() : need;
+      price += TransitionPrice(from, resolved, bytes, devices_);
+      price += (resolved.split() ? bytes : bytes * devices_) + kBoxingLatency;
+      from = resolved;
+      crossed = true;
+    }
+    if (std::find(seen, seen + n_seen, need) != seen + n_seen) continue;
+    if (n_seen < 16) seen[n_seen++] = need;
+    const double gather = IsVariable(producer) && !need.split() ? kGatherVariable : 1;
+    price += gather * TransitionPrice(from, need, bytes, devices_);
+  }
+  return price * Fires(graph_->ops[uses_[t][first].op].phase);
+}
+
+double SbpProblem::TensorPrice(TensorId t, const std::vector<int>& label) const {
+  const Tensor& tensor = graph_->tensors[t];
+  if (label[members_[tensor.producer].unit] < 0) return 0;
+  const Sbp from = Chosen(tensor.producer, label).out[tensor.output];
+  const std::vector<Use>& uses = uses_[t];
+  auto key = [&](const Use& use) {
+    return std::pair(graph_->ops[use.op].stage, SharingClass(*graph_, t, use.op));
+  };
+  double price = 0;
+  for (int first = 0, last = 0; first < static_cast<int>(uses.size()); first = last) {
+    while (last < static_cast<int>(uses.size()) && key(uses[last]) == key(uses[first])) ++last;
+    price += StagePrice(t, from, first, last, label);
+  }
+  const bool fetched = std::count(graph_->outputs.begin(), graph_->outputs.end(), t) > 0;
+  if (from.partial() && (fetched || t == graph_->loss)) {
+    price += TransitionPrice(from, B(), static_cast<double>(BytesOf(tensor)), devices_);
+  }
+  return price * Copies(tensor.sbp);
+}
+
+}  // namespace oneflow

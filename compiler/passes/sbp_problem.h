@@ -1,0 +1,79 @@
+// The choice of signatures on ONE mesh axis as an optimisation problem: units with labels, a price of
+// each label by itself and a price of each tensor given the labels around it. Part of infer_sbp; it
+// knows the graph, the search (sbp_search.h) only knows this.
+//
+// A unit is the op or the ops that choose together: one op, or a variable with its replicas, its
+// optimizer states and their updates.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/passes/infer_sbp.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+
+class SbpProblem {
+ public:
+  // `settled`: the choice on the axes before this one; tensors' sbp hold it, too.
+  static absl::StatusOr<SbpProblem> Make(const Graph& graph, const SbpChoice& settled,
+                                         const SbpOptions& options, int axis);
+
+  int units() const { return static_cast<int>(units_.size()); }
+  int labels(int unit) const { return static_cast<int>(units_[unit].price.size()); }
+  double UnitPrice(int unit, int label) const { return units_[unit].price[label]; }
+  const std::vector<TensorId>& TensorsOf(int unit) const { return units_[unit].tensors; }
+  const std::vector<int>& NeighboursOf(int unit) const { return units_[unit].neighbours; }
+  // Whether a unit has no inputs, so that its readers should say how it lies.
+  bool IsSource(int unit) const { return units_[unit].source; }
+
+  // Boxing price of a tensor. Units labelled -1 have not chosen: they cost nothing.
+  double TensorPrice(TensorId t, const std::vector<int>& label) const;
+
+  const Signature& Chosen(OpId op, const std::vector<int>& label) const {
+    const Member& member = members_[op];
+    return table_[op][units_[member.unit].rows[label[member.unit]][member.index]];
+  }
+
+ private:
+  struct Unit {
+    std::vector<OpId> ops;
+    std::vector<std::vector<int>> rows;  // label -> row of each op
+    std::vector<double> price;           // label -> compute
+    std::vector<TensorId> tensors;
+    std::vector<int> neighbours;
+    bool source = false;
+  };
+  struct Member {
+    int unit = -1, index = -1;
+  };
+
+  SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOptions& options, int axis);
+  absl::Status FillTable();
+  absl::Status FillRows(OpId op);
+  absl::Status NoRow(OpId op, const std::vector<Signature>& all) const;
+  void FillUnits();
+  absl::Status FillLabels(Unit* unit);
+  void FillNeighbours();
+  bool Fits(OpId op, const Signature& row) const;
+  bool MeetsConstraints(OpId op, const Signature& row) const;
+  double Compute(OpId op, const Signature& row) const;
+  double Copies(const NdSbp& sbp) const;
+  double Fires(Phase phase) const;
+  double StagePrice(TensorId t, Sbp from, int first, int last,
+                    const std::vector<int>& label) const;
+
+  const Graph* graph_;
+  const SbpChoice* settled_;
+  const SbpOptions* options_;
+  int axis_ = 0, devices_ = 1;
+  std::vector<std::vector<Use>> uses_;         // of each tensor, by (stage, phase class)
+  std::vector<std::vector<Signature>> table_;  // legal rows of each op
+  std::vector<Unit> units_;
+  std::vector<Member> members_;                // of each op
+};
+
+}  // namespace oneflow
