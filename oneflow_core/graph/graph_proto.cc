@@ -102,7 +102,7 @@ class Importer {
     }
     const std::string& kind = proto_.op(it->second).kind();
     if (reference.output > 0 && HasOwnShape(kind)) {
-      return InputError(where, verb + ' ' + Quoted(name) + ", but a " + kind + " has one output");
+      return InputError(where, verb + ' ' + Quoted(name) + ", but an op of kind " + Quoted(kind) + " has one output");
     }
     n_outputs_[it->second] = std::max(n_outputs_[it->second], reference.output + 1);
     return reference;

@@ -1,0 +1,158 @@
+#include "oneflow_core/graph/graph_proto.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_text.h"
+
+namespace oneflow {
+namespace {
+
+// A linear layer with its loss, ops in an order that is not topological.
+constexpr char kMlp[] = R"pb(name: "mlp"
+mesh { axis { name: "data" size: 2 } }
+op { name: "fc" kind: "linear" input: "x" input: "w" input: "b" }
+op { name: "norm" kind: "layer_norm" input: "fc" input: "b" attr { key: "epsilon" value { f: 1e-6 } } }
+op { name: "x" kind: "input" shape { dim { name: "batch" } dim { size: 8 } }
+     sbp { on { key: "data" value: "S(0)" } } }
+op { name: "w" kind: "variable" shape { dim { size: 8 } dim { size: 4 } } dtype: F64 stage: 1 }
+op { name: "b" kind: "variable" shape { dim { size: 4 } } }
+op { name: "sum" kind: "add" input: "norm:1" input: "norm:0" }
+loss: "sum"
+output: "norm:2"
+)pb";
+
+std::string Error(const std::string& text) {
+  const absl::StatusOr<Graph> graph = ParseGraphText(text, "g.txt");
+  return graph.ok() ? "" : std::string(ToStd(graph.status().message()));
+}
+
+std::string Line(const std::string& fields) { return "op { " + fields + " }\n"; }
+const std::string kX = Line(R"(name: "x" kind: "input" shape { dim { size: 4 } })");
+
+}  // namespace
+
+TEST_CASE("ops come in topological order, outputs as far as they are referred to") {
+  const Graph graph = *ParseGraphText(kMlp);
+  CHECK('\n' + ToText(graph) == R"(
+graph mlp mesh=data=2 ops=6 boxing=0 loss=sum outputs=norm:2
+  x     input                    -> x                   f32[batch,8]       stage=0 want=data:S(0)
+  w     variable                 -> w                   f64[8,4]           stage=1
+  b     variable                 -> b                   f32[4]             stage=0
+  fc    linear      x w b        -> fc                  f32[]              stage=0
+  norm  layer_norm  fc b         -> norm norm:1 norm:2  f32[] f32[] f32[]  stage=0 epsilon=1e-06
+  sum   add         norm:1 norm  -> sum                 f32[]              stage=0
+)");
+}
+
+TEST_CASE("a graph comes back from its message and from its text") {
+  const Graph graph = *ParseGraphText(kMlp);
+  const proto::Graph message = GraphToProto(graph);
+  CHECK(ToText(*GraphFromProto(message, "again")) == ToText(graph));
+  CHECK(ToText(*ParseGraphText(GraphFileText(message))) == ToText(graph));
+  CHECK(GraphFileText(GraphToProto(*GraphFromProto(message, "again"))) == GraphFileText(message));
+}
+
+TEST_CASE("an order that is topological is kept") {
+  const Graph graph = *ParseGraphText(kX + Line(R"(name: "b" kind: "gelu" input: "x")") +
+                                      Line(R"(name: "a" kind: "gelu" input: "x")"));
+  CHECK(graph.ops[1].name == "b");
+  CHECK(graph.ops[2].name == "a");
+}
+
+TEST_CASE("what the compiler added is not written back") {
+  Graph graph = *ParseGraphText(kX + Line(R"(name: "y" kind: "gelu" input: "x")"));
+  const OpId box = graph.AddOp("all_gather", "y.box", {1}, {});
+  const OpId z = graph.AddOp("gelu", "z", {graph.ops[box].outputs[0]}, {});
+  graph.outputs = {graph.ops[box].outputs[0]};
+  graph.ops[graph.AddOp("gelu_grad", "dz", {0, 1}, {})].phase = Phase::kBackward;
+  const proto::Graph message = GraphToProto(graph);
+  REQUIRE(message.op_size() == 3);
+  CHECK(message.op(2).name() == graph.ops[z].name);
+  CHECK(message.op(2).input(0) == "y");
+  CHECK(message.output(0) == "y");
+}
+
+TEST_CASE("syntax errors name line and column") {
+  CHECK(Error("name: \"g\"\nop { nam: \"x\" }") ==
+        "g.txt:2:9: Message type \"oneflow.proto.Op\" has no field named \"nam\".");
+  CHECK(Error("op {").starts_with("g.txt:1:"));
+}
+
+TEST_CASE("references are checked") {
+  CHECK(Error(kX + Line(R"(name: "hidden" kind: "gelu" input: "x")") +
+              Line(R"(name: "z" kind: "gelu" input: "hiden")")) ==
+        "g.txt:3: op \"z\": reads \"hiden\", which is no tensor of the graph; did you mean \"hidden\"?");
+  CHECK(Error(kX + Line(R"(name: "z" kind: "gelu" input: "x:a")")) ==
+        "g.txt:2: op \"z\": reads \"x:a\", which is no tensor name; "
+        "write \"op\", or \"op:2\" for its output 2");
+  CHECK(Error(kX + Line(R"(name: "z" kind: "gelu" input: "x:1")")) ==
+        "g.txt:2: op \"z\": reads \"x:1\", but an op of kind \"input\" has one output");
+  CHECK(Error(kX + "loss: \"lost\"") == "g.txt: loss is \"lost\", which is no tensor of the graph");
+  CHECK(Error(kX + "output: \"y\"") == "g.txt: output is \"y\", which is no tensor of the graph");
+}
+
+TEST_CASE("names are unique and well-formed") {
+  CHECK(Error(kX + kX) == "g.txt:2: op \"x\": is defined twice; rename one: names are unique");
+  CHECK(Error(Line(R"(name: "a:1" kind: "gelu")")) ==
+        "g.txt:1: op \"a:1\": is no valid name; use letters, digits and _ . - /");
+  CHECK(Error(Line(R"(kind: "gelu")")) ==
+        "g.txt:1: op \"\": is no valid name; use letters, digits and _ . - /");
+  CHECK(Error(Line(R"(name: "a")")) == "g.txt:1: op \"a\": has no kind; docs/ops.md lists them");
+  CHECK(Error("name: \"empty\"") == "g.txt: has no op; docs/ops.md lists them");
+}
+
+TEST_CASE("a cycle is told with its ops") {
+  const std::string graph = kX + Line(R"(name: "c" kind: "gelu" input: "b")") +
+                            Line(R"(name: "a" kind: "add" input: "x" input: "c")") +
+                            Line(R"(name: "b" kind: "gelu" input: "a")") +
+                            Line(R"(name: "after" kind: "gelu" input: "b")");
+  CHECK(Error(graph) ==
+        "g.txt:2: op \"c\": is on a cycle: c -> a -> b -> c; an op cannot depend on its own output");
+  CHECK(Error(Line(R"(name: "a" kind: "gelu" input: "a")")) ==
+        "g.txt:1: op \"a\": is on a cycle: a -> a; an op cannot depend on its own output");
+}
+
+TEST_CASE("shapes belong to inputs and variables") {
+  CHECK(Error(kX + Line(R"(name: "y" kind: "gelu" input: "x" dtype: F32)")) ==
+        "g.txt:2: op \"y\": has a shape or dtype, but its kind is \"gelu\"; "
+        "give them only to inputs and variables; all others are inferred");
+  CHECK(Error(Line(R"(name: "w" kind: "variable")")) ==
+        "g.txt:1: op \"w\": has no shape; give every variable one");
+  CHECK(Error(Line(R"(name: "w" kind: "variable" shape { dim { name: "batch" } })")) ==
+        "g.txt:1: op \"w\": is a variable with a dimension of the batch's size; "
+        "give the dimension a size: a variable outlives its batch");
+  CHECK(Error(Line(R"(name: "w" kind: "variable" shape {})")) == "");  // a scalar
+}
+
+TEST_CASE("annotations and attributes are checked") {
+  CHECK(Error(kX + Line(R"(name: "y" kind: "gelu" input: "x" sbp { on { key: "data" value: "S" } })")) ==
+        "g.txt:2: op \"y\": on axis \"data\": SBP \"S\": is malformed; "
+        "use B, P, Pmax, or S(i) with i the dimension that is split");
+  CHECK(Error(kX + Line(R"(name: "y" kind: "gelu" input: "x" stage: -1)")) ==
+        "g.txt:2: op \"y\": stage is -1; stages count from 0");
+  CHECK(Error(kX + Line(R"(name: "y" kind: "gelu" input: "x" attr { key: "a" value {} })")) ==
+        "g.txt:2: op \"y\": attribute \"a\" has no value; "
+        "give one, e.g. { i: 1 }, { f: 0.5 }, { b: true } or { s: \"x\" }");
+  CHECK(Error("mesh { axis { name: \"data\" size: 0 } }\n" + kX) ==
+        "g.txt: mesh: axis \"data\" has size 0; sizes are at least 1");
+}
+
+TEST_CASE("files are read, and told about when they cannot be") {
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/mlp.graph";
+  std::ofstream(path) << kMlp;
+  CHECK(LoadGraph(path)->ops.size() == 6);
+  CHECK(ReadGraphFile(path)->op_size() == 6);
+  std::ofstream(path) << kX << kX;
+  CHECK(ToStd(ReadGraphFile(path).status().message()) ==
+        path + ":2: op \"x\": is defined twice; rename one: names are unique");
+  CHECK(ToStd(LoadGraph("/none/g").status().message()) ==
+        "/none/g: cannot be read: No such file or directory; give the path of a graph file");
+  CHECK(ToStd(LoadGraph("/").status().message()) ==
+        "/: is a directory; give the path of a graph file");
+}
+
+}  // namespace oneflow

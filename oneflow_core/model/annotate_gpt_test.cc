@@ -1,0 +1,128 @@
+#include "oneflow_core/model/annotate_gpt.h"
+
+#include <catch2/catch.hpp>
+
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/model/gpt.h"
+
+namespace oneflow {
+namespace {
+
+Graph Gpt(int64_t layers) {
+  const GptConfig config = {.name = "gpt", .layers = layers, .heads = 2, .hidden = 8,
+                            .sequence = 4, .vocab = 17};
+  return *GraphFromProto(BuildGpt(config), "gpt");
+}
+
+Graph Annotated(int64_t layers, const char* mesh) {
+  Graph graph = Gpt(layers);
+  const absl::Status status = AnnotateGpt(&graph, *ParseMesh(mesh));
+  REQUIRE(status.ok());
+  return graph;
+}
+
+// "data:S(0) tensor:B", axes sorted.
+std::string Want(const Graph& graph, const char* tensor) {
+  std::string text;
+  for (const auto& [axis, sbp] : graph.tensors[graph.FindTensor(tensor)].constraint) {
+    text += (text.empty() ? "" : " ") + axis + ':' + ToString(sbp);
+  }
+  return text;
+}
+
+int StageOf(const Graph& graph, const char* op) { return graph.FindOp(op)->stage; }
+
+std::string Error(Graph graph, const char* mesh) {
+  return std::string(ToStd(AnnotateGpt(&graph, *ParseMesh(mesh)).message()));
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallelism: by heads, columns, rows and words") {
+  const Graph graph = Annotated(1, "data=2,tensor=2");
+  CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "labels") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "wte") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "wpe") == "data:B tensor:B");
+  CHECK(Want(graph, "embed") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "h.0.ln_1.weight") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.attn.qkv.weight") == "data:B tensor:S(2)");
+  CHECK(Want(graph, "h.0.attn.qkv.bias") == "data:B tensor:S(1)");
+  CHECK(Want(graph, "h.0.attn.proj.weight") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.attn.proj.bias") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:B tensor:S(1)");
+  CHECK(Want(graph, "h.0.mlp.fc.bias") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.mlp.proj.bias") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.mlp.add") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "h.0.attn.qkv") == "");
+  CHECK(Want(graph, "logits") == "");
+  CHECK(Want(graph, "loss") == "");
+}
+
+TEST_CASE("the factors of an axis are axes of its kind, other axes stay free") {
+  const Graph graph = Annotated(1, "data=2x2,expert=2");
+  CHECK(Want(graph, "tokens") == "data.0:S(0) data.1:S(0)");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data.0:B data.1:B");
+}
+
+TEST_CASE("stages take blocks in order, the first ones one more") {
+  const Graph graph = Annotated(5, "pipe=2,data=2");
+  CHECK(StageOf(graph, "tokens") == 0);
+  CHECK(StageOf(graph, "wte") == 0);
+  CHECK(StageOf(graph, "embed.tokens") == 0);
+  CHECK(StageOf(graph, "h.2.mlp.add") == 0);
+  CHECK(StageOf(graph, "h.2.mlp.proj.weight") == 0);
+  CHECK(StageOf(graph, "h.3.ln_1.weight") == 1);
+  CHECK(StageOf(graph, "h.3.ln_1") == 1);
+  CHECK(StageOf(graph, "h.4.attn.core") == 1);
+  CHECK(StageOf(graph, "ln_f") == 1);
+  CHECK(StageOf(graph, "logits") == 1);
+  CHECK(StageOf(graph, "labels") == 1);
+  CHECK(StageOf(graph, "loss") == 1);
+  CHECK(Want(graph, "tokens") == "data:S(0)");
+}
+
+TEST_CASE("a stage may be one block; less is refused with the numbers") {
+  CHECK(StageOf(Annotated(4, "pipe=4"), "h.3.ln_1") == 3);
+  CHECK(Error(Gpt(2), "pipe=4") ==
+        "pipe=4: is more stages than the 2 layers of \"gpt\"; use pipe=2 or less");
+}
+
+TEST_CASE("each part of a tensor axis gets a head") {
+  CHECK(Error(Gpt(1), "tensor=2x2") ==
+        "tensor=4: is more parts than the 2 of heads in \"h.0.attn.qkv.weight\" [8,3,2,4]; "
+        "use tensor=2 or less");
+}
+
+TEST_CASE("what the user wrote wins") {
+  Graph graph = Gpt(2);
+  graph.tensors[graph.FindTensor("h.0.attn.add")].constraint = {{"tensor", S(1)}};
+  graph.ops[graph.tensors[graph.FindTensor("loss")].producer].stage = 1;
+  REQUIRE(AnnotateGpt(&graph, *ParseMesh("pipe=2,data=2,tensor=2")).ok());
+  CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:S(1)");
+  CHECK(StageOf(graph, "h.1.ln_1") == 0);
+  CHECK(StageOf(graph, "loss") == 1);
+}
+
+TEST_CASE("a graph that is no GPT gets its batch split, and no more") {
+  const char* text = R"(
+    op { name: "x" kind: "input" shape { dim { name: "batch" } dim { size: 8 } } }
+    op { name: "y" kind: "input" shape { dim { size: 8 } } }
+    op { name: "w" kind: "variable" shape { dim { size: 8 } dim { size: 8 } } }
+    op { name: "fc" kind: "linear" input: "x" input: "w" })";
+  Graph graph = *ParseGraphText(text);
+  REQUIRE(AnnotateGpt(&graph, *ParseMesh("pipe=2,data=2,tensor=4")).ok());
+  CHECK('\n' + ToText(graph) == R"(
+graph mesh=1 ops=4 boxing=0
+  x   input          -> x   f32[batch,8]  want=data:S(0)
+  y   input          -> y   f32[8]
+  w   variable       -> w   f32[8,8]
+  fc  linear    x w  -> fc  f32[]
+)");
+}
+
+}  // namespace oneflow

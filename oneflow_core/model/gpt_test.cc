@@ -1,0 +1,125 @@
+#include "oneflow_core/model/gpt.h"
+
+#include <catch2/catch.hpp>
+
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/graph/graph_text.h"
+
+namespace oneflow {
+namespace {
+
+int64_t VariableElements(const proto::Graph& message) {
+  const Graph graph = *GraphFromProto(message, "gpt");
+  int64_t elements = 0;
+  for (const Op& op : graph.ops) {
+    if (op.kind == "variable") elements += graph.tensors[op.outputs[0]].shape.elements();
+  }
+  return elements;
+}
+
+GptConfig OneLayer(bool bias, bool tied) {
+  return {.name = "one", .layers = 1, .heads = 2, .hidden = 8, .sequence = 4, .vocab = 16,
+          .bias = bias, .tied = tied};
+}
+
+std::string Error(const GptConfig& config) {
+  return std::string(ToStd(CheckGptConfig(config).message()));
+}
+
+}  // namespace
+
+TEST_CASE("the graph of one layer without biases") {
+  const Graph graph = *GraphFromProto(BuildGpt(OneLayer(false, true)), "one");
+  CHECK('\n' + ToText(graph) == R"(
+graph one mesh=1 ops=26 boxing=0 loss=loss outputs=logits
+  tokens                input                                                      -> tokens                i32[batch,4]  source=tokens
+  labels                input                                                      -> labels                i32[batch,4]  source=labels
+  wte                   variable                                                   -> wte                   f32[16,8]     init=normal init_value=0.02
+  wpe                   variable                                                   -> wpe                   f32[4,8]      init=normal init_value=0.02
+  embed.tokens          embedding              wte tokens                          -> embed.tokens          f32[]
+  embed                 positional_embedding   embed.tokens wpe                    -> embed                 f32[]
+  h.0.ln_1.weight       variable                                                   -> h.0.ln_1.weight       f32[8]        init=ones
+  h.0.ln_1              layer_norm             embed h.0.ln_1.weight               -> h.0.ln_1              f32[]
+  h.0.attn.qkv.weight   variable                                                   -> h.0.attn.qkv.weight   f32[8,3,2,4]  init=normal init_value=0.02
+  h.0.attn.qkv          linear                 h.0.ln_1 h.0.attn.qkv.weight        -> h.0.attn.qkv          f32[]
+  h.0.attn.core         causal_attention       h.0.attn.qkv                        -> h.0.attn.core         f32[]
+  h.0.attn.proj.weight  variable                                                   -> h.0.attn.proj.weight  f32[2,4,8]    init=normal init_value=0.014142135623730949
+  h.0.attn.proj         linear                 h.0.attn.core h.0.attn.proj.weight  -> h.0.attn.proj         f32[]         contract=2
+  h.0.attn.add          add                    embed h.0.attn.proj                 -> h.0.attn.add          f32[]
+  h.0.ln_2.weight       variable                                                   -> h.0.ln_2.weight       f32[8]        init=ones
+  h.0.ln_2              layer_norm             h.0.attn.add h.0.ln_2.weight        -> h.0.ln_2              f32[]
+  h.0.mlp.fc.weight     variable                                                   -> h.0.mlp.fc.weight     f32[8,32]     init=normal init_value=0.02
+  h.0.mlp.fc            linear                 h.0.ln_2 h.0.mlp.fc.weight          -> h.0.mlp.fc            f32[]
+  h.0.mlp.gelu          gelu                   h.0.mlp.fc                          -> h.0.mlp.gelu          f32[]
+  h.0.mlp.proj.weight   variable                                                   -> h.0.mlp.proj.weight   f32[32,8]     init=normal init_value=0.014142135623730949
+  h.0.mlp.proj          linear                 h.0.mlp.gelu h.0.mlp.proj.weight    -> h.0.mlp.proj          f32[]
+  h.0.mlp.add           add                    h.0.attn.add h.0.mlp.proj           -> h.0.mlp.add           f32[]
+  ln_f.weight           variable                                                   -> ln_f.weight           f32[8]        init=ones
+  ln_f                  layer_norm             h.0.mlp.add ln_f.weight             -> ln_f                  f32[]
+  logits                linear                 ln_f wte                            -> logits                f32[]         transpose_w=true
+  loss                  softmax_cross_entropy  logits labels                       -> loss                  f32[]
+)");
+}
+
+TEST_CASE("biases and a head of its own add variables, and nothing else") {
+  CHECK(BuildGpt(OneLayer(true, true)).op_size() == BuildGpt(OneLayer(false, true)).op_size() + 7);
+  CHECK(BuildGpt(OneLayer(true, false)).op_size() == BuildGpt(OneLayer(true, true)).op_size() + 1);
+  const Graph graph = *GraphFromProto(BuildGpt(OneLayer(true, false)), "one");
+  const Op* logits = graph.FindOp("logits");
+  REQUIRE(logits != nullptr);
+  CHECK(graph.tensors[logits->inputs[1]].name == "head.weight");
+  CHECK(graph.tensors[graph.FindTensor("h.0.attn.qkv.bias")].shape == Shape{3, 2, 4});
+  CHECK(graph.tensors[graph.FindTensor("h.0.mlp.fc.bias")].shape == Shape{32});
+}
+
+TEST_CASE("parameters are counted as the graph has them") {
+  for (const bool bias : {false, true}) {
+    for (const bool tied : {false, true}) {
+      const GptConfig config = OneLayer(bias, tied);
+      CHECK(ParameterCount(config) == VariableElements(BuildGpt(config)));
+    }
+  }
+  for (const std::string& name : GptPresets()) {
+    const GptConfig config = *GptPreset(name);
+    CHECK(CheckGptConfig(config).ok());
+    CHECK(ParameterCount(config) == VariableElements(BuildGpt(config)));
+  }
+}
+
+TEST_CASE("presets have the published sizes") {
+  CHECK(ParameterCount(*GptPreset("gpt2-124m")) == 124439808);
+  CHECK(ParameterCount(*GptPreset("gpt2-350m")) == 354823168);
+  CHECK(ParameterCount(*GptPreset("gpt2-774m")) == 774030080);
+  CHECK(ParameterCount(*GptPreset("gpt2-1.5b")) == 1557611200);
+  CHECK(ParameterCount(*GptPreset("gpt3-175b")) / 1000000000 == 174);
+}
+
+TEST_CASE("residual projections start smaller, by the depth") {
+  GptConfig config = OneLayer(true, true);
+  config.layers = 8;
+  const Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+  CHECK(AttrDouble(*graph.FindOp("h.3.attn.proj.weight"), "init_value") == Approx(0.005));
+  CHECK(AttrDouble(*graph.FindOp("h.7.mlp.proj.weight"), "init_value") == Approx(0.005));
+  CHECK(AttrDouble(*graph.FindOp("h.3.mlp.fc.weight"), "init_value") == 0.02);
+}
+
+TEST_CASE("bad configurations name the flag") {
+  GptConfig config;
+  config.heads = 7;
+  CHECK(Error(config) ==
+        "--heads=7: does not divide --hidden=768; each head takes an equal part of the hidden size");
+  config = {};
+  config.layers = 0;
+  CHECK(Error(config) == "--layers=0: is out of range; use 1 to 10000");
+  config = {};
+  config.vocab = int64_t{1} << 40;
+  CHECK(Error(config) == "--vocab=1099511627776: is out of range; use 1 to 268435456");
+  CHECK(ToStd(GptPreset("gpt2-125m").status().message()) ==
+        "--preset=gpt2-125m: no such preset; did you mean gpt2-124m?");
+  CHECK(ToStd(GptPreset("llama").status().message()) ==
+        "--preset=llama: no such preset; use tiny small gpt2-124m gpt2-350m gpt2-774m gpt2-1.5b "
+        "gpt3-175b");
+}
+
+}  // namespace oneflow
