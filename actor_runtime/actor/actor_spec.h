@@ -1,0 +1,48 @@
+// What is fixed about one actor on one device: its rates and whom it tells. Made once, at load, from
+// the plan (exec/instantiate.h); constant while anything runs.
+//
+// It knows no kernel, no memory and no stream.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace oneflow {
+
+// The far end of an edge on one device, and the port where our messages arrive there.
+struct ActorPeer {
+  uint32_t rank = 0;
+  uint32_t actor = 0;  // index in the program
+  uint32_t port = 0;   // see Message::port
+  // Reader of ours: fills that wait for it at the start. Source of ours: not used.
+  int32_t initial_fills = 0;
+  bool same_stream = false;  // told at issue; all others at completion
+};
+
+struct ActorInput {
+  int32_t fires_per_read = 1;  // k
+  int32_t initial_fills = 0;   // d
+  int32_t slots = 1;           // of the register read
+  // Nobody writes the register in this program, or this actor updates it in place: never waited for,
+  // never returned.
+  bool always_full = false;
+  int32_t first_source = 0, n_sources = 0;  // in ActorSpec::sources
+};
+
+struct ActorOutput {
+  enum Mode : uint8_t { kFresh, kAccumulate, kUpdate };
+  int32_t slots = 1;           // s
+  int32_t fires_per_fill = 1;  // f
+  Mode mode = kFresh;
+  int32_t first_reader = 0, n_readers = 0;  // in ActorSpec::readers
+};
+
+struct ActorSpec {
+  uint32_t program = 0, rank = 0, actor = 0;
+  std::vector<ActorInput> inputs;
+  std::vector<ActorOutput> outputs;
+  std::vector<ActorPeer> sources;  // by (input, rank)
+  std::vector<ActorPeer> readers;  // by (output, reading actor and input, rank)
+};
+
+}  // namespace oneflow

@@ -1,0 +1,33 @@
+#include "actor_runtime/exec/arena.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <glog/logging.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+
+absl::StatusOr<Arena> Arena::Create(int64_t bytes) {
+  CHECK_GE(bytes, 0);
+  Arena arena;
+  if (bytes == 0) return arena;
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the arena of ", bytes, " bytes that the plan asks for is not to be had: ",
+                     std::strerror(errno)));
+  }
+  arena.data_ = static_cast<std::byte*>(data);
+  arena.bytes_ = bytes;
+  return arena;
+}
+
+Arena::~Arena() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+}  // namespace oneflow

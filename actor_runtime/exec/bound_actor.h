@@ -1,0 +1,67 @@
+// BoundActor: a concrete actor with its kernel and the addresses of everything it reads and writes. Peers'
+// registers are read in place: all devices of this process share one address space.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exec/device_memory.h"
+#include "actor_runtime/exec/stage_mesh.h"
+#include "actor_runtime/kernel/kernel.h"
+#include "oneflow_core/plan/plan_net.h"
+
+namespace oneflow {
+
+using KernelFactory = std::function<absl::StatusOr<Kernel>(const KernelSetup&)>;
+
+// Calls the kernel for one firing. One thread at a time; allocates nothing.
+class BoundActor {
+ public:
+  BoundActor() = default;
+  BoundActor(BoundActor&&) = default;  // not copied: the call points into the vectors
+  BoundActor& operator=(BoundActor&&) = default;
+
+  absl::Status Run(const Launch& launch, const std::vector<int32_t>& slots) {
+    const int32_t* slot = slots.data() + launch.first_slot;
+    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + slot[m.port] * m.stride;
+    for (const Moving& m : writes_) out_[m.index] = m.base + slot[m.port] * m.stride;
+    call_.firing = launch.firing;
+    call_.accumulate = launch.accumulate;
+    return kernel_ ? kernel_(call_) : absl::OkStatus();
+  }
+  void Begin(const RunContext* run) { call_.run = run; }
+
+ private:
+  friend struct Binder;
+  // A pointer into a register of several slots.
+  struct Moving {
+    std::byte* base;
+    int64_t stride;
+    int32_t port;   // input, or inputs + output: where Launch says the slot
+    int32_t index;  // in in_pointers_ or out_
+  };
+
+  Kernel kernel_;
+  KernelCall call_;
+  std::vector<Moving> reads_, writes_;
+  std::vector<const std::byte*> in_pointers_;  // by (input, source)
+  std::vector<std::span<const std::byte* const>> in_;
+  std::vector<std::byte*> out_;
+};
+
+// What Bind needs of the process.
+struct BindContext {
+  const proto::Plan& plan;
+  const PlanNet& net;
+  const StageMesh& mesh;
+  const std::vector<DeviceMemory>& devices;  // by rank
+  const KernelFactory& make_kernel;
+};
+
+// The actor at `rank`, with a kernel for the local shapes there, to be called with `pool`.
+absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank, ThreadPool* pool);
+
+}  // namespace oneflow

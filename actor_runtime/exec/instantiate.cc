@@ -1,0 +1,158 @@
+#include "actor_runtime/exec/instantiate.h"
+
+#include <algorithm>
+
+#include <glog/logging.h>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/verify_types.h"
+
+namespace oneflow {
+namespace {
+
+std::vector<int> Along(const proto::PeerRule& rule) { return {rule.along().begin(), rule.along().end()}; }
+
+// Place of `rank` among the peers of a device; it is one of them, since the relation is symmetric.
+uint32_t PlaceOf(int rank, const std::vector<int>& peers) {
+  const auto found = std::lower_bound(peers.begin(), peers.end(), rank);
+  CHECK(found != peers.end() && *found == rank) << "rank " << rank << " is not its peer's peer";
+  return static_cast<uint32_t>(found - peers.begin());
+}
+
+bool IsWaitedFor(const NetRegister& reg, int reader) { return reg.writer >= 0 && reg.writer != reader; }
+
+// Specs of one program, from the side of one device.
+struct SpecMaker {
+  const PlanNet& net;
+  const StageMesh& mesh;
+
+  // First port of (actor, input) at its actor: sources of earlier inputs come before.
+  uint32_t FirstSource(int actor, int input) const {
+    uint32_t port = 0;
+    for (int i = 0; i < input; ++i) {
+      const proto::Input& earlier = net.actor(actor).input(i);
+      if (!IsWaitedFor(net.registers[earlier.register_()], actor)) continue;
+      port += mesh.PeersAlong(Along(earlier.peers()));
+    }
+    return port;
+  }
+
+  // First port of (actor, input) at the writer of the register it reads.
+  uint32_t FirstReader(int actor, int input) const {
+    const int reg = net.actor(actor).input(input).register_();
+    const int writer = net.registers[reg].writer;
+    uint32_t port = 0;
+    for (const int output : net.actor(writer).output()) {
+      for (const NetReader& reader : net.registers[output].readers) {
+        if (output == reg && reader.actor == actor && reader.input == input) return port;
+        if (reader.actor != writer) port += mesh.PeersAlong(reader.along);
+      }
+    }
+    LOG(FATAL) << "reader " << actor << " is not among the readers of register " << reg;
+  }
+
+  bool SameStream(int actor, int rank, int other, int other_rank) const {
+    return rank == other_rank && net.actors[actor].stream == net.actors[other].stream;
+  }
+
+  void AddInput(int actor, int i, int rank, ActorSpec* spec) const {
+    const proto::Input& input = net.actor(actor).input(i);
+    const NetRegister& reg = net.registers[input.register_()];
+    ActorInput& in = spec->inputs.emplace_back();
+    in.fires_per_read = input.fires_per_read();
+    in.initial_fills = input.initial_fills();
+    in.slots = reg.proto->slots();
+    in.first_source = static_cast<int32_t>(spec->sources.size());
+    in.always_full = !IsWaitedFor(reg, actor);
+    if (in.always_full) return;
+    const std::vector<int> along = Along(input.peers());
+    const uint32_t first = FirstReader(actor, i);
+    for (const int source : mesh.PeersOf(rank, reg.proto->stage(), along)) {
+      ActorPeer& peer = spec->sources.emplace_back();
+      peer.rank = source;
+      peer.actor = reg.writer;
+      peer.port = first + PlaceOf(rank, mesh.PeersOf(source, net.actor(actor).stage(), along));
+      peer.same_stream = SameStream(actor, rank, reg.writer, source);
+    }
+    in.n_sources = static_cast<int32_t>(spec->sources.size()) - in.first_source;
+  }
+
+  void AddOutput(int actor, int id, int rank, ActorSpec* spec) const {
+    const NetRegister& reg = net.registers[id];
+    ActorOutput& out = spec->outputs.emplace_back();
+    out.slots = reg.proto->slots();
+    out.fires_per_fill = reg.proto->fires_per_fill();
+    out.mode = static_cast<ActorOutput::Mode>(reg.proto->fill_mode());
+    out.first_reader = static_cast<int32_t>(spec->readers.size());
+    for (const NetReader& reader : reg.readers) {
+      if (reader.actor == actor) continue;
+      const uint32_t first = FirstSource(reader.actor, reader.input);
+      for (const int device : mesh.PeersOf(rank, net.actor(reader.actor).stage(), reader.along)) {
+        ActorPeer& peer = spec->readers.emplace_back();
+        peer.rank = device;
+        peer.actor = reader.actor;
+        peer.port = first + PlaceOf(rank, mesh.PeersOf(device, reg.proto->stage(), reader.along));
+        peer.initial_fills = static_cast<int32_t>(reader.initial_fills);
+        peer.same_stream = SameStream(actor, rank, reader.actor, device);
+      }
+    }
+    out.n_readers = static_cast<int32_t>(spec->readers.size()) - out.first_reader;
+  }
+};
+
+static_assert(static_cast<int>(ActorOutput::kFresh) == proto::Register::FRESH);
+static_assert(static_cast<int>(ActorOutput::kAccumulate) == proto::Register::ACCUMULATE);
+static_assert(static_cast<int>(ActorOutput::kUpdate) == proto::Register::UPDATE);
+
+void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet* net) {
+  const int stage = mesh.StageOf(rank);
+  for (int a = 0; a < net->actors_in_plan; ++a) {
+    if (plan_net.actor(a).stage() != stage) continue;
+    net->index[rank * net->actors_in_plan + a] = static_cast<int32_t>(net->specs.size());
+    net->specs.push_back(SpecOf(plan_net, mesh, net->program_index, a, rank));
+    net->stream_of.push_back(-1);
+  }
+  for (const NetStream& stream : plan_net.streams) {
+    if (stream.proto->stage() != stage || stream.firings.empty()) continue;
+    StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(), stream.proto->host(),
+                         stream.proto->name()};
+    order.firings.reserve(stream.firings.size());
+    for (const int actor : stream.firings) {
+      const int32_t concrete = net->Find(rank, actor);
+      order.firings.push_back(concrete);
+      net->stream_of[concrete] = static_cast<int32_t>(net->streams.size());
+    }
+    net->streams.push_back(std::move(order));
+  }
+}
+
+}  // namespace
+
+ActorSpec SpecOf(const PlanNet& plan_net, const StageMesh& mesh, uint32_t program, int actor,
+                 int rank) {
+  ActorSpec spec;
+  spec.program = program;
+  spec.rank = rank;
+  spec.actor = actor;
+  const SpecMaker maker{plan_net, mesh};
+  const proto::Actor& proto = plan_net.actor(actor);
+  for (int i = 0; i < proto.input_size(); ++i) maker.AddInput(actor, i, rank, &spec);
+  for (const int output : proto.output()) maker.AddOutput(actor, output, rank, &spec);
+  return spec;
+}
+
+absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const StageMesh& mesh) {
+  ASSIGN_OR_RETURN(const PlanNet plan_net, MakePlanNet(plan, plan.program(program)));
+  RETURN_IF_ERROR(VerifyProgramTypes(plan_net));
+  ActorNet net;
+  net.program = plan.program(program).name();
+  net.program_index = program;
+  net.ranks = mesh.ranks();
+  net.actors_in_plan = plan.program(program).actor_size();
+  for (const proto::Actor& actor : plan.program(program).actor()) net.names.push_back(actor.name());
+  net.index.assign(static_cast<size_t>(net.ranks) * net.actors_in_plan, -1);
+  for (int rank = 0; rank < net.ranks; ++rank) AddRank(plan_net, mesh, rank, &net);
+  return net;
+}
+
+}  // namespace oneflow

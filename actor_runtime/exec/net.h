@@ -1,0 +1,49 @@
+// ActorNet: one program of a plan as concrete actors and streams of all devices of a mesh: what the drivers
+// (runtime.h, deterministic_runtime.h) fire. Token flow only: it knows no kernel and no byte.
+//
+// Constant after Instantiate; ActorState and stream positions belong to the drivers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/actor/actor_spec.h"
+#include "oneflow_core/plan/message.h"
+
+namespace oneflow {
+
+// A queue of work of one device. `firings` is one step: indices in ActorNet::specs.
+struct StreamOrder {
+  uint32_t rank = 0;
+  int32_t id = 0;  // in the program
+  bool host = false;
+  std::string name;
+  std::vector<int32_t> firings;
+};
+
+struct ActorNet {
+  std::string program;
+  uint32_t program_index = 0;
+  int32_t ranks = 0;
+  int32_t actors_in_plan = 0;
+
+  std::vector<ActorSpec> specs;  // concrete actors, by (rank, actor)
+  std::vector<int32_t> stream_of;  // for each of them: index in `streams`, -1 if it never fires
+  std::vector<StreamOrder> streams;  // by (rank, stream)
+  std::vector<std::string> names;       // of actors, by index in the program
+  std::vector<int32_t> index;           // [rank * actors_in_plan + actor] -> specs; -1: not on that rank
+
+  // The concrete actor; requires that it exists.
+  int32_t Find(uint32_t rank, uint32_t actor) const { return index[rank * actors_in_plan + actor]; }
+  int32_t ReceiverOf(const Message& m) const { return Find(m.to_rank, m.actor); }
+  // "actor h.0.fc at rank 3"
+  std::string NameOf(int32_t actor) const;
+};
+
+// Messages that may be unread at once between two streams of a net are bounded by credits: max(slots,
+// initial fills) on each edge and direction. The bound for a worker that drives the given streams:
+// the sum over edges from streams that are not its own.
+int64_t MailboxCapacity(const ActorNet& net, const std::vector<bool>& own_stream);
+
+}  // namespace oneflow

@@ -1,0 +1,58 @@
+// RunBoard: where the control thread and the workers of a process meet: it starts runs, learns of finished
+// steps, keeps the first failure and knows when every worker is at rest. It moves no messages.
+//
+//   control: board.Start(); ... board.WaitForSteps(...) until all are at rest; board.TakeFailure()
+//   worker:  while (board.WaitForRun(&seen)) { drive; board.Rest(); }
+//
+// Invariants (under mutex_):
+//  1. Between Start and the last Rest, 0 < working_ <= workers; else working_ == 0.
+//  2. steps_[w] is what worker w last said, and never falls within a run.
+//  3. failure_ is the first one of the run; cancelled() is true from then to the next Start.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace oneflow {
+
+class RunBoard {
+ public:
+  explicit RunBoard(int workers) : steps_(workers) {}
+
+  // Control thread.
+  void Start();  // requires that all are at rest
+  void Quit();   // ends every WaitForRun for good
+  // Waits until every worker has finished more than `steps` steps, or all are at rest; returns the steps that
+  // every worker has finished.
+  int64_t WaitForSteps(int64_t steps);
+  bool AtRest();
+  absl::Status TakeFailure();
+
+  // Workers.
+  bool WaitForRun(uint64_t* seen);  // false: quit. *seen: number of the last run, 0 at first
+  void StepsDone(int worker, int64_t steps);
+  void Rest();
+
+  // Any thread. Only the first failure of a run is kept; false if there is one already.
+  bool Fail(absl::Status status);
+  bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
+
+ private:
+  int64_t FinishedByAll() const;
+
+  std::mutex mutex_;
+  std::condition_variable to_workers_, to_control_;
+  uint64_t run_ = 0;
+  int working_ = 0;
+  bool quit_ = false;
+  std::vector<int64_t> steps_;
+  absl::Status failure_;
+  std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace oneflow

@@ -1,0 +1,178 @@
+#include "actor_runtime/exec/runtime.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/exec/loaded_plan.h"
+#include "actor_runtime/exec/run_board.h"
+#include "actor_runtime/exec/trace.h"
+#include "actor_runtime/exec/worker.h"
+#include "actor_runtime/transport/bus.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// About the time a message takes between two cores; longer only keeps a core from those with work.
+constexpr int kSpins = 1000;
+
+// Who drives what in one program.
+struct Assignment {
+  std::vector<std::vector<int32_t>> streams_of;  // by worker
+  std::vector<int32_t> worker_of;                // by concrete actor
+};
+
+// Worker r drives the device streams of rank r; the last one all host streams.
+Assignment Assign(const ActorNet& net) {
+  Assignment assignment;
+  assignment.streams_of.resize(net.ranks + 1);
+  for (size_t s = 0; s < net.streams.size(); ++s) {
+    const int32_t worker = net.streams[s].host ? net.ranks : static_cast<int32_t>(net.streams[s].rank);
+    assignment.streams_of[worker].push_back(static_cast<int32_t>(s));
+  }
+  for (size_t a = 0; a < net.specs.size(); ++a) {
+    const int32_t stream = net.stream_of[a];
+    const bool host = stream >= 0 && net.streams[stream].host;
+    assignment.worker_of.push_back(host ? net.ranks : static_cast<int32_t>(net.specs[a].rank));
+  }
+  return assignment;
+}
+
+std::vector<int64_t> Capacities(const std::vector<LoadedProgram>& programs,
+                                const std::vector<Assignment>& assignments, int workers) {
+  std::vector<int64_t> capacities(workers, 0);
+  for (size_t p = 0; p < programs.size(); ++p) {
+    for (int w = 0; w < workers; ++w) {
+      std::vector<bool> own(programs[p].net.streams.size(), false);
+      for (const int32_t stream : assignments[p].streams_of[w]) own[stream] = true;
+      capacities[w] = std::max(capacities[w], MailboxCapacity(programs[p].net, own));
+    }
+  }
+  return capacities;
+}
+
+}  // namespace
+
+// Members in the order of their making; threads last, so that they are joined first.
+struct Runtime::Impl {
+  std::unique_ptr<LoadedPlan> loaded;
+  std::vector<Assignment> assignments;           // by program
+  std::vector<std::vector<ActorState>> states;  // by program; initial marking between runs
+  std::optional<Trace> trace;
+  std::optional<Bus> bus;
+  std::optional<RunBoard> board;
+  uint32_t epoch = 0;  // control thread
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::thread> threads;
+
+  ~Impl() {
+    if (board) board->Quit();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void Build(const RuntimeOptions& options) {
+    for (const LoadedProgram& program : loaded->programs()) {
+      assignments.push_back(Assign(program.net));
+      std::vector<ActorState>& of_program = states.emplace_back();
+      for (const ActorSpec& spec : program.net.specs) of_program.push_back(InitialState(spec));
+    }
+    if (options.trace) trace.emplace(options.trace_events_per_stream);
+    const int n = loaded->mesh().ranks() + 1;
+    bus.emplace(Capacities(loaded->programs(), assignments, n));
+    board.emplace(n);
+    // Who spins while others wait for a core slows them down.
+    const int busy = (n - 1) * loaded->kernel_threads();
+    const int spins = busy <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0;
+    for (int w = 0; w < n; ++w) {
+      workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spins));
+      threads.emplace_back([this, worker = workers.back().get()] {
+        for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
+      });
+    }
+  }
+
+  void Prepare(int program, const RunContext& context, int64_t steps) {
+    LoadedProgram& of_program = loaded->programs()[program];
+    for (BoundActor& actor : of_program.actors) actor.Begin(&context);
+    if (trace) trace->Begin(of_program.net);
+    const ProgramRun run{&of_program,
+                         &states[program],
+                         &assignments[program].worker_of,
+                         ++epoch,
+                         steps,
+                         context.first_step,
+                         trace ? &*trace : nullptr};
+    for (size_t w = 0; w < workers.size(); ++w) {
+      workers[w]->Prepare(run, assignments[program].streams_of[w]);
+    }
+  }
+
+  // All workers are at rest. Back to the initial marking; a good run must have reached it by itself.
+  absl::Status Finish(int program, const absl::Status& failure) {
+    const ActorNet& net = loaded->programs()[program].net;
+    absl::Status status = failure;
+    for (const std::unique_ptr<Worker>& worker : workers) {
+      failure.ok() ? worker->DrainAfterRun() : worker->DropMail();
+    }
+    for (size_t a = 0; a < net.specs.size(); ++a) {
+      if (status.ok() && !IsDrained(net.specs[a], states[program][a])) {
+        status = absl::InternalError(absl::StrCat("program ", net.program, " ended, but ",
+                                                  net.NameOf(static_cast<int32_t>(a)),
+                                                  " is not back at the initial marking"));
+      }
+      Reset(&states[program][a]);
+    }
+    return status;
+  }
+};
+
+Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Runtime::~Runtime() = default;
+
+absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan,
+                                                         const RuntimeOptions& options) {
+  if (options.threads < 1) {
+    return InputError(absl::StrCat("--threads=", options.threads), "is not positive", "use 1 or more");
+  }
+  LoadOptions load{options.threads, options.make_kernel, options.prove};
+  if (!load.make_kernel) load.make_kernel = MakeKernel;
+  auto impl = std::make_unique<Impl>();
+  ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
+  impl->Build(options);
+  return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
+}
+
+absl::Status Runtime::Run(std::string_view program, const RunContext& context, int64_t steps,
+                          const RunOptions& options) {
+  ASSIGN_OR_RETURN(const int index, impl_->loaded->FindProgram(program));
+  if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
+  impl_->Prepare(index, context, steps);
+  impl_->board->Start();
+  int64_t told = 0;
+  for (bool at_rest = false; !at_rest;) {
+    at_rest = impl_->board->AtRest();
+    // Without a listener, only the end matters.
+    const int64_t done = impl_->board->WaitForSteps(options.on_step ? told : steps);
+    while (options.on_step && told < done) options.on_step(told++);
+  }
+  return impl_->Finish(index, impl_->board->TakeFailure());
+}
+
+void Runtime::Cancel() {
+  if (impl_->board->Fail(absl::CancelledError("the run was cancelled"))) impl_->bus->WakeAll();
+}
+
+int64_t Runtime::ArenaBytes(int rank) const { return impl_->loaded->ArenaBytes(rank); }
+int Runtime::ranks() const { return impl_->loaded->mesh().ranks(); }
+int Runtime::kernel_threads() const { return impl_->loaded->kernel_threads(); }
+const proto::Plan& Runtime::plan() const { return impl_->loaded->plan(); }
+
+std::span<std::byte> Runtime::PersistentBytes(int rank, int register_id, int slot) const {
+  return impl_->loaded->PersistentBytes(rank, register_id, slot);
+}
+
+std::string Runtime::TraceJson() const { return impl_->trace ? impl_->trace->ToJson() : ""; }
+
+}  // namespace oneflow

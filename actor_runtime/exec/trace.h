@@ -1,0 +1,71 @@
+// Trace: when each firing ran, in buffers made before the run, written out as Chrome/Perfetto JSON: a track
+// for each stream, a slice for each firing, an arrow for each fill that went to another stream.
+//
+//   Trace trace(/*events_per_stream=*/100000);
+//   trace.Begin(net);                             // before the workers start
+//   trace.buffer(stream)->Add({...});             // the stream's worker
+//   std::string json = trace.ToJson();            // after the run
+//
+// Bounded: what does not fit is counted, and the JSON says so. Arrows cost nothing while it runs: they follow
+// from the firing numbers and the rates.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/exec/net.h"
+
+namespace oneflow {
+
+struct TraceEvent {
+  int64_t begin_ns = 0, end_ns = 0;  // of one monotonic clock
+  int64_t firing = 0;
+  int32_t actor = 0;  // concrete
+};
+
+class TraceBuffer {
+ public:
+  explicit TraceBuffer(int64_t capacity) : capacity_(static_cast<size_t>(capacity)) {
+    events_.reserve(capacity_);
+  }
+  // Allocates nothing.
+  void Add(const TraceEvent& event) {
+    if (events_.size() < capacity_) {
+      events_.push_back(event);
+    } else {
+      ++dropped_;
+    }
+  }
+  const std::vector<TraceEvent>& events() const { return events_; }
+  int64_t dropped() const { return dropped_; }
+
+ private:
+  size_t capacity_;
+  std::vector<TraceEvent> events_;
+  int64_t dropped_ = 0;
+};
+
+class Trace {
+ public:
+  explicit Trace(int64_t events_per_stream) : events_per_stream_(events_per_stream) {}
+
+  // A new run of a net, which must outlive the trace. No worker runs.
+  void Begin(const ActorNet& net);
+  // Of a stream of the net that runs.
+  TraceBuffer* buffer(int stream) { return &runs_.back().buffers[stream]; }
+  // No worker runs.
+  std::string ToJson() const;
+  int64_t dropped() const;
+
+ private:
+  friend class TraceWriter;
+  struct TracedRun {
+    const ActorNet* net;
+    std::vector<TraceBuffer> buffers;  // by stream
+  };
+  const int64_t events_per_stream_;
+  std::vector<TracedRun> runs_;
+};
+
+}  // namespace oneflow

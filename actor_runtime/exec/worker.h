@@ -1,0 +1,77 @@
+// Worker: one thread that fires the streams given to it, in their orders, until each has gone N times
+// through its own. It decides nothing: the next actor of a stream fires when it may.
+//
+// Invariants:
+//  1. An actor's state, its slots for writing and its stream's position belong to one worker for the run.
+//  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
+//  3. Nothing is allocated between Prepare and the end of Drive.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exec/loaded_plan.h"
+#include "actor_runtime/exec/run_board.h"
+#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/exec/trace.h"
+#include "actor_runtime/transport/bus.h"
+
+namespace oneflow {
+
+// What all workers share in one run of a program; made by the control thread.
+struct ProgramRun {
+  LoadedProgram* program = nullptr;
+  std::vector<ActorState>* states = nullptr;      // by concrete actor
+  const std::vector<int32_t>* worker_of = nullptr;  // by concrete actor
+  uint32_t epoch = 0;
+  int64_t steps = 0;
+  int64_t first_step = 0;  // for messages
+  Trace* trace = nullptr;
+};
+
+class Worker {
+ public:
+  // `spins`: looks into an empty mailbox before it parks.
+  Worker(int id, Bus* bus, RunBoard* board, int spins)
+      : id_(id), bus_(bus), board_(board), mailbox_(bus->mailbox(id)), spins_(spins) {}
+
+  // Control thread, at rest: takes the streams (indices in the net) for the next run.
+  void Prepare(const ProgramRun& run, const std::vector<int32_t>& streams);
+  // Counts what came after the last firing. Control thread, all at rest.
+  void DrainAfterRun() { Drain(); }
+  // Drops what a cancelled run left behind. Control thread, all at rest.
+  void DropMail();
+
+  // The worker's thread: one run.
+  void Drive();
+
+ private:
+  struct Position {
+    const StreamOrder* order = nullptr;
+    size_t next = 0;
+    int64_t step = 0;
+    TraceBuffer* trace = nullptr;
+  };
+
+  bool Drain();
+  bool FireNext(Position* position);
+  void Deliver();
+  void Advance(Position* position);
+  void Fail(const Position& position, int32_t actor, const Launch& launch, const absl::Status& status);
+  void Idle();
+
+  const int id_;
+  Bus* const bus_;
+  RunBoard* const board_;
+  Mailbox& mailbox_;
+  const int spins_;
+
+  ProgramRun run_;
+  std::vector<Position> positions_;
+  size_t unfinished_ = 0;   // streams
+  int64_t steps_done_ = 0;  // by all streams
+  Actions actions_;
+};
+
+}  // namespace oneflow
