@@ -75,10 +75,10 @@ TokenDataset TokenDataset::Part(int64_t begin, int64_t end) const {
 
 const std::string& TokenDataset::path() const { return files_->front().file.path(); }
 
-absl::StatusOr<TokenDataset> OpenTokens(const std::vector<std::string>& paths, int64_t vocab,
-                                        int64_t sequence) {
+absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& paths,
+                                                int64_t vocab, int64_t sequence) {
   if (paths.empty()) return InputError("data", "no file given", "name at least one token file");
-  auto files = std::make_shared<TokenDataset::Files>();
+  auto files = std::make_shared<Files>();
   int64_t total = 0;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));

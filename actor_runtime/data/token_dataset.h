@@ -3,9 +3,9 @@
 //   *.bin          raw little-endian uint16 ids (nanoGPT's format), no header
 //   anything else  bytes; each byte is a token, so the vocabulary is at most 256
 //
-//   ASSIGN_OR_RETURN(TokenDataset data, OpenTokens({"tinyshakespeare.txt"}, 256, 64));
+//   ASSIGN_OR_RETURN(TokenDataset data, TokenDataset::Open({"shakespeare.txt"}, 256, 64));
 //   ASSIGN_OR_RETURN(TokenSplit split, SplitTokens(data, 0.1, 64));
-//   TokenSampler source(split.train, /*seed=*/1);
+//   std::unique_ptr<TokenSource> source = split.train.Source(/*seed=*/1);
 //
 // Not a tokenizer: it never changes what the files hold. Files are mapped, not read; several are
 // joined in the order given.
@@ -19,22 +19,33 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/exec/run_context.h"
 
 namespace oneflow {
 
 // A view of part of the joined files: cheap to copy, immutable, thread-safe.
 class TokenDataset {
  public:
+  // Opens the files and checks every token. Errors: no or unreadable file, a *.bin of odd size, a
+  // token outside [0, vocab) (with its position), fewer than sequence + 1 tokens in all.
+  static absl::StatusOr<TokenDataset> Open(const std::vector<std::string>& paths, int64_t vocab,
+                                           int64_t sequence);
+
   int64_t size() const { return end_ - begin_; }
   // Tokens [position, position + tokens.size()), which must lie inside. Allocates nothing.
   void Read(int64_t position, std::span<int32_t> tokens) const;
   // Tokens [begin, end) of this view.
   TokenDataset Part(int64_t begin, int64_t end) const;
+  // Draws the sequences of every step, with replacement. Sample s of step t starts at a position that
+  // is uniform over all that leave room for it and a function of (seed, t, s) alone: not of what was
+  // drawn before, of the mesh or of micro-batches. So a resumed run goes on with exactly the data that
+  // an uninterrupted one would have read. Not an epoch: in one pass some sequences come twice, some never.
+  // Steps and samples must be below 2^32.
+  std::unique_ptr<TokenSource> Source(uint64_t seed) const;
   // Path of the first file, for messages.
   const std::string& path() const;
 
  private:
-  friend absl::StatusOr<TokenDataset> OpenTokens(const std::vector<std::string>&, int64_t, int64_t);
   struct File {
     MappedFile file;
     int64_t begin, size;  // tokens, in the joined sequence
@@ -48,11 +59,6 @@ class TokenDataset {
   std::shared_ptr<const Files> files_;  // sorted by begin
   int64_t begin_, end_;
 };
-
-// Opens the files and checks every token. Errors: no or unreadable file, a *.bin of odd size, a
-// token outside [0, vocab) (with its position), fewer than sequence + 1 tokens in all.
-absl::StatusOr<TokenDataset> OpenTokens(const std::vector<std::string>& paths, int64_t vocab,
-                                        int64_t sequence);
 
 struct TokenSplit {
   TokenDataset train, validation;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "actor_runtime/data/temporary_directory.h"
-#include "actor_runtime/data/token_sampler.h"
 
 namespace oneflow {
 namespace {
@@ -23,7 +22,7 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 TEST_CASE("Text files: a byte is a token") {
   const TemporaryDirectory dir;
   const std::string path = dir.Write("a.txt", "abc\xff");
-  const TokenDataset data = *OpenTokens({path}, 256, 3);
+  const TokenDataset data = *TokenDataset::Open({path}, 256, 3);
   CHECK(data.size() == 4);
   CHECK(Read(data, 0, 4) == std::vector<int32_t>{'a', 'b', 'c', 255});
 }
@@ -31,14 +30,14 @@ TEST_CASE("Text files: a byte is a token") {
 TEST_CASE(".bin files: little-endian uint16") {
   const TemporaryDirectory dir;
   const std::string path = dir.Write("a.bin", std::string("\x01\x00\x00\x01\xff\xff", 6));
-  CHECK(Read(*OpenTokens({path}, 65536, 2), 0, 3) == std::vector<int32_t>{1, 256, 65535});
+  CHECK(Read(*TokenDataset::Open({path}, 65536, 2), 0, 3) == std::vector<int32_t>{1, 256, 65535});
 }
 
 TEST_CASE("Several files are joined, empty ones too") {
   const TemporaryDirectory dir;
   const std::vector<std::string> paths = {dir.Write("a", "ab"), dir.Write("b", ""),
                                           dir.Write("c", "cde"), dir.Write("d", "")};
-  const TokenDataset data = *OpenTokens(paths, 256, 4);
+  const TokenDataset data = *TokenDataset::Open(paths, 256, 4);
   CHECK(data.size() == 5);
   CHECK(Read(data, 0, 5) == std::vector<int32_t>{'a', 'b', 'c', 'd', 'e'});
   CHECK(Read(data, 1, 3) == std::vector<int32_t>{'b', 'c', 'd'});
@@ -46,37 +45,37 @@ TEST_CASE("Several files are joined, empty ones too") {
   CHECK(Read(data.Part(1, 4), 1, 2) == std::vector<int32_t>{'c', 'd'});
 }
 
-TEST_CASE("OpenTokens: each mistake is named") {
+TEST_CASE("Open: each mistake is named") {
   const TemporaryDirectory dir;
-  CHECK(OpenTokens({}, 256, 4).status().code() == absl::StatusCode::kInvalidArgument);
-  const absl::Status missing = OpenTokens({dir.path() + "/no"}, 256, 4).status();
+  CHECK(TokenDataset::Open({}, 256, 4).status().code() == absl::StatusCode::kInvalidArgument);
+  const absl::Status missing = TokenDataset::Open({dir.path() + "/no"}, 256, 4).status();
   CHECK(missing.code() == absl::StatusCode::kNotFound);
   CHECK(Message(missing) == dir.path() + "/no: no such file; check the path");
-  CHECK_THAT(Message(OpenTokens({dir.path()}, 256, 4).status()),
+  CHECK_THAT(Message(TokenDataset::Open({dir.path()}, 256, 4).status()),
              Catch::Contains("cannot be read: Is a directory"));
 
   const std::string tiny = dir.Write("tiny", "abcd");
-  CHECK(Message(OpenTokens({tiny}, 256, 4).status()) ==
+  CHECK(Message(TokenDataset::Open({tiny}, 256, 4).status()) ==
         tiny + ": too short: it needs 5 tokens for sequences of 4, has 4; "
                "use more data or shorter sequences");
   const std::string empty = dir.Write("empty", "");
-  CHECK_THAT(Message(OpenTokens({empty}, 256, 4).status()), Catch::Contains("has 0"));
+  CHECK_THAT(Message(TokenDataset::Open({empty}, 256, 4).status()), Catch::Contains("has 0"));
 
   const std::string odd = dir.Write("odd.bin", "abc");
-  CHECK_THAT(Message(OpenTokens({odd}, 65536, 1).status()),
+  CHECK_THAT(Message(TokenDataset::Open({odd}, 65536, 1).status()),
              Catch::StartsWith(odd + ": odd size of 3 bytes"));
 
-  CHECK(Message(OpenTokens({tiny}, 100, 2).status()) ==
+  CHECK(Message(TokenDataset::Open({tiny}, 100, 2).status()) ==
         tiny + ": token 100 at position 3 is not in the model's vocabulary of 100; "
                "use a model whose vocabulary is at least 101 or other data");
   const std::string wide = dir.Write("wide.bin", std::string("\x01\x00\x00\x04", 4));
-  CHECK_THAT(Message(OpenTokens({wide}, 1000, 1).status()),
+  CHECK_THAT(Message(TokenDataset::Open({wide}, 1000, 1).status()),
              Catch::Contains("token 1024 at position 1"));
 }
 
 TEST_CASE("SplitTokens: validation is the last part") {
   const TemporaryDirectory dir;
-  const TokenDataset data = *OpenTokens({dir.Write("a", "0123456789")}, 256, 2);
+  const TokenDataset data = *TokenDataset::Open({dir.Write("a", "0123456789")}, 256, 2);
   const TokenSplit split = *SplitTokens(data, 0.3, 2);
   CHECK(split.train.size() == 7);
   CHECK(Read(split.validation, 0, 3) == std::vector<int32_t>{'7', '8', '9'});
@@ -88,14 +87,14 @@ TEST_CASE("SplitTokens: validation is the last part") {
   CHECK_FALSE(SplitTokens(data, -0.1, 2).ok());
 }
 
-TEST_CASE("TokenSampler: a function of seed, step and sample") {
+TEST_CASE("Source: a function of seed, step and sample") {
   const TemporaryDirectory dir;
   std::string text(64, ' ');
   std::iota(text.begin(), text.end(), 1);
-  const TokenDataset data = *OpenTokens({dir.Write("a", text)}, 256, 4);
+  const TokenDataset data = *TokenDataset::Open({dir.Write("a", text)}, 256, 4);
   auto sample = [&](uint64_t seed, int64_t step, int64_t number) {
     std::vector<int32_t> tokens(5);
-    TokenSampler(data, seed).Sample(step, number, tokens);
+    data.Source(seed)->Sample(step, number, tokens);
     return tokens;
   };
   std::set<int32_t> starts;
@@ -120,11 +119,11 @@ TEST_CASE("TokenSampler: a function of seed, step and sample") {
   CHECK(step_of(1, 0) != step_of(1, 1));
 }
 
-TEST_CASE("TokenSampler: a dataset of exactly one sequence") {
+TEST_CASE("Source: a dataset of exactly one sequence") {
   const TemporaryDirectory dir;
-  const TokenSampler sampler(*OpenTokens({dir.Write("a", "abc")}, 256, 2), 9);
+  const TokenDataset data = *TokenDataset::Open({dir.Write("a", "abc")}, 256, 2);
   std::vector<int32_t> tokens(3);
-  sampler.Sample(0, 0, tokens);
+  data.Source(9)->Sample(0, 0, tokens);
   CHECK(tokens == std::vector<int32_t>{'a', 'b', 'c'});
 }
 

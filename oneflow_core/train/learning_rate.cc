@@ -20,7 +20,7 @@ bool Within(double value, double low, double high) { return value >= low && valu
 
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
-absl::Status ValidateSteps(const proto::Optimizer& o, std::string_view where) {
+absl::Status CheckSteps(const proto::Optimizer& o, std::string_view where) {
   if (o.warmup_steps() < 0) {
     return Refuse(where, "warmup_steps", o.warmup_steps(), "use 0 for no warm-up");
   }
@@ -49,7 +49,7 @@ proto::Optimizer DefaultOptimizer() {
   return optimizer;
 }
 
-absl::Status ValidateOptimizer(const proto::Optimizer& o, std::string_view where) {
+absl::Status CheckOptimizer(const proto::Optimizer& o, std::string_view where) {
   if (!Within(o.learning_rate(), 0, kNoBound) || o.learning_rate() == 0) {
     return Refuse(where, "learning_rate", o.learning_rate(), "use a positive number such as 3e-4");
   }
@@ -72,7 +72,7 @@ absl::Status ValidateOptimizer(const proto::Optimizer& o, std::string_view where
   if (!Within(o.clip(), 0, kNoBound)) {
     return Refuse(where, "clip", o.clip(), "use 0 for no clipping");
   }
-  return ValidateSteps(o, where);
+  return CheckSteps(o, where);
 }
 
 double LearningRate(const proto::Optimizer& o, int64_t step, int64_t total_steps) {

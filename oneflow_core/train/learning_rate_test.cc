@@ -54,12 +54,12 @@ TEST_CASE("LearningRate: a run that is all warm-up") {
 std::string Error(void (proto::Optimizer::*set)(double), double value) {
   proto::Optimizer optimizer = DefaultOptimizer();
   (optimizer.*set)(value);
-  return std::string(ValidateOptimizer(optimizer, "train").message());
+  return std::string(CheckOptimizer(optimizer, "train").message());
 }
 
-TEST_CASE("ValidateOptimizer: each number has its range") {
+TEST_CASE("CheckOptimizer: each number has its range") {
   using O = proto::Optimizer;
-  CHECK(ValidateOptimizer(DefaultOptimizer(), "train").ok());
+  CHECK(CheckOptimizer(DefaultOptimizer(), "train").ok());
   CHECK(Error(&O::set_learning_rate, 0) ==
         "train: learning_rate is 0; use a positive number such as 3e-4");
   CHECK(Error(&O::set_learning_rate, std::numeric_limits<double>::quiet_NaN()) != "");
@@ -74,12 +74,12 @@ TEST_CASE("ValidateOptimizer: each number has its range") {
   CHECK(Error(&O::set_clip, 0) == "");
 }
 
-TEST_CASE("ValidateOptimizer: steps") {
-  CHECK(ValidateOptimizer(Schedule(proto::Optimizer::COSINE, -1), "train").message() ==
+TEST_CASE("CheckOptimizer: steps") {
+  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, -1), "train").message() ==
         "train: warmup_steps is -1; use 0 for no warm-up");
-  CHECK(ValidateOptimizer(Schedule(proto::Optimizer::COSINE, 0, -2), "train").message() ==
+  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 0, -2), "train").message() ==
         "train: decay_steps is -2; use 0 to decay until the last step");
-  CHECK(ValidateOptimizer(Schedule(proto::Optimizer::COSINE, 20, 20), "train").message() ==
+  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 20, 20), "train").message() ==
         "train: decay_steps=20 is not after warmup_steps=20; "
         "give the step at which the decay ends, counted from step 0");
 }

@@ -1,0 +1,97 @@
+// Checkpoints: the variables of a plan as slices of logical tensors. Any plan of the same model loads any
+// checkpoint, whatever mesh it was written on: what a device needs is cut out of what is stored.
+//
+//   DIR/step-00000020/
+//     manifest.json      what is stored where, with checksums (manifest.h)
+//     rank-00003.bin     the slices that rank 3 wrote
+//     graph.textproto    the logical graph          train.textproto   the facts of training
+//
+// A checkpoint is complete or absent: it is written as step-00000020.tmp, synced, its manifest last, then
+// renamed. A crash leaves at most a .tmp folder, which nobody reads and the next save of that step removes.
+//
+//   ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Create("run/ckpt", plan, {.step = 20, .seed = 1}));
+//   context.save = [&](const Piece& piece) { return writer->Write(piece); };
+//   ... run program "save" ...
+//   ASSIGN_OR_RETURN(std::string folder, writer->Commit());
+//
+//   ASSIGN_OR_RETURN(std::string folder, LatestCheckpoint("run/ckpt"));
+//   ASSIGN_OR_RETURN(auto reader, CheckpointReader::Open(folder));
+//   RETURN_IF_ERROR(reader->CheckVariables(plan));
+//   context.load = [&](const Piece& piece) { return reader->Load(piece); };
+//   ... run program "load" ...
+//
+// One process writes a checkpoint; any number may read it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/exec/run_context.h"
+#include "proto/graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/train.pb.h"
+
+namespace oneflow {
+
+struct CheckpointInfo {
+  int64_t step = 0;   // Steps done: the first one to run after a resume.
+  uint64_t seed = 0;  // Orders the data.
+};
+
+class CheckpointWriter {
+ public:
+  // Makes DIR, if need be, and the folder to write to. Keeps what it needs of `plan`.
+  static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(const std::string& dir,
+                                                                  const proto::Plan& plan,
+                                                                  const CheckpointInfo& info);
+  // Removes what was not committed.
+  ~CheckpointWriter();
+
+  // Stores a slice of a variable of the plan. A slice that is already there (a replica on another
+  // device) is skipped. Thread-safe.
+  absl::Status Write(const Piece& piece);
+
+  // Makes the checkpoint appear, in place of an older one of that step; returns its folder. All
+  // variables must have been written whole. Call it once, when no Write is running.
+  absl::StatusOr<std::string> Commit();
+
+ private:
+  struct Impl;
+  explicit CheckpointWriter(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class CheckpointReader {
+ public:
+  // Opens the folder of one step and verifies every byte: the manifest, that the slices make up the
+  // variables, sizes and checksums. Refusals name the file and the variable.
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& folder);
+  ~CheckpointReader();
+
+  int64_t step() const;
+  uint64_t seed() const;
+  const std::string& model() const;
+  const std::string& plan_fingerprint() const;  // of the plan that wrote it
+  const proto::Graph& graph() const;
+  const proto::Train& train() const;
+
+  // Whether every variable of the plan is here with the same sizes and element type. The checkpoint may
+  // hold more: a plan that only generates needs no optimizer state.
+  absl::Status CheckVariables(const proto::Plan& plan) const;
+
+  // Fills piece.data with the piece's slice of variable *piece.name. Thread-safe.
+  absl::Status Load(const Piece& piece) const;
+
+ private:
+  struct Impl;
+  explicit CheckpointReader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The folder of the complete checkpoint of DIR with the highest step. NOT_FOUND if there is none.
+absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir);
+
+}  // namespace oneflow

@@ -1,0 +1,89 @@
+#include "actor_runtime/checkpoint/manifest.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace oneflow {
+namespace {
+
+Manifest Example() {
+  StoredVariable w = {.name = "w \"1\"", .dims = {4, 3}};
+  w.slices = {{{{0, 0}, {2, 3}}, "rank-00000.bin", 0, 24, "0123456789abcdef"},
+              {{{2, 0}, {2, 3}}, "rank-00001.bin", 64, 24, "fedcba9876543210"}};
+  StoredVariable s = {.name = "s", .dtype = DType::kF64};
+  s.slices = {{{}, "rank-00000.bin", 64, 8, "0000000000000000"}};
+  return {.model = "gpt", .plan = "f00d", .step = 20, .seed = 0xffffffffffffffff,
+          .variables = {w, s}};
+}
+
+std::string Replace(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string Error(const std::string& json) {
+  const absl::StatusOr<Manifest> manifest = ParseManifest(json, "manifest.json");
+  REQUIRE_FALSE(manifest.ok());
+  return std::string(manifest.status().message());
+}
+
+TEST_CASE("Manifest: what is written is read") {
+  const Manifest manifest = Example();
+  CHECK(*ParseManifest(ToJson(manifest), "manifest.json") == manifest);
+  CHECK(*ParseManifest(ToJson({}), "manifest.json") == Manifest());
+}
+
+TEST_CASE("Manifest: a line a variable") {
+  Manifest manifest = Example();
+  manifest.variables.resize(1);
+  manifest.variables[0].slices.resize(1);
+  const std::string text = ToJson(manifest);
+  CHECK(text.substr(0, text.find("\n],")) ==
+        "{\n"
+        "\"format\": \"oneflow checkpoint\",\n"
+        "\"version\": 1,\n"
+        "\"model\": \"gpt\",\n"
+        "\"step\": 20,\n"
+        "\"seed\": 18446744073709551615,\n"
+        "\"plan\": \"f00d\",\n"
+        "\"variables\": [\n"
+        "{\"name\":\"w \\\"1\\\"\",\"dtype\":\"f32\",\"dims\":[4,3],\"slices\":[{\"begin\":[0,0],"
+        "\"size\":[2,3],\"file\":\"rank-00000.bin\",\"offset\":0,\"bytes\":24,"
+        "\"xxh3\":\"0123456789abcdef\"}]}");
+}
+
+TEST_CASE("Manifest: mistakes are named") {
+  const std::string good = ToJson(Example());
+  CHECK_THAT(Error(""), Catch::Contains("not valid JSON"));
+  CHECK_THAT(Error(good.substr(0, good.size() / 2)), Catch::Contains("not valid JSON"));
+  CHECK_THAT(Error("[]"), Catch::Contains("not the manifest of a oneflow checkpoint"));
+  CHECK_THAT(Error("{\"format\": \"other\", \"version\": 1}"), Catch::Contains("not the manifest"));
+  CHECK(Error(Replace(good, "\"version\": 1", "\"version\": 2")) ==
+        "manifest.json: format version 2, this program reads 1; "
+        "use the release that wrote the checkpoint");
+  CHECK(Error(Replace(good, "\"step\": 20", "\"step\": 21")) ==
+        "manifest.json: does not match its own checksum; use another checkpoint");
+}
+
+TEST_CASE("Manifest: slices must make up their variable") {
+  const auto error = [](auto change) {
+    Manifest manifest = Example();
+    change(manifest.variables[0].slices);
+    return Error(ToJson(manifest));
+  };
+  using Slices = std::vector<StoredSlice>&;
+  CHECK_THAT(error([](Slices s) { s.pop_back(); }),
+             Catch::Contains("variable w \"1\": has 6 of 12 elements of [4,3]"));
+  CHECK_THAT(error([](Slices s) { s[1] = s[0]; }), Catch::Contains("overlaps another"));
+  CHECK_THAT(error([](Slices s) { s[1].slice.begin[0] = 3; }), Catch::Contains("outside [4,3]"));
+  CHECK_THAT(error([](Slices s) { s[1].slice.size.pop_back(); }), Catch::Contains("outside [4,3]"));
+  CHECK_THAT(error([](Slices s) { s[1].bytes = 23; }), Catch::Contains("has 23 bytes at 64"));
+  CHECK_THAT(error([](Slices s) { s[1].offset = -64; }), Catch::Contains("has 24 bytes at -64"));
+  CHECK_THAT(error([](Slices s) { s[1].file = "../x"; }), Catch::Contains("no file name: ../x"));
+  CHECK_THAT(error([](Slices s) { s[1].slice.begin[0] = -1; }),
+             Catch::Contains("\"begin\" is missing or odd"));
+}
+
+}  // namespace
+}  // namespace oneflow

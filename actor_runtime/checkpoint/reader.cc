@@ -1,0 +1,187 @@
+// CheckpointReader and LatestCheckpoint.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/checkpoint/manifest.h"
+#include "actor_runtime/checkpoint/slice_copy.h"
+#include "actor_runtime/data/mapped_file.h"
+#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMend[] = "; use another checkpoint";
+
+std::string_view TextOf(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+template <typename Message>
+absl::Status ParseTextFile(const std::string& path, Message* message) {
+  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  if (google::protobuf::TextFormat::ParseFromString(std::string(TextOf(file)), message)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(path + ": not in text format" + kMend);
+}
+
+std::string Describe(DType dtype, const Dims& dims) {
+  return absl::StrCat(ToAbsl(Name(dtype)), ToString(dims));
+}
+
+}  // namespace
+
+struct CheckpointReader::Impl {
+  std::string folder;
+  Manifest manifest;
+  proto::Graph graph;
+  proto::Train train;
+  std::map<std::string, const StoredVariable*, std::less<>> variables;
+  std::map<std::string, MappedFile, std::less<>> files;
+
+  absl::Status ReadManifest();
+  absl::Status VerifySlices();
+  absl::Status Verify(const StoredVariable& variable, const StoredSlice& slice);
+  absl::StatusOr<const StoredVariable*> Find(const std::string& name, DType dtype, const Dims& dims,
+                                             std::string_view wanted_by) const;
+  const std::byte* Data(const StoredSlice& slice) const {
+    return files.find(slice.file)->second.bytes().data() + slice.offset;
+  }
+};
+
+absl::Status CheckpointReader::Impl::ReadManifest() {
+  const std::string path = folder + "/manifest.json";
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (absl::IsNotFound(file.status())) {
+    return absl::NotFoundError(folder + ": no checkpoint: it has no manifest.json; "
+                                        "give the folder of one step");
+  }
+  RETURN_IF_ERROR(file.status());
+  ASSIGN_OR_RETURN(manifest, ParseManifest(TextOf(*file), path));
+  for (const StoredVariable& variable : manifest.variables) variables[variable.name] = &variable;
+  RETURN_IF_ERROR(ParseTextFile(folder + "/graph.textproto", &graph));
+  return ParseTextFile(folder + "/train.textproto", &train);
+}
+
+absl::Status CheckpointReader::Impl::Verify(const StoredVariable& variable,
+                                            const StoredSlice& slice) {
+  const std::string path = folder + "/" + slice.file;
+  auto it = files.find(slice.file);
+  if (it == files.end()) {
+    absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+    if (absl::IsNotFound(file.status())) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": is missing; it holds variable ", variable.name, kMend));
+    }
+    RETURN_IF_ERROR(file.status());
+    it = files.emplace(slice.file, *std::move(file)).first;
+  }
+  const std::span<const std::byte> bytes = it->second.bytes();
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (slice.offset > size || slice.bytes > size - slice.offset) {
+    return absl::DataLossError(absl::StrCat(path, ": is cut short: variable ", variable.name,
+                                            " needs ", slice.bytes, " bytes at ", slice.offset,
+                                            ", the file has ", size, kMend));
+  }
+  if (Checksum(bytes.subspan(slice.offset, slice.bytes)) == slice.checksum) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": is damaged: variable ", variable.name,
+                                          " does not match its checksum", kMend));
+}
+
+absl::Status CheckpointReader::Impl::VerifySlices() {
+  for (const StoredVariable& variable : manifest.variables) {
+    for (const StoredSlice& slice : variable.slices) RETURN_IF_ERROR(Verify(variable, slice));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
+    const std::string& name, DType dtype, const Dims& dims, std::string_view wanted_by) const {
+  const auto it = variables.find(name);
+  std::string difference;
+  if (it == variables.end()) {
+    difference = absl::StrCat("it has no variable ", name, " ", Describe(dtype, dims));
+  } else if (it->second->dims != dims || it->second->dtype != dtype) {
+    difference = absl::StrCat("variable ", name, " is ",
+                              Describe(it->second->dtype, it->second->dims), " there, ",
+                              Describe(dtype, dims), " in the plan");
+  } else {
+    return it->second;
+  }
+  return InputError(folder,
+                    absl::StrCat("holds model \"", manifest.model, "\", the plan is for \"",
+                                 ToAbsl(wanted_by), "\": ", difference),
+                    "use a checkpoint of the same model");
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
+    const std::string& folder) {
+  auto impl = std::make_unique<Impl>();
+  impl->folder = folder;
+  RETURN_IF_ERROR(impl->ReadManifest());
+  RETURN_IF_ERROR(impl->VerifySlices());
+  return std::unique_ptr<CheckpointReader>(new CheckpointReader(std::move(impl)));
+}
+
+CheckpointReader::CheckpointReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CheckpointReader::~CheckpointReader() = default;
+
+int64_t CheckpointReader::step() const { return impl_->manifest.step; }
+uint64_t CheckpointReader::seed() const { return impl_->manifest.seed; }
+const std::string& CheckpointReader::model() const { return impl_->manifest.model; }
+const std::string& CheckpointReader::plan_fingerprint() const { return impl_->manifest.plan; }
+const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
+const proto::Train& CheckpointReader::train() const { return impl_->train; }
+
+absl::Status CheckpointReader::CheckVariables(const proto::Plan& plan) const {
+  for (const proto::Variable& v : plan.variable()) {
+    ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(v.dtype(), v.name()));
+    const Dims dims(v.layout().dim().begin(), v.layout().dim().end());
+    RETURN_IF_ERROR(impl_->Find(v.name(), dtype, dims, plan.model()).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::Load(const Piece& piece) const {
+  ASSIGN_OR_RETURN(const StoredVariable* variable,
+                   impl_->Find(*piece.name, piece.dtype, *piece.dims, impl_->manifest.model));
+  int64_t copied = 0;
+  for (const StoredSlice& stored : variable->slices) {
+    copied += CopyShared(stored.slice, impl_->Data(stored), *piece.slice, piece.data,
+                         SizeOf(piece.dtype));
+  }
+  if (copied == piece.slice->elements()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(*piece.name, ": the piece is outside the tensor"));
+}
+
+absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir) {
+  std::error_code error;
+  fs::directory_iterator entries(dir, error);
+  if (error) {
+    return absl::NotFoundError(absl::StrCat(dir, ": ", error.message(), "; check the path"));
+  }
+  std::optional<std::pair<int64_t, std::string>> latest;
+  for (const fs::directory_entry& entry : entries) {
+    const std::string name = entry.path().filename();
+    int64_t step;
+    if (!absl::StartsWith(name, "step-") || !absl::SimpleAtoi(name.substr(5), &step)) continue;
+    if (!fs::exists(entry.path() / "manifest.json", error)) continue;
+    latest = std::max(latest, std::optional(std::pair(step, entry.path().string())));
+  }
+  if (latest) return latest->second;
+  return absl::NotFoundError(dir + ": holds no complete checkpoint; train with --checkpoint_dir");
+}
+
+}  // namespace oneflow

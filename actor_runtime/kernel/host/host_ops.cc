@@ -1,0 +1,151 @@
+#include "actor_runtime/kernel/host/host_ops.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/host/attributes.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// A named piece of a logical tensor, as the kernel's setup gives it.
+struct PieceOf {
+  std::string name;
+  Port port;
+  int rank = 0;
+  bool raw = false;
+
+  Piece At(std::byte* data) const {
+    return {.name = &name,
+            .dtype = port.dtype,
+            .dims = &port.dims,
+            .slice = &port.slice,
+            .rank = rank,
+            .raw = raw,
+            .data = data};
+  }
+};
+
+int RankOf(const KernelSetup& setup) {
+  return setup.mesh.axes.empty() ? 0 : setup.mesh.RankOf(setup.coordinate);
+}
+
+absl::StatusOr<std::shared_ptr<const PieceOf>> NamedPiece(const KernelSetup& setup,
+                                                          const Port& port) {
+  auto piece = std::make_shared<PieceOf>();
+  piece->name = StringAttribute(setup, "name");
+  piece->port = port;
+  piece->rank = RankOf(setup);
+  piece->raw = BoolAttribute(setup, "raw");
+  if (piece->name.empty()) return absl::InternalError(setup.name + ": no attribute `name`");
+  return std::shared_ptr<const PieceOf>(std::move(piece));
+}
+
+// The whole stage holds a replica where no axis but the stage's tells devices apart.
+std::vector<int64_t> AllButStageAxis(const Mesh& mesh) {
+  std::vector<int64_t> axes;
+  for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
+    if (axis != mesh.stage_axis()) axes.push_back(axis);
+  }
+  return axes;
+}
+
+absl::Status Nothing(const KernelCall&) { return absl::OkStatus(); }
+
+absl::StatusOr<Kernel> MakeReceiver(const KernelSetup& setup) {
+  if (setup.out.size() != 1) return absl::InternalError(setup.name + ": needs one output");
+  ASSIGN_OR_RETURN(auto piece, NamedPiece(setup, setup.out[0]));
+  return Kernel([piece](const KernelCall& call) -> absl::Status {
+    if (!call.run->load) return InputError(piece->name, "this run was given nothing to load from");
+    return call.run->load(piece->At(call.out[0]));
+  });
+}
+
+absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
+  if (setup.in.size() != 1 || setup.in[0].size() != 1) {
+    return absl::InternalError(setup.name + ": needs one input");
+  }
+  ASSIGN_OR_RETURN(auto piece, NamedPiece(setup, setup.in[0][0]));
+  if (!IsFirstAlong(setup, IntsAttribute(setup, "replicated_axes"))) return Kernel(Nothing);
+  return Kernel([piece](const KernelCall& call) -> absl::Status {
+    if (!call.run->save) return InputError(piece->name, "this run was given nowhere to save to");
+    return call.run->save(piece->At(const_cast<std::byte*>(call.in[0][0])));
+  });
+}
+
+// What load_tokens owns. A device calls it from one thread.
+struct TokenRows {
+  Slice slice;
+  int64_t rows = 0;           // of the logical tensor
+  int64_t shift = 0;          // labels are the tokens, one later
+  std::vector<int32_t> row;   // tokens [0, length] of one sample
+
+  absl::Status Load(const RunContext& run, int64_t firing, int32_t* out) {
+    if (run.tokens == nullptr) return InputError("load_tokens", "this run was given no data");
+    if (run.micro_batch_size != rows) {
+      return absl::InternalError("load_tokens: the run's micro-batch is not the plan's");
+    }
+    const int64_t step = run.first_step + firing / run.micro_batches;
+    const int64_t first_sample = firing % run.micro_batches * run.micro_batch_size;
+    for (int64_t r = 0; r < slice.size[0]; ++r) {
+      run.tokens->Sample(step, first_sample + slice.begin[0] + r, row);
+      out = std::copy_n(row.begin() + slice.begin[1] + shift, slice.size[1], out);
+    }
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
+  const std::string source = StringAttribute(setup, "source");
+  if (source != "tokens" && source != "labels") {
+    return InputError(setup.name, "unknown source \"" + source + "\"", "use tokens or labels");
+  }
+  if (setup.out.size() != 1 || setup.out[0].dtype != DType::kI32 ||
+      setup.out[0].dims.size() != 2) {
+    return InputError(setup.name, source + " are i32 [batch, seq]", "mend the input op's shape");
+  }
+  const Port& port = setup.out[0];
+  auto rows = std::make_shared<TokenRows>();
+  rows->slice = port.slice;
+  rows->rows = port.dims[0];
+  rows->shift = source == "labels" ? 1 : 0;
+  rows->row.resize(port.dims[1] + 1);
+  return Kernel([rows](const KernelCall& call) {
+    return rows->Load(*call.run, call.firing, call.output<int32_t>(0));
+  });
+}
+
+absl::StatusOr<Kernel> MakeFeed(const KernelSetup& setup) { return MakeReceiver(setup); }
+absl::StatusOr<Kernel> MakeLoadSlice(const KernelSetup& setup) { return MakeReceiver(setup); }
+absl::StatusOr<Kernel> MakeFetch(const KernelSetup& setup) { return MakeSender(setup); }
+absl::StatusOr<Kernel> MakeSaveSlice(const KernelSetup& setup) { return MakeSender(setup); }
+
+absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
+  std::vector<DType> types;
+  for (const std::vector<Port>& sources : setup.in) {
+    if (sources.size() != 1 || !sources[0].dims.empty() ||
+        (sources[0].dtype != DType::kF32 && sources[0].dtype != DType::kF64)) {
+      return absl::InternalError(setup.name + ": report takes scalars, f32 or f64");
+    }
+    types.push_back(sources[0].dtype);
+  }
+  if (!IsFirstAlong(setup, AllButStageAxis(setup.mesh))) return Kernel(Nothing);
+  auto values = std::make_shared<std::vector<double>>(types.size());
+  return Kernel([types, values](const KernelCall& call) {
+    if (!call.run->report) return absl::OkStatus();
+    for (size_t i = 0; i < types.size(); ++i) {
+      (*values)[i] = types[i] == DType::kF64 ? *call.input<double>(i) : *call.input<float>(i);
+    }
+    call.run->report(call.run->first_step + call.firing, *values);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace oneflow

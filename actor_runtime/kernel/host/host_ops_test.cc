@@ -1,0 +1,166 @@
+#include "actor_runtime/kernel/host/host_ops.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/exec/run_context.h"
+
+namespace oneflow {
+namespace {
+
+// Token j of sample s of step t is 10000 t + 100 s + j.
+class Ruler : public TokenSource {
+ public:
+  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    for (size_t j = 0; j < tokens.size(); ++j) tokens[j] = 10000 * step + 100 * sample + j;
+  }
+};
+
+template <typename T>
+std::vector<T> CallSource(const Kernel& kernel, const RunContext& run, int64_t firing,
+                          int64_t elements, absl::Status* status = nullptr) {
+  std::vector<T> out(elements);
+  std::byte* bases[] = {reinterpret_cast<std::byte*>(out.data())};
+  const absl::Status result = kernel({.out = bases, .firing = firing, .run = &run});
+  if (status != nullptr) *status = result;
+  return out;
+}
+
+template <typename... T>
+absl::Status CallSink(const Kernel& kernel, const RunContext& run, int64_t firing,
+                      const T&... value) {
+  std::vector<const std::byte*> bases = {reinterpret_cast<const std::byte*>(value)...};
+  std::vector<std::span<const std::byte* const>> in;
+  for (const std::byte* const& base : bases) in.emplace_back(&base, 1);
+  return kernel({.in = in, .firing = firing, .run = &run});
+}
+
+KernelSetup Tokens(const std::string& source, Slice slice) {
+  return {.kind = "load_tokens",
+          .name = source,
+          .attrs = {{"source", source}},
+          .out = {{.dtype = DType::kI32, .dims = {4, 5}, .slice = std::move(slice)}}};
+}
+
+TEST_CASE("load_tokens: rows are samples, columns tokens, labels come one later") {
+  const Ruler ruler;
+  const RunContext run = {
+      .first_step = 3, .micro_batches = 2, .micro_batch_size = 4, .tokens = &ruler};
+  const Slice slice = {{1, 2}, {2, 3}};
+  const Kernel tokens = *MakeLoadTokens(Tokens("tokens", slice));
+  const Kernel labels = *MakeLoadTokens(Tokens("labels", slice));
+  // Firing 0: step 3, micro-batch 0. Rows 1 and 2, columns 2 to 4.
+  CHECK(CallSource<int32_t>(tokens, run, 0, 6) ==
+        std::vector<int32_t>{30102, 30103, 30104, 30202, 30203, 30204});
+  CHECK(CallSource<int32_t>(labels, run, 0, 6) ==
+        std::vector<int32_t>{30103, 30104, 30105, 30203, 30204, 30205});
+  // Firing 3: step 4, micro-batch 1, whose first sample is 4.
+  CHECK(CallSource<int32_t>(tokens, run, 3, 6) ==
+        std::vector<int32_t>{40502, 40503, 40504, 40602, 40603, 40604});
+}
+
+TEST_CASE("load_tokens: mistakes") {
+  const Slice whole = {{0, 0}, {4, 5}};
+  CHECK(MakeLoadTokens(Tokens("images", whole)).status().message() ==
+        "images: unknown source \"images\"; use tokens or labels");
+  KernelSetup floats = Tokens("tokens", whole);
+  floats.out[0].dtype = DType::kF32;
+  CHECK(MakeLoadTokens(floats).status().code() == absl::StatusCode::kInvalidArgument);
+
+  absl::Status status;
+  const Kernel kernel = *MakeLoadTokens(Tokens("tokens", whole));
+  CallSource<int32_t>(kernel, {.micro_batch_size = 4}, 0, 20, &status);
+  CHECK(status.message() == "load_tokens: this run was given no data");
+  const Ruler ruler;
+  CallSource<int32_t>(kernel, {.micro_batch_size = 3, .tokens = &ruler}, 0, 20, &status);
+  CHECK(status.code() == absl::StatusCode::kInternal);
+}
+
+KernelSetup Slice23(const std::string& kind, Coordinate coordinate) {
+  const Port port = {.dtype = DType::kF32, .dims = {4, 3}, .slice = {{2, 0}, {2, 3}}};
+  KernelSetup setup = {.kind = kind, .name = kind + ".w", .attrs = {{"name", std::string("w")}}};
+  if (kind == "load_slice" || kind == "feed") {
+    setup.out = {port};
+  } else {
+    setup.in = {{port}};
+  }
+  setup.mesh = *ParseMesh("pipe=2,data=2,tensor=2");
+  setup.coordinate = std::move(coordinate);
+  return setup;
+}
+
+TEST_CASE("feed and load_slice hand out the local piece to be filled") {
+  RunContext run;
+  run.load = [](const Piece& piece) {
+    CHECK(*piece.name == "w");
+    CHECK(piece.dtype == DType::kF32);
+    CHECK(*piece.dims == Dims{4, 3});
+    CHECK(*piece.slice == oneflow::Slice{{2, 0}, {2, 3}});
+    CHECK(piece.rank == 7);
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    std::memcpy(piece.data, values, sizeof values);
+    return absl::OkStatus();
+  };
+  for (auto make : {MakeFeed, MakeLoadSlice}) {
+    const Kernel kernel = *make(Slice23("load_slice", {1, 1, 1}));
+    CHECK(CallSource<float>(kernel, run, 0, 6) == std::vector<float>{1, 2, 3, 4, 5, 6});
+    absl::Status status;
+    CallSource<float>(kernel, {}, 0, 6, &status);
+    CHECK(status.message() == "w: this run was given nothing to load from");
+  }
+}
+
+TEST_CASE("save_slice and fetch: the first of several holders speaks") {
+  const std::vector<float> w = {1, 2, 3, 4, 5, 6};
+  std::vector<int> ranks;
+  RunContext run;
+  run.save = [&](const Piece& piece) {
+    CHECK(std::memcmp(piece.data, w.data(), 24) == 0);
+    CHECK(piece.raw == (piece.rank >= 4));
+    ranks.push_back(piece.rank);
+    return absl::OkStatus();
+  };
+  for (auto make : {MakeFetch, MakeSaveSlice}) {
+    ranks.clear();
+    const Mesh mesh = *ParseMesh("pipe=2,data=2,tensor=2");
+    for (int rank : mesh.RanksOfStage(1)) {
+      KernelSetup setup = Slice23("save_slice", mesh.CoordinateOf(rank));
+      setup.attrs["replicated_axes"] = std::vector<int64_t>{2};
+      setup.attrs["raw"] = true;
+      CHECK(CallSink(*make(setup), run, 0, w.data()).ok());
+    }
+    CHECK(ranks == std::vector<int>{4, 6});
+    const Kernel alone = *make(Slice23("save_slice", {0, 0, 1}));
+    CHECK(CallSink(alone, {}, 0, w.data()).message() == "w: this run was given nowhere to save to");
+  }
+}
+
+TEST_CASE("report: scalars in order, once a stage") {
+  const Port loss = {.dtype = DType::kF32}, norm = {.dtype = DType::kF64};
+  std::vector<std::pair<int64_t, std::vector<double>>> seen;
+  RunContext run = {.first_step = 10};
+  run.report = [&](int64_t step, std::span<const double> values) {
+    seen.emplace_back(step, std::vector<double>(values.begin(), values.end()));
+  };
+  const float loss_value = 2.5;
+  const double norm_value = 0.125;
+  const Mesh mesh = *ParseMesh("pipe=2,data=2");
+  for (int rank : mesh.RanksOfStage(1)) {
+    const KernelSetup setup = {.name = "report",
+                               .in = {{loss}, {norm}},
+                               .mesh = mesh,
+                               .coordinate = mesh.CoordinateOf(rank)};
+    CHECK(CallSink(*MakeReport(setup), run, 4, &loss_value, &norm_value).ok());
+  }
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].first == 14);
+  CHECK(seen[0].second == std::vector<double>{2.5, 0.125});
+
+  const Port matrix = {.dtype = DType::kF32, .dims = {2, 2}, .slice = {{0, 0}, {2, 2}}};
+  CHECK_FALSE(MakeReport({.name = "report", .in = {{matrix}}}).ok());
+}
+
+}  // namespace
+}  // namespace oneflow

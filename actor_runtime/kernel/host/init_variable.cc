@@ -1,0 +1,110 @@
+#include "actor_runtime/kernel/host/init_variable.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/host/attributes.h"
+#include "actor_runtime/random/random.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kTile = 1 << 16;  // elements a task
+constexpr int64_t kNormals = 256;   // made at a time, on the stack
+
+// Row-major index, in the logical tensor, of the first element of local row `row` (a row is a run
+// along the last dimension).
+int64_t LogicalIndexOfRow(const Dims& dims, const Slice& slice, int64_t row) {
+  const int rank = static_cast<int>(dims.size());
+  if (rank == 0) return 0;
+  int64_t index = slice.begin[rank - 1];
+  int64_t stride = dims[rank - 1];
+  for (int d = rank - 2; d >= 0; --d) {
+    index += (slice.begin[d] + row % slice.size[d]) * stride;
+    row /= slice.size[d];
+    stride *= dims[d];
+  }
+  return index;
+}
+
+template <typename T>
+void FillNormal(const RandomStream& stream, double sigma, int64_t index, T* out, int64_t count) {
+  std::array<double, kNormals> normals;
+  for (int64_t done = 0; done < count; done += kNormals) {
+    const int64_t n = std::min(kNormals, count - done);
+    stream.Normals(index + done, std::span(normals.data(), n));
+    for (int64_t i = 0; i < n; ++i) out[done + i] = static_cast<T>(sigma * normals[i]);
+  }
+}
+
+// Calls fn(begin, end) for tiles of [0, elements), in parallel where there is a pool.
+template <typename Fn>
+void ForTiles(ThreadPool* pool, int64_t elements, const Fn& fn) {
+  const int tiles = static_cast<int>((elements + kTile - 1) / kTile);
+  auto tile = [&](int task, int) {
+    fn(task * kTile, std::min<int64_t>(elements, (task + 1) * kTile));
+  };
+  if (pool != nullptr) return pool->ParallelFor(tiles, tile);
+  for (int task = 0; task < tiles; ++task) tile(task, 0);
+}
+
+template <typename T>
+Kernel NormalKernel(std::string name, double sigma, Port port) {
+  return [name = std::move(name), sigma, port = std::move(port)](const KernelCall& call) {
+    const RandomStream stream(call.run->seed, name);
+    T* out = call.output<T>(0);
+    const int64_t row_size = port.local().empty() ? 1 : port.local().back();
+    ForTiles(call.pool, port.slice.elements(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end;) {
+        const int64_t column = i % row_size;
+        const int64_t count = std::min(row_size - column, end - i);
+        const int64_t index = LogicalIndexOfRow(port.dims, port.slice, i / row_size) + column;
+        FillNormal(stream, sigma, index, out + i, count);
+        i += count;
+      }
+    });
+    return absl::OkStatus();
+  };
+}
+
+template <typename T>
+Kernel ConstantKernel(double value, int64_t elements) {
+  return [value, elements](const KernelCall& call) {
+    std::fill_n(call.output<T>(0), elements, static_cast<T>(value));
+    return absl::OkStatus();
+  };
+}
+
+template <typename T>
+absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name) {
+  const Port& port = setup.out[0];
+  const std::string init = StringAttribute(setup, "init");
+  const double value = NumberAttribute(setup, "init_value");
+  if (init == "normal") return NormalKernel<T>(name, value, port);
+  if (init == "zeros") return ConstantKernel<T>(0, port.slice.elements());
+  if (init == "ones") return ConstantKernel<T>(1, port.slice.elements());
+  if (init == "constant") return ConstantKernel<T>(value, port.slice.elements());
+  return InputError(name, "unknown init \"" + init + "\"",
+                    "use normal, zeros, ones or constant");
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeInitVariable(const KernelSetup& setup) {
+  std::string name = StringAttribute(setup, "name");
+  if (name.empty()) name = StringAttribute(setup, "variable");
+  if (name.empty()) return absl::InternalError(setup.name + ": init_variable has no name");
+  if (setup.out.size() != 1) return absl::InternalError(name + ": init_variable needs one output");
+  switch (setup.out[0].dtype) {
+    case DType::kF32: return MakeFor<float>(setup, name);
+    case DType::kF64: return MakeFor<double>(setup, name);
+    default:
+      return InputError(name, "cannot initialise a variable of dtype " +
+                                  std::string(Name(setup.out[0].dtype)), "use f32 or f64");
+  }
+}
+
+}  // namespace oneflow
