@@ -19,6 +19,8 @@ TEST_CASE("nothing is suggested when nothing is close") {
   CHECK(Nearest("linear", {}) == "");
 }
 
-TEST_CASE("the first of equally near names wins") { CHECK(Nearest("fc3", {"fc1", "fc2"}) == "fc1"); }
+TEST_CASE("the first of equally near names wins") {
+  CHECK(Nearest("fc3", {"fc1", "fc2"}) == "fc1");
+}
 
 }  // namespace oneflow

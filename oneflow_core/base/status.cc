@@ -20,17 +20,14 @@ absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return 0;
+    case absl::StatusCode::kOk: return 0;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kDataLoss:
-      return 2;
-    default:
-      return 1;
+    case absl::StatusCode::kDataLoss: return 2;
+    default: return 1;
   }
 }
 

@@ -3,7 +3,7 @@
 //
 //   ASSIGN_OR_RETURN(Mesh mesh, ParseMesh(text));
 //   RETURN_IF_ERROR(Verify(plan));
-//   if (n % m != 0) return InputError("--micro_batches=3", "does not divide --batch=16", "use 1, 2, 4, 8 or 16");
+//   if (n % m != 0) return InputError("--micro_batches=3", "does not divide --batch=16", "use 4");
 #pragma once
 
 #include <string>
@@ -31,11 +31,11 @@ int ExitCode(const absl::Status& status);
 #define ONEFLOW_CONCAT_INNER_(a, b) a##b
 #define ONEFLOW_CONCAT_(a, b) ONEFLOW_CONCAT_INNER_(a, b)
 
-#define RETURN_IF_ERROR(expr)                          \
-  do {                                                 \
+#define RETURN_IF_ERROR(expr)                           \
+  do {                                                  \
     if (absl::Status status_ = (expr); !status_.ok()) { \
-      return status_;                                  \
-    }                                                  \
+      return status_;                                   \
+    }                                                   \
   } while (false)
 
 #define ASSIGN_OR_RETURN(lhs, expr) \

@@ -31,24 +31,15 @@ absl::StatusOr<AttrMap> AttrsFromProto(const ProtoAttrs& attrs, std::string_view
   std::set<std::string> empty;  // sorted: the message's map has no order
   for (const auto& [key, value] : attrs) {
     switch (value.value_case()) {
-      case proto::AttrValue::kI:
-        result[key] = Attr(std::in_place_type<int64_t>, value.i());
-        break;
-      case proto::AttrValue::kF:
-        result[key] = value.f();
-        break;
-      case proto::AttrValue::kB:
-        result[key] = value.b();
-        break;
-      case proto::AttrValue::kS:
-        result[key] = value.s();
-        break;
+      case proto::AttrValue::kI: result[key] = Attr(std::in_place_type<int64_t>, value.i()); break;
+      case proto::AttrValue::kF: result[key] = value.f(); break;
+      case proto::AttrValue::kB: result[key] = value.b(); break;
+      case proto::AttrValue::kS: result[key] = value.s(); break;
       case proto::AttrValue::kInts:
-        result[key] = std::vector<int64_t>(value.ints().value().begin(), value.ints().value().end());
+        result[key] =
+            std::vector<int64_t>(value.ints().value().begin(), value.ints().value().end());
         break;
-      case proto::AttrValue::VALUE_NOT_SET:
-        empty.insert(key);
-        break;
+      case proto::AttrValue::VALUE_NOT_SET: empty.insert(key); break;
     }
   }
   if (!empty.empty()) {

@@ -1,12 +1,12 @@
-// The graph that passes work on: ops and tensors in two vectors, joined by indices. A value: copy it,
-// compare its printed form (graph_text.h), throw it away.
+// The graph that passes work on: ops and tensors in two vectors, joined by indices. A value: copy
+// it, compare its printed form (graph_text.h), throw it away.
 //
 // Invariants (checked by VerifyGraph):
 //  1. ops are in topological order; an op reads only outputs of earlier ops.
 //  2. every tensor has exactly one producer; tensor.producer/output name it.
 //  3. op.kind is in the registry, its attributes and number of inputs fit its definition.
-//  4. after infer_sbp: every tensor's sbp has mesh.axes.size() entries, and the ops' signatures hold
-//     after insert_boxing.
+//  4. after infer_sbp: every tensor's sbp has mesh.axes.size() entries; after insert_boxing: the
+//     ops' signatures hold.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +37,13 @@ struct Tensor {
   Shape shape;
   DType dtype = DType::kF32;
   OpId producer = -1;
-  int output = 0;                       // index among the producer's outputs
+  int output = 0;                         // index among the producer's outputs
   std::map<std::string, Sbp> constraint;  // what the user asked, by axis name
-  NdSbp sbp;                            // filled in by infer_sbp
+  NdSbp sbp;                              // filled in by infer_sbp
 };
 
 struct Op {
-  std::string name;   // unique
+  std::string name;  // unique
   std::string kind;
   std::vector<TensorId> inputs, outputs;
   AttrMap attrs;
@@ -66,8 +66,8 @@ struct Graph {
              int n_outputs = 1);
   // Appends one more output tensor to an op; returns its id.
   TensorId AddOutput(OpId op);
-  const Op* FindOp(std::string_view op_name) const;      // nullptr if there is none
-  TensorId FindTensor(std::string_view name) const;      // "op" or "op:2"; -1 if there is none
+  const Op* FindOp(std::string_view op_name) const;  // nullptr if there is none
+  TensorId FindTensor(std::string_view name) const;  // "op" or "op:2"; -1 if there is none
   const Op& ProducerOf(TensorId t) const { return ops[tensors[t].producer]; }
 };
 

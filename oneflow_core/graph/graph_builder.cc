@@ -106,7 +106,9 @@ Value GraphBuilder::SoftmaxCrossEntropy(std::string name, Value logits, Value la
   return Op("softmax_cross_entropy", std::move(name), {logits, labels});
 }
 
-Value GraphBuilder::RowMax(std::string name, Value x) { return Op("row_max", std::move(name), {x}); }
+Value GraphBuilder::RowMax(std::string name, Value x) {
+  return Op("row_max", std::move(name), {x});
+}
 
 Value GraphBuilder::RowSumExp(std::string name, Value x, Value max) {
   return Op("row_sum_exp", std::move(name), {x, max});

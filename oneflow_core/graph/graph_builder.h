@@ -8,8 +8,8 @@
 //   g.Output(y);
 //   ASSIGN_OR_RETURN(Graph graph, g.Build());
 //
-// It computes nothing and infers nothing. Mistakes (a name used twice, a value of another builder) are
-// kept and told by Build, so that a model reads as straight lines. Not thread-safe.
+// It computes nothing and infers nothing. Mistakes (a name used twice, a value of another builder)
+// are kept and told by Build, so that a model reads as straight lines. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,8 @@ class GraphBuilder {
   Value Pick(std::string name, Value x, Value ids);
   Value MeanNll(std::string name, Value max, Value sum, Value picked, double scale);
   // Any kind of the registry. Inputs that are none are left out.
-  Value Op(std::string kind, std::string name, const std::vector<Value>& inputs, AttrMap attrs = {});
+  Value Op(std::string kind, std::string name, const std::vector<Value>& inputs,
+           AttrMap attrs = {});
 
   // Facts about the graph. Loss and outputs may be any tensors.
   void Loss(const Value& loss);

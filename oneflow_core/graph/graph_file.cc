@@ -56,7 +56,9 @@ absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path) {
   constexpr std::string_view kMend = "give the path of a graph file";
   std::error_code ignored;
   // A directory opens like a file and then reads as an empty one.
-  if (std::filesystem::is_directory(path, ignored)) return InputError(path, "is a directory", kMend);
+  if (std::filesystem::is_directory(path, ignored)) {
+    return InputError(path, "is a directory", kMend);
+  }
   std::ifstream in(path, std::ios::binary);
   if (!in) return InputError(path, std::string("cannot be read: ") + std::strerror(errno), kMend);
   std::ostringstream text;

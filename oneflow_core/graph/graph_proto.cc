@@ -69,7 +69,9 @@ class Importer {
   }
 
   absl::Status IndexNames() {
-    if (proto_.op_size() == 0) return InputError(source_.file, "has no op", "docs/ops.md lists them");
+    if (proto_.op_size() == 0) {
+      return InputError(source_.file, "has no op", "docs/ops.md lists them");
+    }
     n_outputs_.resize(proto_.op_size());
     for (int i = 0; i < proto_.op_size(); ++i) {
       const proto::Op& op = proto_.op(i);
@@ -102,7 +104,8 @@ class Importer {
     }
     const std::string& kind = proto_.op(it->second).kind();
     if (reference.output > 0 && HasOwnShape(kind)) {
-      return InputError(where, verb + ' ' + Quoted(name) + ", but an op of kind " + Quoted(kind) + " has one output");
+      return InputError(where, verb + ' ' + Quoted(name) + ", but an op of kind " + Quoted(kind) +
+                                   " has one output");
     }
     n_outputs_[it->second] = std::max(n_outputs_[it->second], reference.output + 1);
     return reference;
@@ -207,7 +210,9 @@ class Importer {
       return InputError(Where(i), "has a shape or dtype, but its kind is " + Quoted(op.kind()),
                         "give them only to inputs and variables; all others are inferred");
     }
-    if (!op.has_shape()) return InputError(Where(i), "has no shape", "give every " + op.kind() + " one");
+    if (!op.has_shape()) {
+      return InputError(Where(i), "has no shape", "give every " + op.kind() + " one");
+    }
     if (n_outputs_[i] > 1) return InputError(Where(i), "has SBP for more than its one output");
     ASSIGN_OR_RETURN(tensor->shape, ShapeFromProto(op.shape(), Where(i)));
     const Dims& dims = tensor->shape.dims;

@@ -1,9 +1,9 @@
 // Graphs between files, messages (proto/graph.proto) and the IR (graph.h).
 //
 // The way into the IR checks what can be checked without the registry of ops: names, references,
-// cycles, shapes of sources, the spelling of SBP. It does not know how many outputs a kind has: an op
-// gets those that are referred to; shape inference adds the others. Kinds, attributes and axes are
-// checked by oneflow_core/op and the compiler.
+// cycles, shapes of sources, the spelling of SBP. It does not know how many outputs a kind has: an
+// op gets those that are referred to; shape inference adds the others. Kinds, attributes and axes
+// are checked by oneflow_core/op and the compiler.
 //
 //   ASSIGN_OR_RETURN(Graph graph, LoadGraph("gpt.graph"));
 //   // gpt.graph:12: op "fc": reads "w", which is no tensor of the graph; did you mean "fc.w"?

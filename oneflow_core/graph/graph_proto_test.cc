@@ -12,10 +12,11 @@ namespace oneflow {
 namespace {
 
 // A linear layer with its loss, ops in an order that is not topological.
-constexpr char kMlp[] = R"pb(name: "mlp"
+constexpr char kMlp[] = R"text(name: "mlp"
 mesh { axis { name: "data" size: 2 } }
 op { name: "fc" kind: "linear" input: "x" input: "w" input: "b" }
-op { name: "norm" kind: "layer_norm" input: "fc" input: "b" attr { key: "epsilon" value { f: 1e-6 } } }
+op { name: "norm" kind: "layer_norm" input: "fc" input: "b"
+     attr { key: "epsilon" value { f: 1e-6 } } }
 op { name: "x" kind: "input" shape { dim { name: "batch" } dim { size: 8 } }
      sbp { on { key: "data" value: "S(0)" } } }
 op { name: "w" kind: "variable" shape { dim { size: 8 } dim { size: 4 } } dtype: F64 stage: 1 }
@@ -23,7 +24,7 @@ op { name: "b" kind: "variable" shape { dim { size: 4 } } }
 op { name: "sum" kind: "add" input: "norm:1" input: "norm:0" }
 loss: "sum"
 output: "norm:2"
-)pb";
+)text";
 
 std::string Error(const std::string& text) {
   const absl::StatusOr<Graph> graph = ParseGraphText(text, "g.txt");
@@ -85,7 +86,8 @@ TEST_CASE("syntax errors name line and column") {
 TEST_CASE("references are checked") {
   CHECK(Error(kX + Line(R"(name: "hidden" kind: "gelu" input: "x")") +
               Line(R"(name: "z" kind: "gelu" input: "hiden")")) ==
-        "g.txt:3: op \"z\": reads \"hiden\", which is no tensor of the graph; did you mean \"hidden\"?");
+        "g.txt:3: op \"z\": reads \"hiden\", which is no tensor of the graph; did you mean "
+        "\"hidden\"?");
   CHECK(Error(kX + Line(R"(name: "z" kind: "gelu" input: "x:a")")) ==
         "g.txt:2: op \"z\": reads \"x:a\", which is no tensor name; "
         "write \"op\", or \"op:2\" for its output 2");
@@ -110,8 +112,9 @@ TEST_CASE("a cycle is told with its ops") {
                             Line(R"(name: "a" kind: "add" input: "x" input: "c")") +
                             Line(R"(name: "b" kind: "gelu" input: "a")") +
                             Line(R"(name: "after" kind: "gelu" input: "b")");
-  CHECK(Error(graph) ==
-        "g.txt:2: op \"c\": is on a cycle: c -> a -> b -> c; an op cannot depend on its own output");
+  CHECK(
+      Error(graph) ==
+      "g.txt:2: op \"c\": is on a cycle: c -> a -> b -> c; an op cannot depend on its own output");
   CHECK(Error(Line(R"(name: "a" kind: "gelu" input: "a")")) ==
         "g.txt:1: op \"a\": is on a cycle: a -> a; an op cannot depend on its own output");
 }
@@ -129,7 +132,8 @@ TEST_CASE("shapes belong to inputs and variables") {
 }
 
 TEST_CASE("annotations and attributes are checked") {
-  CHECK(Error(kX + Line(R"(name: "y" kind: "gelu" input: "x" sbp { on { key: "data" value: "S" } })")) ==
+  CHECK(Error(kX +
+              Line(R"(name: "y" kind: "gelu" input: "x" sbp { on { key: "data" value: "S" } })")) ==
         "g.txt:2: op \"y\": on axis \"data\": SBP \"S\": is malformed; "
         "use B, P, Pmax, or S(i) with i the dimension that is split");
   CHECK(Error(kX + Line(R"(name: "y" kind: "gelu" input: "x" stage: -1)")) ==

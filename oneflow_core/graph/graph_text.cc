@@ -42,7 +42,8 @@ std::string ConstraintText(const Tensor& tensor) {
   return text;
 }
 
-std::string RestText(const Graph& graph, const Op& op, bool staged, const GraphTextOptions& options) {
+std::string RestText(const Graph& graph, const Op& op, bool staged,
+                     const GraphTextOptions& options) {
   std::string text;
   if (staged) Append(&text, "stage=" + std::to_string(op.stage));
   if (op.phase == Phase::kBackward) Append(&text, "phase=B");
@@ -134,8 +135,8 @@ std::string SbpText(const NdSbp& sbp, const Mesh& mesh) {
 }
 
 std::string ToText(const Graph& graph, const GraphTextOptions& options) {
-  const bool staged = std::any_of(graph.ops.begin(), graph.ops.end(),
-                                  [](const Op& op) { return op.stage != 0; });
+  const bool staged =
+      std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.stage != 0; });
   std::vector<Line> lines;
   for (const Op& op : graph.ops) lines.push_back(LineOf(graph, op, staged, options));
   return Header(graph) + Table(lines);

@@ -43,7 +43,7 @@ int BlockOf(std::string_view name, std::string_view* rest) {
   return block;
 }
 
-// The number of blocks; 0 if the graph is no GPT: it has embeddings, and attention in blocks 0 .. n-1.
+// The number of blocks; 0 if the graph is no GPT: it has embeddings, and attention in each block.
 int CountBlocks(const Graph& graph) {
   if (graph.FindOp("wte") == nullptr || graph.FindOp("wpe") == nullptr) return 0;
   std::vector<bool> seen;
@@ -55,7 +55,8 @@ int CountBlocks(const Graph& graph) {
     if (block >= static_cast<int>(seen.size())) seen.resize(block + 1);
     if (op.kind == "causal_attention" && rest == "attn.core") seen[block] = true;
   }
-  return std::find(seen.begin(), seen.end(), false) == seen.end() ? static_cast<int>(seen.size()) : 0;
+  const bool all = std::find(seen.begin(), seen.end(), false) == seen.end();
+  return all ? static_cast<int>(seen.size()) : 0;
 }
 
 std::vector<int> StageOfBlocks(int blocks, int stages) {
@@ -72,10 +73,10 @@ absl::Status SetStages(Graph* graph, int blocks, int stages) {
     if (op.stage != 0) return absl::OkStatus();  // the user has chosen
   }
   if (blocks < stages) {
-    return InputError("pipe=" + std::to_string(stages),
-                      "is more stages than the " + std::to_string(blocks) + " layers of \"" +
-                          graph->name + "\"",
-                      "use pipe=" + std::to_string(blocks) + " or less");
+    return InputError(
+        "pipe=" + std::to_string(stages),
+        "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph->name + "\"",
+        "use pipe=" + std::to_string(blocks) + " or less");
   }
   const std::vector<int> stage_of = StageOfBlocks(blocks, stages);
   // Outside of blocks an op stands where its latest input does: the embedding first, the head last.

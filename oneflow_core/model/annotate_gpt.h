@@ -1,10 +1,10 @@
-// Where a GPT lies on a mesh: the one place that chooses stages and SBP for the model of gpt.h. It only
-// writes annotations: Tensor.constraint and Op.stage. It is not a pass that infers; what it leaves free,
-// infer_sbp decides.
+// Where a GPT lies on a mesh: the one place that chooses stages and SBP for the model of gpt.h. It
+// only writes annotations: Tensor.constraint and Op.stage. It is not a pass that infers; what it
+// leaves free, infer_sbp decides.
 //
 //   axis                  constraints
 //   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B
-//   tensor, tensor.0, ... qkv by heads, fc by columns, both proj by rows, embedding and head by vocab;
+//   tensor, tensor.0, ... qkv by heads, fc by columns, proj by rows, embedding and head by vocab;
 //                         all other variables, the inputs and the residual stream B
 //   pipe                  blocks in order, as equal as they go; embedding first, head and loss last
 //   any other             none
@@ -16,10 +16,10 @@
 
 namespace oneflow {
 
-// Annotates `graph` for `mesh` (graph->mesh is not looked at). What the user wrote wins: a constraint
-// on (tensor, axis) is kept, and where any op has a stage, all stages are. A graph without the blocks of
-// a GPT only gets S(0) on data axes, on inputs whose first dimension is named "batch".
-// Errors: fewer blocks than stages; fewer heads or words than parts.
+// Annotates `graph` for `mesh` (graph->mesh is not looked at). What the user wrote wins: a
+// constraint on (tensor, axis) is kept, and where any op has a stage, all stages are. A graph
+// without the blocks of a GPT only gets S(0) on data axes, on inputs whose first dimension is named
+// "batch". Errors: fewer blocks than stages; fewer heads or words than parts.
 absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh);
 
 }  // namespace oneflow

@@ -11,8 +11,8 @@ namespace oneflow {
 namespace {
 
 Graph Gpt(int64_t layers) {
-  const GptConfig config = {.name = "gpt", .layers = layers, .heads = 2, .hidden = 8,
-                            .sequence = 4, .vocab = 17};
+  const GptConfig config = {
+      .name = "gpt", .layers = layers, .heads = 2, .hidden = 8, .sequence = 4, .vocab = 17};
   return *GraphFromProto(BuildGpt(config), "gpt");
 }
 

@@ -40,15 +40,13 @@ class Gpt {
     const Value tokens = g_.Input("tokens", batch, "tokens", DType::kI32);
     const Value labels = g_.Input("labels", batch, "labels", DType::kI32);
     const Value wte = g_.Variable("wte", {Vocab(), Hidden()}, Normal(kDeviation));
-    const Value wpe =
-        g_.Variable("wpe", {{"seq", config_.sequence}, Hidden()}, Normal(kDeviation));
+    const Value wpe = g_.Variable("wpe", {{"seq", config_.sequence}, Hidden()}, Normal(kDeviation));
 
     Value x = g_.PositionalEmbedding("embed", g_.Embedding("embed.tokens", wte, tokens), wpe);
     for (int64_t i = 0; i < config_.layers; ++i) x = Block("h." + std::to_string(i), x);
     x = LayerNorm("ln_f", x);
-    const Value head = config_.tied ? wte
-                                    : g_.Variable("head.weight", {Vocab(), Hidden()},
-                                                  Normal(kDeviation));
+    const Value head =
+        config_.tied ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
     const Value logits = g_.Linear("logits", x, head, {}, {.transpose_w = true});
     g_.Loss(g_.SoftmaxCrossEntropy("loss", logits, labels));
     g_.Output(logits);
@@ -88,7 +86,7 @@ class Gpt {
   Value Attention(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]
     const NamedDims qkv = {NamedDim(3), Heads(), HeadDim()};
     x = Linear(at + ".qkv", x, {Hidden()}, qkv, Normal(kDeviation));  // [b,t,3,heads,d]
-    x = g_.CausalAttention(at + ".core", x);                         // [b,t,heads,d]
+    x = g_.CausalAttention(at + ".core", x);                          // [b,t,heads,d]
     return Linear(at + ".proj", x, {Heads(), HeadDim()}, {Hidden()}, Residual());
   }
 

@@ -19,8 +19,14 @@ int64_t VariableElements(const proto::Graph& message) {
 }
 
 GptConfig OneLayer(bool bias, bool tied) {
-  return {.name = "one", .layers = 1, .heads = 2, .hidden = 8, .sequence = 4, .vocab = 16,
-          .bias = bias, .tied = tied};
+  return {.name = "one",
+          .layers = 1,
+          .heads = 2,
+          .hidden = 8,
+          .sequence = 4,
+          .vocab = 16,
+          .bias = bias,
+          .tied = tied};
 }
 
 std::string Error(const GptConfig& config) {
@@ -107,8 +113,9 @@ TEST_CASE("residual projections start smaller, by the depth") {
 TEST_CASE("bad configurations name the flag") {
   GptConfig config;
   config.heads = 7;
-  CHECK(Error(config) ==
-        "--heads=7: does not divide --hidden=768; each head takes an equal part of the hidden size");
+  CHECK(
+      Error(config) ==
+      "--heads=7: does not divide --hidden=768; each head takes an equal part of the hidden size");
   config = {};
   config.layers = 0;
   CHECK(Error(config) == "--layers=0: is out of range; use 1 to 10000");

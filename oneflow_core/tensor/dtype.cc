@@ -8,14 +8,10 @@ namespace oneflow {
 
 std::string_view Name(DType t) {
   switch (t) {
-    case DType::kF32:
-      return "f32";
-    case DType::kF64:
-      return "f64";
-    case DType::kI32:
-      return "i32";
-    case DType::kBF16:
-      return "bf16";
+    case DType::kF32: return "f32";
+    case DType::kF64: return "f64";
+    case DType::kI32: return "i32";
+    case DType::kBF16: return "bf16";
   }
   return "?";
 }

@@ -14,12 +14,9 @@ enum class DType : uint8_t { kF32 = 1, kF64 = 2, kI32 = 3, kBF16 = 4 };
 
 constexpr size_t SizeOf(DType t) {
   switch (t) {
-    case DType::kF64:
-      return 8;
-    case DType::kBF16:
-      return 2;
-    default:
-      return 4;
+    case DType::kF64: return 8;
+    case DType::kBF16: return 2;
+    default: return 4;
   }
 }
 

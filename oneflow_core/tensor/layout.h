@@ -1,4 +1,5 @@
-// Layout: which box of a logical tensor a device holds. Pure geometry: what the runtime knows of SBP.
+// Layout: which box of a logical tensor a device holds. Pure geometry: all that the
+// runtime knows of SBP.
 //
 // Example: dims {4,5}, cut dim 0 by axis "data" of size 2: coordinate data=1 holds rows [2,4).
 #pragma once

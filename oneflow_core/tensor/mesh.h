@@ -1,5 +1,6 @@
-// Mesh: named axes of devices. A rank is the row-major index of a coordinate, the last axis fastest,
-// so the last named axis joins neighbours. The axis "pipe", if there is one, selects the stage.
+// Mesh: named axes of devices. A rank is the row-major index of a coordinate, the last axis
+// fastest, so the last named axis joins neighbours. The axis "pipe", if there is one, selects the
+// stage.
 //
 // Text form: "pipe=2,data=2,tensor=2". An axis may be factored, "data=8x4": it becomes the axes
 // data.0 = 8 and data.1 = 4. "" and "1" mean one device.
@@ -25,9 +26,9 @@ struct Mesh {
   };
   std::vector<Axis> axes;
 
-  int devices() const;                       // product of the sizes; 1 without axes
-  int stage_axis() const;                    // index of "pipe"; -1 without it
-  int stages() const;                        // size of "pipe"; 1 without it
+  int devices() const;                        // product of the sizes; 1 without axes
+  int stage_axis() const;                     // index of "pipe"; -1 without it
+  int stages() const;                         // size of "pipe"; 1 without it
   int FindAxis(std::string_view name) const;  // -1 if there is none
   Coordinate CoordinateOf(int rank) const;
   int RankOf(const Coordinate& c) const;
@@ -40,8 +41,8 @@ struct Mesh {
 
 inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
 
-// Axis names are well-formed and unique, sizes at least 1, "pipe" is not factored, at most kMaxDevices.
-// `where` begins the error.
+// Axis names are well-formed and unique, sizes at least 1, "pipe" is not factored, at most
+// kMaxDevices. `where` begins the error.
 absl::Status CheckMesh(const Mesh& mesh, std::string_view where);
 
 // Reads the text form and checks it; errors begin with "--mesh=<text>".

@@ -14,8 +14,8 @@ std::string Error(std::string_view text) {
 }  // namespace
 
 TEST_CASE("a mesh reads what it prints") {
-  for (const char* text : {"1", "data=2", "pipe=2,data=2,tensor=3", "data=8x4,tensor=2", "data=2x2x2",
-                           "data=1", "data.0=4", "a.0=2,b=3"}) {
+  for (const char* text : {"1", "data=2", "pipe=2,data=2,tensor=3", "data=8x4,tensor=2",
+                           "data=2x2x2", "data=1", "data.0=4", "a.0=2,b=3"}) {
     const Mesh mesh = *ParseMesh(text);
     CHECK(ToString(mesh) == text);
     CHECK(*ParseMesh(ToString(mesh)) == mesh);
@@ -78,9 +78,11 @@ TEST_CASE("a bad mesh is told with the flag, the fault and the mend") {
   CHECK(Error("data=0") == "--mesh=data=0: axis \"data\" has size 0; sizes are at least 1");
   CHECK(Error("data=-2") == "--mesh=data=-2: axis \"data\" has size -2; sizes are at least 1");
   CHECK(Error("=2") ==
-        "--mesh==2: axis \"\" has no valid name; use lower-case letters, digits and _, a letter first");
-  CHECK(Error("pipe=2x2") == "--mesh=pipe=2x2: axis \"pipe\" selects the stage and cannot be factored; "
-                             "give it one size");
+        "--mesh==2: axis \"\" has no valid name; use lower-case letters, digits and _, a letter "
+        "first");
+  CHECK(Error("pipe=2x2") ==
+        "--mesh=pipe=2x2: axis \"pipe\" selects the stage and cannot be factored; "
+        "give it one size");
   CHECK(Error("data=2000000") ==
         "--mesh=data=2000000: has more than 1048576 devices; use smaller sizes");
   CHECK_FALSE(ParseMesh("data=99999999999").ok());

@@ -11,14 +11,10 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 std::string ToString(Sbp sbp) {
   switch (sbp.kind) {
-    case Sbp::kBroadcast:
-      return "B";
-    case Sbp::kSplit:
-      return "S(" + std::to_string(sbp.dim) + ")";
-    case Sbp::kPartialSum:
-      return "P";
-    case Sbp::kPartialMax:
-      return "Pmax";
+    case Sbp::kBroadcast: return "B";
+    case Sbp::kSplit: return "S(" + std::to_string(sbp.dim) + ")";
+    case Sbp::kPartialSum: return "P";
+    case Sbp::kPartialMax: return "Pmax";
   }
   return "?";
 }

@@ -1,4 +1,5 @@
-// SBP: how a logical tensor lies on the devices along a mesh axis (OneFlow, arXiv:2110.15032, sec. 3.1).
+// SBP: how a logical tensor lies on the devices along a mesh axis (OneFlow, arXiv:2110.15032,
+// sec. 3.1).
 //
 //   B     every coordinate holds the whole tensor
 //   S(i)  coordinate c holds the c-th part along dimension i (the first n mod p parts get one more)
@@ -35,8 +36,8 @@ inline constexpr Sbp PMax() { return {Sbp::kPartialMax, 0}; }
 
 using NdSbp = std::vector<Sbp>;  // one for each axis of the mesh, stage axis included (always B)
 
-std::string ToString(Sbp sbp);                       // "B", "S(1)", "P", "Pmax"
-std::string ToString(const NdSbp& sbp);              // "B"; "(S(0),B)" when it has several axes
+std::string ToString(Sbp sbp);                        // "B", "S(1)", "P", "Pmax"
+std::string ToString(const NdSbp& sbp);               // "B"; "(S(0),B)" when it has several axes
 absl::StatusOr<Sbp> ParseSbp(std::string_view text);  // inverse of ToString(Sbp)
 
 }  // namespace oneflow

@@ -19,7 +19,8 @@ TEST_CASE("nd-SBP has brackets when it has several axes") {
 }
 
 TEST_CASE("malformed SBP is refused with the spelling that works") {
-  for (const char* text : {"", "b", "S", "S()", "S(-1)", "S(1", "S(01)", "S(1) ", "S(123)", "Pmin"}) {
+  for (const char* text :
+       {"", "b", "S", "S()", "S(-1)", "S(1", "S(01)", "S(1) ", "S(123)", "Pmin"}) {
     CAPTURE(text);
     CHECK_FALSE(ParseSbp(text).ok());
   }

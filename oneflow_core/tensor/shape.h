@@ -24,7 +24,8 @@ struct Shape {
 };
 
 int64_t Product(const Dims& dims);
-std::string ToString(const Dims& dims);    // "[4,256,768]"
-std::string ToString(const Shape& shape);  // the same; a dimension not bound yet is its name: "[batch,768]"
+std::string ToString(const Dims& dims);  // "[4,256,768]"
+// The same, but a dimension that is not bound yet is its name: "[batch,768]".
+std::string ToString(const Shape& shape);
 
 }  // namespace oneflow

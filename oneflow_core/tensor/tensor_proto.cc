@@ -14,9 +14,9 @@ absl::Status CheckSizes(const Dims& dims, int64_t smallest, std::string_view whe
   int64_t elements = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < smallest) {
-      return InputError(
-          where, "dimension " + std::to_string(i) + " has size " + std::to_string(dims[i]),
-          "sizes are at least " + std::to_string(smallest));
+      return InputError(where,
+                        "dimension " + std::to_string(i) + " has size " + std::to_string(dims[i]),
+                        "sizes are at least " + std::to_string(smallest));
     }
     if (dims[i] > 0 && elements > kMaxElements / dims[i]) {
       return InputError(where, "shape " + ToString(dims) + " has more than 2^48 elements",
@@ -32,14 +32,10 @@ absl::Status CheckSizes(const Dims& dims, int64_t smallest, std::string_view whe
 absl::StatusOr<DType> DTypeFromProto(proto::DataType type, std::string_view where) {
   switch (type) {
     case proto::DATA_TYPE_UNSPECIFIED:
-    case proto::F32:
-      return DType::kF32;
-    case proto::F64:
-      return DType::kF64;
-    case proto::I32:
-      return DType::kI32;
-    case proto::BF16:
-      return DType::kBF16;
+    case proto::F32: return DType::kF32;
+    case proto::F64: return DType::kF64;
+    case proto::I32: return DType::kI32;
+    case proto::BF16: return DType::kBF16;
     default:
       return InputError(where, "element type " + std::to_string(type) + " is not known",
                         "use F32, F64, I32 or BF16");
@@ -79,18 +75,14 @@ proto::Shape ToProto(const Shape& shape) {
 
 absl::StatusOr<Sbp> SbpFromProto(const proto::Sbp& sbp, std::string_view where) {
   switch (sbp.kind()) {
-    case proto::Sbp::BROADCAST:
-      return B();
-    case proto::Sbp::PARTIAL_SUM:
-      return P();
-    case proto::Sbp::PARTIAL_MAX:
-      return PMax();
+    case proto::Sbp::BROADCAST: return B();
+    case proto::Sbp::PARTIAL_SUM: return P();
+    case proto::Sbp::PARTIAL_MAX: return PMax();
     case proto::Sbp::SPLIT:
       if (sbp.dim() >= 0 && sbp.dim() < 100) return S(sbp.dim());
       return InputError(where, "SPLIT of dimension " + std::to_string(sbp.dim()),
                         "dimensions count from 0");
-    default:
-      return InputError(where, "SBP kind " + std::to_string(sbp.kind()) + " is not known");
+    default: return InputError(where, "SBP kind " + std::to_string(sbp.kind()) + " is not known");
   }
 }
 
@@ -149,12 +141,12 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& 
   std::set<int> used;
   for (const proto::Layout::Cut& cut : layout.cut()) {
     if (cut.dim() < 0 || cut.dim() >= layout.dim_size()) {
-      return InputError(where, "cut of dimension " + std::to_string(cut.dim()) + " of " +
-                                   ToString(result.dims));
+      return InputError(
+          where, "cut of dimension " + std::to_string(cut.dim()) + " of " + ToString(result.dims));
     }
     if (cut.axis() < 0 || cut.axis() >= static_cast<int>(mesh.axes.size())) {
-      return InputError(where, "cut by axis " + std::to_string(cut.axis()) + " of mesh " +
-                                   ToString(mesh));
+      return InputError(where,
+                        "cut by axis " + std::to_string(cut.axis()) + " of mesh " + ToString(mesh));
     }
     if (!used.insert(cut.axis()).second) {
       return InputError(where, "axis \"" + mesh.axes[cut.axis()].name + "\" cuts twice");

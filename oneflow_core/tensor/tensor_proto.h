@@ -1,5 +1,6 @@
 // Between the messages of proto/tensor.proto and the values of this folder. The way from a message
-// checks all a value promises, since messages come from files: `where` (a file, an op) begins errors.
+// checks all a value promises, since messages come from files. `where` (a file, an
+// op) begins the errors.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 
-#include <catch2/catch.hpp>
 #include <google/protobuf/text_format.h>
+#include <catch2/catch.hpp>
 
 #include "oneflow_core/base/strings.h"
 
@@ -45,9 +45,10 @@ TEST_CASE("values come back from their messages") {
 }
 
 TEST_CASE("only a dimension named batch may wait for its size") {
-  CHECK(Error(ShapeFromProto(FromText<proto::Shape>("dim { size: 2 } dim { name: \"seq\" }"), "x")) ==
-        "x: dimension 1 \"seq\" has no size; give a size; "
-        "only a dimension named \"batch\" is bound at compile time");
+  CHECK(
+      Error(ShapeFromProto(FromText<proto::Shape>("dim { size: 2 } dim { name: \"seq\" }"), "x")) ==
+      "x: dimension 1 \"seq\" has no size; give a size; "
+      "only a dimension named \"batch\" is bound at compile time");
   CHECK(Error(ShapeFromProto(FromText<proto::Shape>("dim { size: -3 }"), "x")) ==
         "x: dimension 0 has size -3; sizes are at least 0");
   CHECK(Error(ShapeFromProto(
@@ -58,8 +59,8 @@ TEST_CASE("only a dimension named batch may wait for its size") {
 TEST_CASE("a bad mesh or constraint says where") {
   CHECK(Error(MeshFromProto(FromText<proto::Mesh>("axis { name: \"data\" }"), "a.plan: mesh")) ==
         "a.plan: mesh: axis \"data\" has size 0; sizes are at least 1");
-  CHECK(Error(ConstraintFromProto(
-            FromText<proto::NdSbp>("on { key: \"data\" value: \"S0\" }"), "op \"x\"")) ==
+  CHECK(Error(ConstraintFromProto(FromText<proto::NdSbp>("on { key: \"data\" value: \"S0\" }"),
+                                  "op \"x\"")) ==
         "op \"x\": on axis \"data\": SBP \"S0\": is malformed; "
         "use B, P, Pmax, or S(i) with i the dimension that is split");
 }
