@@ -78,6 +78,10 @@ Value GraphBuilder::Linear(std::string name, Value x, Value w, Value bias, Linea
   return Op("linear", std::move(name), {x, w, bias}, std::move(attrs));
 }
 
+Value GraphBuilder::AddBias(std::string name, Value x, Value bias) {
+  return Op("add_bias", std::move(name), {x, bias});
+}
+
 Value GraphBuilder::Embedding(std::string name, Value table, Value ids) {
   return Op("embedding", std::move(name), {table, ids});
 }

@@ -69,6 +69,7 @@ class GraphBuilder {
   Value Matmul(std::string name, Value a, Value b, bool transpose_a = false,
                bool transpose_b = false);
   Value Linear(std::string name, Value x, Value w, Value bias = {}, LinearOptions options = {});
+  Value AddBias(std::string name, Value x, Value bias);
   Value Embedding(std::string name, Value table, Value ids);
   Value PositionalEmbedding(std::string name, Value x, Value table);
   Value LayerNorm(std::string name, Value x, Value gamma, Value beta = {}, double epsilon = 1e-5);

@@ -52,8 +52,9 @@ TEST_CASE("every kind has a method") {
   g.Matmul("gram", table, table, true, false);
   g.Matmul("outer", table, table, false, true);
   g.Fill("one", {2, 2}, 1.0);
+  g.AddBias("bias", table, g.Fill("row", {12}, 2.0));
   CHECK('\n' + ToText(*g.Build()) == R"(
-graph all mesh=1 ops=18 boxing=0 loss=nll
+graph all mesh=1 ops=20 boxing=0 loss=nll
   ids      input                               -> ids      i32[4,8]       source=tokens
   table    variable                            -> table    f32[16,12]     init=constant init_value=0.5
   embed    embedding             table ids     -> embed    f32[]
@@ -72,6 +73,8 @@ graph all mesh=1 ops=18 boxing=0 loss=nll
   gram     matmul                table table   -> gram     f32[]          transpose_a=true
   outer    matmul                table table   -> outer    f32[]          transpose_b=true
   one      fill                                -> one      f32[]          dims=[2,2] value=1
+  row      fill                                -> row      f32[]          dims=[12] value=2
+  bias     add_bias              table row     -> bias     f32[]
 )");
 }
 

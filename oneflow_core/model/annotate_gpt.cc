@@ -27,9 +27,12 @@ int DegreeOf(const Mesh& mesh, const std::vector<std::string>& axes) {
   return degree;
 }
 
-// The user's constraint on the axis stays.
+// The user's constraint stays: on the axis, or on the axis it is a factor of.
 void Constrain(Tensor* tensor, const std::vector<std::string>& axes, Sbp sbp) {
-  for (const std::string& axis : axes) tensor->constraint.emplace(axis, sbp);
+  for (const std::string& axis : axes) {
+    if (tensor->constraint.contains(axis.substr(0, axis.find('.')))) continue;
+    tensor->constraint.emplace(axis, sbp);
+  }
 }
 
 // The block of "h.12.attn.qkv" is 12; -1 outside of blocks. `rest` gets what follows: "attn.qkv".

@@ -108,6 +108,15 @@ TEST_CASE("what the user wrote wins") {
   CHECK(StageOf(graph, "loss") == 1);
 }
 
+TEST_CASE("a constraint on an axis covers its factors") {
+  Graph graph = Gpt(1);
+  graph.tensors[graph.FindTensor("wte")].constraint = {{"data", S(1)}};
+  graph.tensors[graph.FindTensor("wpe")].constraint = {{"data.1", S(1)}};
+  REQUIRE(AnnotateGpt(&graph, *ParseMesh("data=2x2")).ok());
+  CHECK(Want(graph, "wte") == "data:S(1)");
+  CHECK(Want(graph, "wpe") == "data.0:B data.1:S(1)");
+}
+
 TEST_CASE("a graph that is no GPT gets its batch split, and no more") {
   const char* text = R"(
     op { name: "x" kind: "input" shape { dim { name: "batch" } dim { size: 8 } } }

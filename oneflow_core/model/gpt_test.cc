@@ -5,6 +5,7 @@
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/op/check_graph.h"
 
 namespace oneflow {
 namespace {
@@ -66,6 +67,28 @@ graph one mesh=1 ops=26 boxing=0 loss=loss outputs=logits
   logits                linear                 ln_f wte                            -> logits                f32[]         transpose_w=true
   loss                  softmax_cross_entropy  logits labels                       -> loss                  f32[]
 )");
+}
+
+TEST_CASE("the ops fit their definitions, and the shapes follow") {
+  for (const bool bias : {false, true}) {
+    Graph graph = *GraphFromProto(BuildGpt(OneLayer(bias, true)), "one");
+    REQUIRE(CheckGraph(graph).ok());
+    for (Tensor& tensor : graph.tensors) {
+      for (int64_t& size : tensor.shape.dims) size = size == 0 ? 3 : size;  // the batch
+    }
+    REQUIRE(InferShapes(&graph).ok());
+    const auto shape = [&](const char* name) {
+      return graph.tensors[graph.FindTensor(name)].shape;
+    };
+    CHECK(shape("embed") == Shape{3, 4, 8});
+    CHECK(shape("h.0.attn.qkv") == Shape{3, 4, 3, 2, 4});
+    CHECK(shape("h.0.attn.core") == Shape{3, 4, 2, 4});
+    CHECK(shape("h.0.attn.core:1") == Shape{3, 2, 4});
+    CHECK(shape("h.0.mlp.gelu") == Shape{3, 4, 32});
+    CHECK(shape("h.0.mlp.add") == Shape{3, 4, 8});
+    CHECK(shape("logits") == Shape{3, 4, 16});
+    CHECK(shape("loss") == Shape{});
+  }
 }
 
 TEST_CASE("biases and a head of its own add variables, and nothing else") {
