@@ -1,0 +1,171 @@
+#include "oneflow_core/op/check_graph.h"
+
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_samples.h"
+
+namespace oneflow {
+namespace {
+
+std::string CheckError(const Sample& sample) {
+  const absl::Status status = CheckGraph(GraphOf(sample));
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  return std::string(ToStd(status.message()));
+}
+
+std::string ShapeError(const Sample& sample) {
+  Graph graph = GraphOf(sample);
+  const absl::Status status = InferShapes(&graph);
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  return std::string(ToStd(status.message()));
+}
+
+TEST_CASE("all samples are well formed") {
+  for (const Sample& sample : Samples()) {
+    INFO(ToString(sample));
+    CHECK(CheckGraph(GraphOf(sample)) == absl::OkStatus());
+  }
+}
+
+TEST_CASE("CheckGraph names the op, the mistake and the mend") {
+  CHECK(CheckError({"liner", {}, {}}) ==
+        "op op: kind \"liner\" is not known; did you mean \"linear\"?");
+  CHECK(CheckError({"convolution_3d", {}, {}}) ==
+        "op op: kind \"convolution_3d\" is not known; docs/ops.md lists all kinds");
+  CHECK(CheckError({"linear", {{{2, 4}}}, {}}) ==
+        "op op: kind \"linear\" takes 2 to 3 inputs, not 1; "
+        "linear: x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]");
+  CHECK(CheckError({"gelu", {{{2}}, {{2}}}, {}}) ==
+        "op op: kind \"gelu\" takes 1 input(s), not 2; gelu: x -> y");
+  CHECK(CheckError({"add_n", {}, {}}) ==
+        "op op: kind \"add_n\" takes at least 1 input(s), not 0; add_n: x1, x2, ... -> their sum");
+  CHECK(CheckError({"mean_nll", {{{2}}, {{2}}, {{2}}}, {}}) ==
+        "op op: has no attribute \"scale\"; kind \"mean_nll\" needs it: a number (f)");
+  CHECK(CheckError({"gelu", {{{2}}}, {{"exact", true}}}) ==
+        "op op: attribute \"exact\" is not one of kind \"gelu\"; it has none");
+  CHECK(CheckError({"layer_norm", {{{2, 6}}, {{6}}}, {{"epsilom", 1e-5}}}) ==
+        "op op: attribute \"epsilom\" is not one of kind \"layer_norm\"; did you mean \"epsilon\"?");
+  CHECK(CheckError({"linear", {{{2, 4}}, {{4, 6}}}, {{"contract", std::string("one")}}}) ==
+        "op op: attribute \"contract\" is a string (s); kind \"linear\" wants an int (i)");
+}
+
+TEST_CASE("an int may stand for a number, nothing else for another") {
+  CHECK(CheckGraph(GraphOf({"layer_norm", {{{2, 6}}, {{6}}}, {{"epsilon", int64_t{1}}}})) ==
+        absl::OkStatus());
+  CHECK_FALSE(CheckGraph(GraphOf({"linear", {{{2, 4}}, {{4, 6}}}, {{"contract", 1.0}}})).ok());
+  CHECK_FALSE(
+      CheckGraph(GraphOf({"linear", {{{2, 4}}, {{4, 6}}}, {{"transpose_w", int64_t{1}}}})).ok());
+}
+
+TEST_CASE("an output that a kind has not is refused, one that nobody reads is appended") {
+  Graph graph = GraphOf({"gelu", {{{2, 4}}}, {}});
+  graph.AddOutput(OpOf(graph));
+  CHECK(CheckGraph(graph).message() ==
+        "op op: kind \"gelu\" has 1 output(s), but its output 1 is used; gelu: x -> y");
+
+  graph = GraphOf({"layer_norm", {{{2, 4, 6}}, {{6}}}, {}});
+  REQUIRE(CheckGraph(graph) == absl::OkStatus());
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  const Op& op = graph.ops[OpOf(graph)];
+  REQUIRE(op.outputs.size() == 3);
+  CHECK(graph.tensors[op.outputs[2]].name == "op:2");
+  CHECK(graph.tensors[op.outputs[2]].shape == Shape{2, 4});
+}
+
+TEST_CASE("shape errors show what does not fit") {
+  CHECK(ShapeError({"linear", {{{4, 5}}, {{6, 8}}}, {}}) ==
+        "op op (linear): x f32[4,5] and w f32[6,8] do not contract: last 1 dim(s) of x [5] against "
+        "first 1 of w [6]; make them equal, or change \"contract\" or \"transpose_w\"; "
+        "inputs: in0 f32[4,5], in1 f32[6,8]");
+  CHECK(ShapeError({"linear", {{{4, 6}}, {{6, 8}}, {{7}}}, {}}) ==
+        "op op (linear): bias f32[7] must have shape [8], the output dims of w f32[6,8]; "
+        "inputs: in0 f32[4,6], in1 f32[6,8], in2 f32[7]");
+  CHECK(ShapeError({"linear", {{{4, 6}}, {{6, 8}}}, {{"contract", int64_t{2}}}}) ==
+        "op op (linear): attribute \"contract\" is 2 with x f32[4,6] and w f32[6,8]; it is at least 1 "
+        "and leaves at least one dimension of each; inputs: in0 f32[4,6], in1 f32[6,8]");
+  CHECK(ShapeError({"linear", {{{4, 6}}, {{6, 8}, DType::kF64}}, {}}) ==
+        "op op (linear): x f32[4,6] and w f64[6,8] differ in type; give both one dtype; "
+        "inputs: in0 f32[4,6], in1 f64[6,8]");
+  CHECK(ShapeError({"embedding", {{{10, 6}}, {{2}}}, {}}) ==
+        "op op (embedding): ids f32[2] must be of type i32: it holds ids; set dtype: I32 on the op "
+        "that makes it; inputs: in0 f32[10,6], in1 f32[2]");
+  CHECK(ShapeError({"positional_embedding", {{{2, 16, 6}}, {{8, 6}}}, {}}) ==
+        "op op (positional_embedding): x f32[2,16,6] is longer than table f32[8,6]; use a longer "
+        "table or a shorter sequence; inputs: in0 f32[2,16,6], in1 f32[8,6]");
+  CHECK(ShapeError({"causal_attention", {{{2, 4, 6, 8}}}, {}}) ==
+        "op op (causal_attention): qkv f32[2,4,6,8] must be [batch, seq, 3, heads, head_dim]; make "
+        "it with a linear whose w is [hidden, 3, heads, head_dim]; inputs: in0 f32[2,4,6,8]");
+  CHECK(ShapeError({"add", {{{2, 4}}, {{4}}}, {}}) ==
+        "op op (add): input 1 f32[4] must have shape [2,4], that of input 0 f32[2,4]; "
+        "inputs: in0 f32[2,4], in1 f32[4]");
+  CHECK(ShapeError({"matmul", {{{4, 6}}, {{4, 6}}}, {}}) ==
+        "op op (matmul): a f32[4,6] and b f32[4,6] do not multiply: dim 1 of a against dim 0 of b; "
+        "make them equal, or change \"transpose_a\" or \"transpose_b\"; "
+        "inputs: in0 f32[4,6], in1 f32[4,6]");
+}
+
+TEST_CASE("extreme attributes are errors, not crashes") {
+  const int64_t huge = int64_t{1} << 40;
+  for (const int64_t n : {int64_t{-1}, int64_t{0}, huge}) {
+    INFO(n);
+    CHECK_FALSE(ShapeError({"linear", {{{4, 6}}, {{6, 8}}}, {{"contract", n}}}).empty());
+    CHECK_FALSE(ShapeError({"linear_grad_input", {{{4, 8}}, {{6, 8}}}, {{"contract", n}}}).empty());
+    CHECK_FALSE(ShapeError({"linear_grad_weight", {{{4, 6}}, {{4, 8}}}, {{"lead", n}}}).empty());
+    CHECK_FALSE(ShapeError({"linear_grad_bias", {{{4, 8}}}, {{"lead", n}}}).empty());
+    CHECK_FALSE(
+        ShapeError({"positional_embedding_grad", {{{2, 4, 6}}}, {{"length", n > 4 ? 3 : n}}}).empty());
+  }
+}
+
+// One source op with a shape of its own.
+absl::Status InferSource(const std::string& kind, Shape shape, DType dtype, AttrMap attrs) {
+  Graph graph;
+  graph.AddOp(kind, "x", {}, std::move(attrs));
+  graph.tensors[0].shape = std::move(shape);
+  graph.tensors[0].dtype = dtype;
+  RETURN_IF_ERROR(CheckGraph(graph));
+  return InferShapes(&graph);
+}
+
+TEST_CASE("sources keep their shape, and it is checked") {
+  const AttrMap tokens = {{"source", std::string("tokens")}};
+  CHECK(InferSource("input", {2, 4}, DType::kI32, tokens) == absl::OkStatus());
+  CHECK(InferSource("input", {2, 4}, DType::kF32, tokens).message() ==
+        "op x (input): tokens f32[2,4] must be of type i32: it holds ids; set dtype: I32 on the op "
+        "that makes it");
+  CHECK(InferSource("input", {2}, DType::kI32, tokens).message() ==
+        "op x (input): tokens i32[2] must be [batch, seq]; give two dimensions");
+  CHECK(InferSource("input", {2}, DType::kF32, {{"source", std::string("disk")}}).message() ==
+        "op x (input): attribute \"source\" is \"disk\"; use \"tokens\", \"labels\", \"feed\"");
+  Shape unbound{0, 4};
+  unbound.names = {"batch", ""};
+  CHECK(InferSource("input", unbound, DType::kF32, {}).message() ==
+        "op x (input): shape [batch,4]: dimension 0 has no size yet; give a size; \"batch\" is bound "
+        "by the micro-batch size");
+  CHECK(InferSource("variable", {2}, DType::kI32, {}).message() ==
+        "op x (variable): variables are not i32; use F32");
+  CHECK_FALSE(InferSource("variable", {2}, DType::kF32, {{"init", std::string("uniform")}}).ok());
+}
+
+TEST_CASE("a fill has the dims of its attribute and the dtype of its tensor") {
+  Graph graph;
+  graph.AddOp("fill", "one", {}, {{"value", 1.0}, {"dims", std::vector<int64_t>{2, 3}}});
+  graph.tensors[0].dtype = DType::kF64;
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  CHECK(graph.tensors[0].shape == Shape{2, 3});
+  CHECK(graph.tensors[0].dtype == DType::kF64);
+}
+
+TEST_CASE("dimensions keep their names") {
+  Graph graph = GraphOf({"linear", {{{2, 4, 6}}, {{6, 8}}}, {}});
+  graph.tensors[0].shape.names = {"batch", "seq", "hidden"};
+  graph.tensors[1].shape.names = {"hidden", "vocab"};
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  CHECK(graph.tensors[2].shape.names == std::vector<std::string>{"batch", "seq", "vocab"});
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,188 @@
+// Gradients: which ops they are made of, and that each has the shape of its input.
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/op_samples.h"
+
+namespace oneflow {
+namespace {
+
+// Differentiates op `id` for a gradient "dy" of its output 0; every input needs one but ids.
+absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph, OpId id) {
+  const Op op = graph->ops[id];
+  const OpId dy = graph->AddOp("input", "dy", {}, {});
+  graph->tensors[graph->ops[dy].outputs[0]].shape = graph->tensors[op.outputs[0]].shape;
+  graph->tensors[graph->ops[dy].outputs[0]].dtype = graph->tensors[op.outputs[0]].dtype;
+  GradientContext context{*graph, id, std::vector<TensorId>(op.outputs.size(), -1), {}};
+  context.output_grads[0] = graph->ops[dy].outputs[0];
+  for (const TensorId input : op.inputs) {
+    context.needs_grad.push_back(graph->tensors[input].dtype != DType::kI32);
+  }
+  return FindOpDef(op.kind)->gradient(context);
+}
+
+// "op.dx = linear_grad_input(dy, in1); -> op.dx op.dw".
+std::string GradientText(const Sample& sample) {
+  Graph graph = GraphOf(sample);
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  const size_t first = graph.ops.size() + 1;
+  const auto grads = Differentiate(&graph, OpOf(graph));
+  REQUIRE(grads.ok());
+  std::string text;
+  for (size_t i = first; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    text += op.name + " = " + op.kind + '(';
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      text += (k > 0 ? ", " : "") + graph.tensors[op.inputs[k]].name;
+    }
+    for (const auto& [name, value] : op.attrs) {
+      const bool* on = std::get_if<bool>(&value);
+      if (on != nullptr && *on) text += ", " + name;
+    }
+    text += "); ";
+  }
+  text += "->";
+  for (const TensorId grad : *grads) text += ' ' + (grad < 0 ? "-" : graph.tensors[grad].name);
+  return text;
+}
+
+TEST_CASE("every gradient has the shape and dtype of its input") {
+  for (const Sample& sample : Samples()) {
+    const OpDef& def = *FindOpDef(sample.kind);
+    // Differentiated together: see the test of cross entropy.
+    if (!def.gradient || sample.kind == "mean_nll" || sample.kind == "pick" ||
+        sample.kind == "softmax_cross_entropy") {
+      continue;
+    }
+    INFO(ToString(sample));
+    Graph graph = GraphOf(sample);
+    REQUIRE(InferShapes(&graph) == absl::OkStatus());
+    const Op op = graph.ops[OpOf(graph)];
+    const auto grads = Differentiate(&graph, OpOf(graph));
+    REQUIRE(grads.ok());
+    REQUIRE(CheckGraph(graph) == absl::OkStatus());
+    REQUIRE(InferShapes(&graph) == absl::OkStatus());
+    REQUIRE(grads->size() == op.inputs.size());
+    for (size_t i = 0; i < grads->size(); ++i) {
+      const Tensor& input = graph.tensors[op.inputs[i]];
+      CHECK(((*grads)[i] >= 0) == (input.dtype != DType::kI32));
+      if ((*grads)[i] < 0) continue;
+      CHECK(graph.tensors[(*grads)[i]].shape == input.shape);
+      CHECK(graph.tensors[(*grads)[i]].dtype == input.dtype);
+    }
+  }
+}
+
+TEST_CASE("the ops of gradients") {
+  CHECK(GradientText({"linear", {{{2, 6}}, {{6, 8}}, {{8}}}, {}}) ==
+        "op.dx = linear_grad_input(dy, in1); op.dw = linear_grad_weight(in0, dy); "
+        "op.dbias = linear_grad_bias(dy); -> op.dx op.dw op.dbias");
+  CHECK(GradientText({"linear", {{{2, 6}}, {{8, 6}}}, {{"transpose_w", true}}}) ==
+        "op.dx = linear_grad_input(dy, in1, transpose_w); "
+        "op.dw = linear_grad_weight(in0, dy, transpose_w); -> op.dx op.dw");
+  CHECK(GradientText({"add_bias", {{{2, 8}}, {{8}}}, {}}) ==
+        "op.dbias = linear_grad_bias(dy); -> dy op.dbias");
+  CHECK(GradientText({"add", {{{2}}, {{2}}}, {}}) == "-> dy dy");
+  CHECK(GradientText({"gelu", {{{2}}}, {}}) == "op.dx = gelu_grad(dy, in0); -> op.dx");
+  CHECK(GradientText({"embedding", {{{10, 6}}, {{2}, DType::kI32}}, {}}) ==
+        "op.dtable = embedding_grad(in1, dy); -> op.dtable -");
+  CHECK(GradientText({"positional_embedding", {{{2, 4, 6}}, {{8, 6}}}, {}}) ==
+        "op.dtable = positional_embedding_grad(dy); -> dy op.dtable");
+  CHECK(GradientText({"layer_norm", {{{2, 6}}, {{6}}, {{6}}}, {}}) ==
+        "op.dx = layer_norm_grad_input(dy, in0, in1, op:1, op:2); "
+        "op.dw = layer_norm_grad_weight(dy, in0, op:1, op:2); -> op.dx op.dw op.dw:1");
+  CHECK(GradientText({"causal_attention", {{{2, 4, 3, 6, 8}}}, {}}) ==
+        "op.dqkv = causal_attention_grad(dy, in0, op, op:1); -> op.dqkv");
+}
+
+TEST_CASE("the gradients of a matmul are products, whatever is transposed") {
+  const auto text = [](Dims a, Dims b, bool ta, bool tb) {
+    return GradientText({"matmul", {{a}, {b}}, {{"transpose_a", ta}, {"transpose_b", tb}}});
+  };
+  CHECK(text({4, 6}, {6, 8}, false, false) ==
+        "op.da = matmul(dy, in1, transpose_b); op.db = matmul_grad_b(in0, dy); -> op.da op.db");
+  CHECK(text({4, 6}, {8, 6}, false, true) ==
+        "op.da = matmul(dy, in1); op.db = matmul_grad_b(dy, in0); -> op.da op.db");
+  CHECK(text({6, 4}, {6, 8}, true, false) ==
+        "op.da = matmul(in1, dy, transpose_b); op.db = matmul(in0, dy); -> op.da op.db");
+  CHECK(text({6, 4}, {8, 6}, true, true) ==
+        "op.da = matmul(in1, dy, transpose_a, transpose_b); "
+        "op.db = matmul(dy, in0, transpose_a, transpose_b); -> op.da op.db");
+}
+
+TEST_CASE("gradient ops are backward ops of their op's stage and scope, with names of their own") {
+  Graph graph = GraphOf({"gelu", {{{2}}}, {}});
+  const OpId gelu = OpOf(graph);
+  graph.ops[gelu].stage = 3;
+  graph.ops[gelu].scope = "h.0.act";
+  graph.AddOp("gelu", "op.dx", {0}, {});  // takes the name
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  const auto grads = Differentiate(&graph, gelu);
+  REQUIRE(grads.ok());
+  const Op& added = graph.ProducerOf((*grads)[0]);
+  CHECK(added.name == "op.dx.2");
+  CHECK(added.phase == Phase::kBackward);
+  CHECK(added.stage == 3);
+  CHECK(added.scope == "h.0.act");
+}
+
+// logits and labels are in0 and in1.
+Graph CrossEntropy() {
+  Graph graph = GraphOf({"pick", {{{2, 6}}, {{2}, DType::kI32}}, {}});
+  const TensorId logits = 0, picked = graph.ops[OpOf(graph)].outputs[0];
+  const TensorId max = graph.ops[graph.AddOp("row_max", "max", {logits}, {})].outputs[0];
+  const TensorId sum = graph.ops[graph.AddOp("row_sum_exp", "sum", {logits, max}, {})].outputs[0];
+  graph.AddOp("mean_nll", "loss", {max, sum, picked}, {{"scale", 0.5}});
+  return graph;
+}
+
+TEST_CASE("cross entropy has one gradient op, and pick hands it to the logits") {
+  Graph graph = CrossEntropy();
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  const OpId pick = 2, loss = OpOf(graph);
+  const auto at_loss = Differentiate(&graph, loss);
+  REQUIRE(at_loss.ok());
+  CHECK((*at_loss)[0] == -1);
+  CHECK((*at_loss)[1] == -1);
+  GradientContext context{graph, pick, {(*at_loss)[2]}, {true, false}};
+  const auto at_pick = FindOpDef("pick")->gradient(context);
+  REQUIRE(at_pick.ok());
+  CHECK(*at_pick == std::vector<TensorId>{(*at_loss)[2], -1});
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  CHECK(graph.tensors[(*at_pick)[0]].shape == graph.tensors[0].shape);
+  const Op& op = graph.ProducerOf((*at_pick)[0]);
+  CHECK(op.kind == "cross_entropy_grad");
+  CHECK(AttrDouble(op, "scale") == 0.5);
+  CHECK_FALSE(FindOpDef("row_max")->gradient);
+  CHECK_FALSE(FindOpDef("row_sum_exp")->gradient);
+}
+
+TEST_CASE("a cross entropy taken apart is refused") {
+  Graph graph = CrossEntropy();
+  graph.AddOp("gelu", "other", {2}, {});  // a second reader of picked
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  GradientContext context{graph, 2, {0}, {true, false}};
+  CHECK(FindOpDef("pick")->gradient(context).status().message() ==
+        "its output is read by other (gelu); only mean_nll may read a pick that is differentiated");
+
+  graph = GraphOf({"mean_nll", {{{2}}, {{2}}, {{2}}}, {{"scale", 0.5}}});
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  CHECK(Differentiate(&graph, OpOf(graph)).status().message() ==
+        "its inputs are not row_max, row_sum_exp and pick of the same logits; "
+        "write softmax_cross_entropy");
+}
+
+TEST_CASE("a gradient that reaches a saved value is refused") {
+  Graph graph = GraphOf({"layer_norm", {{{2, 6}}, {{6}}}, {}});
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  GradientContext context{graph, OpOf(graph), {-1, 0, -1}, {true, true}};
+  CHECK(FindOpDef("layer_norm")->gradient(context).status().message() ==
+        "the loss depends on its output 1: the mean or deviation of a layer_norm is not "
+        "differentiable; use its output 0 only");
+}
+
+}  // namespace
+}  // namespace oneflow

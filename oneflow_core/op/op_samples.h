@@ -1,0 +1,37 @@
+// A sample of every kind of op for the tests of this folder: small graphs with one op on sources. All
+// sizes are even and, where they may be, different, so that a wrong dimension shows.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+
+struct SampleInput {
+  Dims dims;
+  DType dtype = DType::kF32;
+};
+
+struct Sample {
+  std::string kind;
+  std::vector<SampleInput> inputs;
+  AttrMap attrs;
+};
+
+// The graph: sources "in0", "in1", ... and the op "op", without shapes of its outputs.
+Graph GraphOf(const Sample& sample);
+inline OpId OpOf(const Graph& graph) { return static_cast<OpId>(graph.ops.size()) - 1; }
+
+// At least one of each kind but the sources, several for kinds with several forms.
+const std::vector<Sample>& Samples();
+// Its kind and inputs: "linear [2,4,6] [6,8]".
+std::string ToString(const Sample& sample);
+
+std::string ToString(const Signature& row);           // "S(0) B -> S(0)"
+std::string TableText(const Sample& sample);          // a line for each row
+
+}  // namespace oneflow

@@ -1,0 +1,193 @@
+// SBP tables: properties that every row of every kind has, and the tables themselves where parallel
+// training rests on them.
+#include <algorithm>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/op_samples.h"
+
+namespace oneflow {
+namespace {
+
+Dims HalfOf(Dims dims, Sbp sbp) {
+  if (sbp.split()) dims[sbp.dim] /= 2;
+  return dims;
+}
+
+bool AllBroadcast(const Signature& row) {
+  const auto is_b = [](Sbp sbp) { return sbp.broadcast(); };
+  return std::all_of(row.in.begin(), row.in.end(), is_b) &&
+         std::all_of(row.out.begin(), row.out.end(), is_b);
+}
+
+void CheckRange(const std::vector<Sbp>& sbp, const std::vector<TensorId>& tensors, const Graph& graph) {
+  REQUIRE(sbp.size() == tensors.size());
+  for (size_t i = 0; i < sbp.size(); ++i) {
+    const Tensor& tensor = graph.tensors[tensors[i]];
+    if (sbp[i].split()) {
+      CHECK(sbp[i].dim >= 0);
+      CHECK(sbp[i].dim < tensor.shape.rank());
+    } else {
+      CHECK(sbp[i].dim == 0);
+    }
+    if (sbp[i].partial()) CHECK(tensor.dtype != DType::kI32);
+  }
+}
+
+// Outputs that are split though nothing they are made of is: the kernel makes its piece of the whole.
+bool MadeSplit(const Sample& sample, const Signature& row) {
+  return IsBoxing(sample.kind) || (sample.kind == "embedding_grad" && row.out[0] == S(0));
+}
+
+// Two devices: halves of the split inputs must make halves of the split outputs.
+void CheckLocalShapes(const Sample& sample, const Signature& row, const Graph& whole) {
+  Sample local = sample;
+  for (size_t i = 0; i < row.in.size(); ++i) {
+    local.inputs[i].dims = HalfOf(local.inputs[i].dims, row.in[i]);
+  }
+  Graph graph = GraphOf(local);
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  for (size_t i = 0; i < row.out.size(); ++i) {
+    const Dims& dims = whole.tensors[whole.ops[OpOf(whole)].outputs[i]].shape.dims;
+    CHECK(graph.tensors[graph.ops[OpOf(graph)].outputs[i]].shape.dims == HalfOf(dims, row.out[i]));
+  }
+}
+
+TEST_CASE("every row of every table fits its op") {
+  for (const Sample& sample : Samples()) {
+    INFO(ToString(sample));
+    Graph graph = GraphOf(sample);
+    REQUIRE(InferShapes(&graph) == absl::OkStatus());
+    const Op& op = graph.ops[OpOf(graph)];
+    const std::vector<Signature> rows = FindOpDef(sample.kind)->signatures({graph, op});
+    REQUIRE(!rows.empty());
+    CHECK(AllBroadcast(rows[0]));
+    for (size_t r = 0; r < rows.size(); ++r) {
+      INFO(ToString(rows[r]));
+      CheckRange(rows[r].in, op.inputs, graph);
+      CheckRange(rows[r].out, op.outputs, graph);
+      CHECK(std::find(rows.begin(), rows.begin() + r, rows[r]) == rows.begin() + r);
+      if (!MadeSplit(sample, rows[r])) CheckLocalShapes(sample, rows[r], graph);
+    }
+  }
+}
+
+TEST_CASE("variables and inputs lie in any way but partially") {
+  for (const char* kind : {"input", "variable"}) {
+    Graph graph;
+    graph.AddOp(kind, "w", {}, {});
+    graph.tensors[0].shape = {4, 6};
+    const std::vector<Signature> rows = FindOpDef(kind)->signatures({graph, graph.ops[0]});
+    CHECK(rows == std::vector<Signature>{{{}, {B()}}, {{}, {S(0)}}, {{}, {S(1)}}});
+  }
+}
+
+TEST_CASE("a linear contracts split dims to a partial sum, but never with its bias") {
+  CHECK(TableText({"linear", {{{2, 4, 6, 8}}, {{6, 8, 10}}}, {{"contract", int64_t{2}}}}) ==
+        "B B -> B\n"
+        "S(0) B -> S(0)\n"
+        "S(1) B -> S(1)\n"
+        "B S(2) -> S(2)\n"
+        "S(2) S(0) -> P\n"
+        "S(3) S(1) -> P\n"
+        "P B -> P\n");
+  CHECK(TableText({"linear", {{{2, 6}}, {{8, 6}}, {{8}}}, {{"transpose_w", true}}}) ==
+        "B B B -> B\n"
+        "S(0) B B -> S(0)\n"
+        "B S(0) S(0) -> S(1)\n");
+  CHECK(TableText({"add_bias", {{{2, 4, 8}}, {{8}}}, {}}) ==
+        "B B -> B\n"
+        "S(0) B -> S(0)\n"
+        "S(1) B -> S(1)\n"
+        "S(2) S(0) -> S(2)\n");
+}
+
+TEST_CASE("the gradients of a linear mirror its table") {
+  CHECK(TableText({"linear_grad_input", {{{2, 8}}, {{6, 8}}}, {}}) ==
+        "B B -> B\n"
+        "S(0) B -> S(0)\n"
+        "S(1) S(1) -> P\n"
+        "B S(0) -> S(1)\n"
+        "P B -> P\n");
+  CHECK(TableText({"linear_grad_weight", {{{2, 6}}, {{2, 8}}}, {{"lead", int64_t{1}}}}) ==
+        "B B -> B\n"
+        "S(0) S(0) -> P\n"
+        "S(1) B -> S(0)\n"
+        "B S(1) -> S(1)\n"
+        "B P -> P\n"
+        "P B -> P\n");
+  CHECK(TableText({"linear_grad_bias", {{{2, 8}}}, {{"lead", int64_t{1}}}}) ==
+        "B -> B\n"
+        "S(0) -> P\n"
+        "S(1) -> S(0)\n"
+        "P -> P\n");
+}
+
+TEST_CASE("embeddings split by sample, by row of the table or by column") {
+  CHECK(TableText({"embedding", {{{10, 6}}, {{2, 4}, DType::kI32}}, {}}) ==
+        "B B -> B\n"
+        "B S(0) -> S(0)\n"
+        "B S(1) -> S(1)\n"
+        "S(0) B -> P\n"
+        "S(1) B -> S(2)\n");
+  CHECK(TableText({"embedding_grad", {{{2}, DType::kI32}, {{2, 6}}}, {{"vocab", int64_t{10}}}}) ==
+        "B B -> B\n"
+        "S(0) S(0) -> P\n"
+        "B B -> S(0)\n"
+        "B S(1) -> S(1)\n"
+        "B P -> P\n");
+  CHECK(TableText({"positional_embedding", {{{2, 4, 6}}, {{8, 6}}}, {}}) ==
+        "B B -> B\n"
+        "S(0) B -> S(0)\n"
+        "S(2) S(1) -> S(2)\n");
+}
+
+TEST_CASE("attention splits samples and heads, never positions") {
+  CHECK(TableText({"causal_attention", {{{2, 4, 3, 6, 8}}}, {}}) ==
+        "B -> B B\n"
+        "S(0) -> S(0) S(0)\n"
+        "S(3) -> S(2) S(1)\n");
+}
+
+TEST_CASE("a vocabulary that is split costs three numbers a row") {
+  CHECK(TableText({"row_max", {{{2, 6}}}, {}}) == "B -> B\nS(0) -> S(0)\nS(1) -> Pmax\n");
+  CHECK(TableText({"row_sum_exp", {{{2, 6}}, {{2}}}, {}}) ==
+        "B B -> B\nS(0) S(0) -> S(0)\nS(1) B -> P\n");
+  CHECK(TableText({"pick", {{{2, 6}}, {{2}, DType::kI32}}, {}}) ==
+        "B B -> B\nS(0) S(0) -> S(0)\nS(1) B -> P\n");
+  CHECK(TableText({"mean_nll", {{{2}}, {{2}}, {{2}}}, {{"scale", 0.5}}}) ==
+        "B B B -> B\nS(0) S(0) S(0) -> P\n");
+  CHECK(TableText({"cross_entropy_grad",
+                   {{{2, 6}}, {{2}, DType::kI32}, {{2}}, {{2}}, {{}}},
+                   {{"scale", 0.5}}}) ==
+        "B B B B B -> B\nS(0) S(0) S(0) S(0) B -> S(0)\nS(1) B B B B -> S(1)\n");
+}
+
+TEST_CASE("sums carry partial values, the sum over uses of a variable does not") {
+  CHECK(TableText({"add", {{{2}}, {{2}}}, {}}) == "B B -> B\nS(0) S(0) -> S(0)\nP P -> P\n");
+  CHECK(TableText({"sum_uses", {{{2}}, {{2}}}, {}}) == "B B -> B\nS(0) S(0) -> S(0)\n");
+}
+
+TEST_CASE("an update is split as its variable is") {
+  CHECK(TableText({"adamw", {{{4}}, {{4}}, {{4}}, {{4}}, {{}, DType::kF64}}, {}}) ==
+        "B B B B B -> B B B\nS(0) S(0) S(0) S(0) B -> S(0) S(0) S(0)\n");
+  CHECK(TableText({"sum_squares", {{{4, 6}}}, {}}) == "B -> B\nS(0) -> P\nS(1) -> P\n");
+}
+
+TEST_CASE("boxing changes one way and else keeps what it gets") {
+  const std::string kept = "B -> B\nS(0) -> S(0)\nP -> P\nPmax -> Pmax\n";
+  const auto table = [](const char* kind) { return TableText({kind, {{{4}}}, {}}); };
+  CHECK(table("transfer") == kept);
+  CHECK(table("slice") == kept + "B -> S(0)\n");
+  CHECK(table("all_gather") == kept + "S(0) -> B\n");
+  CHECK(table("all_reduce") == kept + "P -> B\nPmax -> B\n");
+  CHECK(table("reduce_scatter") == kept + "P -> S(0)\nPmax -> S(0)\n");
+  CHECK(table("zero_fill") == kept + "B -> P\n");
+  CHECK(table("all_to_all") == kept);
+}
+
+}  // namespace
+}  // namespace oneflow
