@@ -19,8 +19,9 @@ int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k, int threads) {
 }
 
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d) {
-  const int64_t product = std::max({ProductWorkspace(t, t, d, 1), ProductWorkspace(t, d, t, 1)});
-  return RoundUp(kWidest * (2 * t * t + 4 * t * d)) + product;
+  const int64_t scores = std::min(kAttentionRowBytes, kWidest * t) * t;
+  const int64_t side = std::max(t, d);
+  return 2 * RoundUp(scores) + ProductWorkspace(side, side, side, 1);
 }
 
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads) {

@@ -13,8 +13,8 @@ namespace oneflow {
 // or column) and kProductColumns wide, for all threads; and of its left one, kProductRows high, one for
 // each thread. Depth fixes the order of sums: changing it changes bits.
 inline constexpr int64_t kProductDepthBytes = 1024;
-inline constexpr int64_t kProductColumns = 3072;
-inline constexpr int64_t kProductRows = 96;
+inline constexpr int64_t kProductColumns = 2048;
+inline constexpr int64_t kProductRows = 224;
 // No register tile is larger.
 inline constexpr int64_t kMostTileRows = 16;
 inline constexpr int64_t kMostTileColumns = 64;
@@ -22,8 +22,11 @@ inline constexpr int64_t kMostTileColumns = 64;
 // Bytes for c[m, n] = a[m, k] b[k, n].
 int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k, int threads);
 
-// Bytes for attention over t positions and heads of width d, forward or backward: each thread works on
-// one head of one sample: its t x t scores, their gradients, four t x d panels and a product's blocks.
+// Attention works on blocks of kAttentionRowBytes / sizeof(element) queries of a head.
+inline constexpr int64_t kAttentionRowBytes = 512;
+
+// Bytes for attention over t positions and heads of width d, forward or backward: each thread holds the
+// scores of one block of queries, their gradients and a product's blocks.
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d);
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads);
 

@@ -1,0 +1,127 @@
+// Invariants:
+//  1. `fn`, `tasks` and `next` change only while the loop is closed and no helper is inside it.
+//  2. `state` = open bit | helpers inside. A helper enters only by incrementing it while the bit is set;
+//     the caller leaves ParallelFor only after clearing the bit and seeing no helper inside. So a helper
+//     that wakes up late costs nothing: it finds the loop closed.
+//  3. `epoch` changes once a loop and once at the end; helpers park on it and on nothing else.
+#include "actor_runtime/device/thread_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <glog/logging.h>
+
+namespace oneflow {
+namespace {
+
+constexpr uint32_t kOpen = 1u << 31;
+// Longer than a hand-over between two cores, shorter than what a park and a wake-up cost.
+constexpr std::chrono::microseconds kSpin{20};
+
+inline void Relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Spins until done(), at most kSpin. The clock is read only now and then: it costs more than a look.
+template <typename Done>
+bool SpinUntil(Done done) {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      Relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+struct ThreadPool::Impl {
+  using Function = absl::FunctionRef<void(int, int)>;
+
+  std::atomic<uint32_t> state{0};
+  std::atomic<uint32_t> epoch{0};
+  std::atomic<int> next{0};
+  std::atomic<bool> stop{false};
+  const Function* fn = nullptr;
+  int tasks = 0;
+  std::vector<std::thread> helpers;
+
+  void RunTasks(int thread) {
+    for (int t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) (*fn)(t, thread);
+  }
+
+  bool Enter() {
+    uint32_t s = state.load(std::memory_order_relaxed);
+    while (s & kOpen) {
+      if (state.compare_exchange_weak(s, s + 1, std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+
+  void Leave() {
+    // The caller parks only on a closed loop, and only the last helper has to wake it.
+    if (state.fetch_sub(1, std::memory_order_acq_rel) == 1) state.notify_one();
+  }
+
+  void Help(int thread) {
+    uint32_t seen = 0;
+    while (true) {
+      auto changed = [&] { return epoch.load(std::memory_order_acquire) != seen; };
+      if (!SpinUntil(changed)) epoch.wait(seen, std::memory_order_acquire);
+      seen = epoch.load(std::memory_order_acquire);
+      if (stop.load(std::memory_order_relaxed)) return;
+      if (!Enter()) continue;
+      RunTasks(thread);
+      Leave();
+    }
+  }
+
+  void Wake() {
+    epoch.fetch_add(1, std::memory_order_release);
+    epoch.notify_all();
+  }
+
+  void AwaitHelpers() {
+    uint32_t s = state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+    if (s == 0) return;
+    if (SpinUntil([&] { return state.load(std::memory_order_acquire) == 0; })) return;
+    while ((s = state.load(std::memory_order_acquire)) != 0) state.wait(s, std::memory_order_acquire);
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
+  CHECK_GE(threads, 1);
+  impl_->helpers.reserve(threads - 1);
+  for (int i = 1; i < threads; ++i) impl_->helpers.emplace_back([this, i] { impl_->Help(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  impl_->stop.store(true, std::memory_order_relaxed);
+  impl_->Wake();
+  for (std::thread& t : impl_->helpers) t.join();
+}
+
+int ThreadPool::threads() const { return static_cast<int>(impl_->helpers.size()) + 1; }
+
+void ThreadPool::ParallelFor(int tasks, absl::FunctionRef<void(int task, int thread)> fn) {
+  if (tasks <= 1 || impl_->helpers.empty()) {
+    for (int t = 0; t < tasks; ++t) fn(t, 0);
+    return;
+  }
+  impl_->fn = &fn;
+  impl_->tasks = tasks;
+  impl_->next.store(0, std::memory_order_relaxed);
+  impl_->state.store(kOpen, std::memory_order_release);
+  impl_->Wake();
+  impl_->RunTasks(0);
+  impl_->AwaitHelpers();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,105 @@
+// The parts of softmax cross entropy. Over a vocabulary that is split each part is local, and the
+// maxima, sums and picked logits meet between them (as Pmax and P).
+#include <cmath>
+
+#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
+#include "actor_runtime/kernel/support.h"
+
+namespace oneflow {
+
+absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    return [=, &v = Vector<T>()](const KernelCall& call) {
+      const T* x = call.input<T>(0);
+      T* y = call.output<T>(0);
+      ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) y[r] = v.row_max(x + r * width, width);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    return [=, &v = Vector<T>()](const KernelCall& call) {
+      const T *x = call.input<T>(0), *max = call.input<T>(1);
+      T* y = call.output<T>(0);
+      ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const T sum = v.row_sum_exp(x + r * width, max[r], width);
+          y[r] = call.accumulate ? y[r] + sum : sum;
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakePick(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t first = In(s, 0).slice.begin.back();
+    return [=](const KernelCall& call) {
+      const T* x = call.input<T>(0);
+      const int32_t* ids = call.input<int32_t>(1);
+      T* y = call.output<T>(0);
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t column = ids[r] - first;
+        const T value = column >= 0 && column < width ? x[r * width + column] : T(0);
+        y[r] = call.accumulate ? y[r] + value : value;
+      }
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [rows = Elements(In(s, 0)), scale = DoubleAttr(s, "scale", 1)](const KernelCall& call) {
+      const T *max = call.input<T>(0), *sum = call.input<T>(1), *picked = call.input<T>(2);
+      double total = 0;  // in order of rows, in f64
+      for (int64_t r = 0; r < rows; ++r) {
+        total += static_cast<double>(max[r]) + std::log(static_cast<double>(sum[r])) -
+                 static_cast<double>(picked[r]);
+      }
+      T* loss = call.output<T>(0);
+      const T value = static_cast<T>(total * scale);
+      *loss = call.accumulate ? *loss + value : value;
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t first = In(s, 0).slice.begin.back();
+    const double scale = DoubleAttr(s, "scale", 1);
+    return [=, &v = Vector<T>()](const KernelCall& call) {
+      const T* x = call.input<T>(0);
+      const int32_t* labels = call.input<int32_t>(1);
+      const T *max = call.input<T>(2), *sum = call.input<T>(3);
+      const T factor = static_cast<T>(scale * static_cast<double>(*call.input<T>(4)));
+      T* dx = call.output<T>(0);
+      ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          v.row_exp(x + r * width, max[r], factor / sum[r], dx + r * width, width, call.accumulate);
+          const int64_t column = labels[r] - first;
+          if (column >= 0 && column < width) dx[r * width + column] -= factor;
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace oneflow

@@ -1,0 +1,79 @@
+#include "actor_runtime/kernel/kernel.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/host/host_ops.h"
+#include "actor_runtime/kernel/host/init_variable.h"
+
+namespace oneflow {
+namespace {
+
+struct Entry {
+  std::string_view kind;
+  absl::StatusOr<Kernel> (*make)(const KernelSetup&);
+};
+
+// Sorted by kind.
+constexpr Entry kTable[] = {
+    {"adamw", MakeAdamW},
+    {"add", MakeAdd},
+    {"add_bias", MakeAddBias},
+    {"add_n", MakeAddN},
+    {"all_gather", MakeCopySlices},
+    {"all_reduce", MakeCopySlices},
+    {"all_to_all", MakeCopySlices},
+    {"causal_attention", MakeCausalAttention},
+    {"causal_attention_grad", MakeCausalAttentionGrad},
+    {"copy_slices", MakeCopySlices},
+    {"cross_entropy_grad", MakeCrossEntropyGrad},
+    {"embedding", MakeEmbedding},
+    {"embedding_grad", MakeEmbeddingGrad},
+    {"feed", MakeFeed},
+    {"fetch", MakeFetch},
+    {"fill", MakeFill},
+    {"gelu", MakeGelu},
+    {"gelu_grad", MakeGeluGrad},
+    {"global_norm", MakeGlobalNorm},
+    {"init_variable", MakeInitVariable},
+    {"layer_norm", MakeLayerNorm},
+    {"layer_norm_grad_input", MakeLayerNormGradInput},
+    {"layer_norm_grad_weight", MakeLayerNormGradWeight},
+    {"linear", MakeLinear},
+    {"linear_grad_bias", MakeLinearGradBias},
+    {"linear_grad_input", MakeLinearGradInput},
+    {"linear_grad_weight", MakeLinearGradWeight},
+    {"load_slice", MakeLoadSlice},
+    {"load_tokens", MakeLoadTokens},
+    {"matmul", MakeMatmul},
+    {"matmul_grad_b", MakeMatmulGradB},
+    {"mean_nll", MakeMeanNll},
+    {"pick", MakePick},
+    {"positional_embedding", MakePositionalEmbedding},
+    {"positional_embedding_grad", MakePositionalEmbeddingGrad},
+    {"reduce_scatter", MakeCopySlices},
+    {"report", MakeReport},
+    {"row_max", MakeRowMax},
+    {"row_sum_exp", MakeRowSumExp},
+    {"save_slice", MakeSaveSlice},
+    {"slice", MakeCopySlices},
+    {"sum_squares", MakeSumSquares},
+    {"sum_uses", MakeAddN},
+    {"transfer", MakeCopySlices},
+    {"zero_fill", MakeCopySlices},
+};
+static_assert(std::ranges::is_sorted(kTable, {}, &Entry::kind));
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup) {
+  const Entry* entry = std::ranges::lower_bound(kTable, std::string_view(setup.kind), {}, &Entry::kind);
+  if (entry == std::end(kTable) || entry->kind != setup.kind) {
+    return absl::NotFoundError(setup.name + ": no kernel \"" + setup.kind + "\"");
+  }
+  return entry->make(setup);
+}
+
+}  // namespace oneflow

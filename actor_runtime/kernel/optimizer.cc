@@ -1,0 +1,87 @@
+// Once a step: the norm of the gradient and AdamW.
+#include <algorithm>
+#include <cmath>
+
+#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
+#include "actor_runtime/kernel/support.h"
+
+namespace oneflow {
+
+// In blocks of 4096 elements, added in order: threads share the blocks of a batch, whose sums fit the stack.
+absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
+  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [n = Elements(In(s, 0)), &v = Vector<T>()](const KernelCall& call) {
+      constexpr int64_t kBlock = 4096, kBatch = 512;
+      const T* g = call.input<T>(0);
+      double total = 0, sums[kBatch];
+      for (int64_t first = 0; first < n; first += kBatch * kBlock) {
+        const int64_t count = std::min(kBatch * kBlock, n - first);
+        ForPieces(call, count, 4 * kBlock, [&](int64_t begin, int64_t end) {
+          for (int64_t at = begin; at < end; at += kBlock) {
+            sums[at / kBlock] = v.sum_squares(g + first + at, std::min(kBlock, end - at));
+          }
+        });
+        for (int64_t b = 0; b * kBlock < count; ++b) total += sums[b];
+      }
+      double* out = call.output<double>(0);
+      *out = call.accumulate ? *out + total : total;
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
+  return Kernel([inputs = static_cast<int>(s.in.size())](const KernelCall& call) {
+    double total = 0;
+    for (int i = 0; i < inputs; ++i) total += *call.input<double>(i);
+    *call.output<double>(0) = std::sqrt(total);
+    return absl::OkStatus();
+  });
+}
+
+namespace {
+
+AdamNumbers NumbersOf(const StepNumbers& step, bool decay, double norm) {
+  AdamNumbers a{.learning_rate = step.learning_rate,
+                .beta1 = step.beta1,
+                .beta2 = step.beta2,
+                .epsilon = step.epsilon,
+                .decay = decay ? step.weight_decay : 0.0};
+  a.clip_factor = step.clip > 0 ? std::min(1.0, step.clip / (norm + 1e-6)) : 1.0;
+  const double updates = static_cast<double>(step.step + 1);
+  a.correction1 = 1.0 - std::pow(step.beta1, updates);
+  a.correction2 = 1.0 - std::pow(step.beta2, updates);
+  return a;
+}
+
+}  // namespace
+
+// Inputs w, m, v lie where the outputs do: update registers, written in place. A norm that is not
+// finite skips the step: values stay, the firing counts.
+absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const int64_t n = Elements(s.out[0]);
+    return [n, decay = BoolAttr(s, "decay"), &v = Vector<T>()](const KernelCall& call) {
+      const double norm = *call.input<double>(4);
+      // In a plan an update register is its own input; a caller with two copies gets the same.
+      for (int i = 0; i < 3; ++i) {
+        if (call.input<T>(i) != call.output<T>(i)) std::copy_n(call.input<T>(i), n, call.output<T>(i));
+      }
+      if (!std::isfinite(norm)) return absl::OkStatus();
+      const AdamNumbers numbers =
+          NumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
+      const T* g = call.input<T>(3);
+      T *w = call.output<T>(0), *m = call.output<T>(1), *u = call.output<T>(2);
+      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+        v.adamw(numbers, g + begin, w + begin, m + begin, u + begin, end - begin);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace oneflow

@@ -1,0 +1,19 @@
+// A kernel that is one matrix product of its two first inputs. Internal to kernel/.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/kernel/kernel.h"
+
+namespace oneflow {
+
+// out[m, n] (+)= a[m, k] * b[k, n], all dense; a is input `a_input`, stored [k, m] when transpose_a; b is
+// input `b_input`, stored [n, k] when transpose_b. `bias_input` >= 0: its n elements are added to each row.
+struct ProductSpec {
+  int64_t m = 0, n = 0, k = 0;
+  int a_input = 0, b_input = 1, bias_input = -1;
+  bool transpose_a = false, transpose_b = false;
+};
+
+absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& product);
+
+}  // namespace oneflow

@@ -1,0 +1,135 @@
+// Element-wise loops. Part of vector_kernels.inc.h.
+
+// y[i] (+)= f(i-th vectors of the inputs).
+template <typename T, typename F, typename... In>
+ONEFLOW_INLINE void Map(int64_t n, T* y, bool accumulate, F f, const In*... in) {
+  if (accumulate) {
+    ForVectors<T>(
+        n, [&](int64_t i) { Store<T>(y + i, Load<T>(y + i) + f(Load<T>(in + i)...)); },
+        [&](int64_t i, int64_t m) {
+          StorePart<T>(y + i, LoadPart<T>(y + i, m) + f(LoadPart<T>(in + i, m)...), m);
+        });
+  } else {
+    ForVectors<T>(
+        n, [&](int64_t i) { Store<T>(y + i, f(Load<T>(in + i)...)); },
+        [&](int64_t i, int64_t m) { StorePart<T>(y + i, f(LoadPart<T>(in + i, m)...), m); });
+  }
+}
+
+template <typename T>
+void Add(const T* a, const T* b, T* y, int64_t n, bool accumulate) {
+  Map<T>(n, y, accumulate, [](Vec<T> u, Vec<T> v) { return u + v; }, a, b);
+}
+
+template <typename T>
+void Accumulate(const T* x, T* y, int64_t n) {
+  Map<T>(n, y, true, [](Vec<T> u) { return u; }, x);
+}
+
+template <typename T>
+void Maximum(const T* x, T* y, int64_t n) {
+  const T* old = y;
+  Map<T>(n, y, false, [](Vec<T> u, Vec<T> v) { return Max<T>(u, v); }, x, old);
+}
+
+template <typename T>
+void Scale(T factor, T* y, int64_t n) {
+  const T* old = y;
+  Map<T>(n, y, false, [factor](Vec<T> u) { return u * factor; }, old);
+}
+
+template <typename T>
+void ExpAll(const T* x, T* y, int64_t n) {
+  Map<T>(n, y, false, [](Vec<T> u) { return Exp(u); }, x);
+}
+
+// The tanh form, as x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3): the same value, and without
+// tanh's loss of digits where it nears -1.
+template <typename T>
+struct GeluParts {
+  static constexpr T kTwoU = T(1.5957691216057307117597842397375);  // 2 sqrt(2/pi)
+  static constexpr T kCube = T(0.044715);
+};
+
+template <typename T>
+ONEFLOW_INLINE Vec<T> GeluSigmoid(Vec<T> x) {
+  using P = GeluParts<T>;
+  const Vec<T> two_u = x * (x * x * P::kCube + T(1)) * P::kTwoU;
+  return T(1) / (Exp(-two_u) + T(1));
+}
+
+template <typename T>
+void Gelu(const T* x, T* y, int64_t n, bool accumulate) {
+  Map<T>(n, y, accumulate, [](Vec<T> v) { return v * GeluSigmoid<T>(v); }, x);
+}
+
+template <typename T>
+void GeluGrad(const T* dy, const T* x, T* dx, int64_t n, bool accumulate) {
+  using P = GeluParts<T>;
+  Map<T>(
+      n, dx, accumulate,
+      [](Vec<T> d, Vec<T> v) {
+        const Vec<T> s = GeluSigmoid<T>(v);
+        const Vec<T> slope = (v * v * (T(3) * P::kCube) + T(1)) * P::kTwoU;
+        return d * (s + v * slope * s * (T(1) - s));
+      },
+      dy, x);
+}
+
+template <typename T>
+double SumSquares(const T* x, int64_t n) {
+  // Each f32 square is exact in f64: widen first, then sum in eight fixed lanes.
+  double lanes[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int j = 0; j < 8; ++j) {
+      const double v = x[i + j];
+      lanes[j] += v * v;
+    }
+  }
+  for (int j = 0; i + j < n; ++j) {
+    const double v = x[i + j];
+    lanes[j] += v * v;
+  }
+  return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
+         ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+}
+
+template <typename T>
+struct AdamVectors {
+  Vec<T> w, m, v;
+};
+
+template <typename T>
+ONEFLOW_INLINE AdamVectors<T> AdamStep(const AdamNumbers& a, Vec<T> g, AdamVectors<T> s) {
+  const T beta1 = T(a.beta1), beta2 = T(a.beta2);
+  g = g * T(a.clip_factor);
+  s.m = s.m * beta1 + g * T(1.0 - a.beta1);
+  s.v = s.v * beta2 + g * g * T(1.0 - a.beta2);
+  const Vec<T> step = s.m * T(1.0 / a.correction1) /
+                      (Sqrt<T>(s.v * T(1.0 / a.correction2)) + T(a.epsilon));
+  s.w = s.w - (step + s.w * T(a.decay)) * T(a.learning_rate);
+  return s;
+}
+
+template <typename T>
+void AdamW(const AdamNumbers& numbers, const T* g, T* w, T* m, T* v, int64_t n) {
+  const AdamNumbers a = numbers;  // a copy: the stores below cannot alias it
+  ForVectors<T>(
+      n,
+      [&](int64_t i) {
+        const auto s = AdamStep<T>(a, Load<T>(g + i),
+                                   {Load<T>(w + i), Load<T>(m + i), Load<T>(v + i)});
+        Store<T>(w + i, s.w);
+        Store<T>(m + i, s.m);
+        Store<T>(v + i, s.v);
+      },
+      [&](int64_t i, int64_t r) {
+        const auto s = AdamStep<T>(
+            a, LoadPart<T>(g + i, r),
+            {LoadPart<T>(w + i, r), LoadPart<T>(m + i, r), LoadPart<T>(v + i, r)});
+        StorePart<T>(w + i, s.w, r);
+        StorePart<T>(m + i, s.m, r);
+        StorePart<T>(v + i, s.v, r);
+      });
+}

@@ -1,0 +1,180 @@
+// Loops over rows: norms, sums over rows, softmax. Part of vector_kernels.inc.h.
+
+template <typename T>
+T Dot(const T* a, const T* b, int64_t n) {
+  return SumTerms<T>(n, [&](auto load, int64_t i) { return load(a, i) * load(b, i); });
+}
+
+template <typename T>
+void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* rstd,
+               int64_t rows, int64_t width) {
+  for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
+    const T mu = SumTerms<T>(width, [&](auto load, int64_t i) { return load(x, i); }) / T(width);
+    // Two passes: the row is in cache, and E[x^2] - mean^2 would lose digits. Padding would add
+    // mean^2, so the rest of the row is summed by itself.
+    const int64_t whole = width - width % kWidth<T>;
+    T squares = SumTerms<T>(whole, [&](auto load, int64_t i) {
+      const Vec<T> d = load(x, i) - mu;
+      return d * d;
+    });
+    for (int64_t i = whole; i < width; ++i) squares += (x[i] - mu) * (x[i] - mu);
+    const T r = T(1) / Root(squares / T(width) + epsilon);
+    mean[row] = mu;
+    rstd[row] = r;
+    auto norm = [mu, r](Vec<T> v) { return (v - mu) * r; };
+    if (beta == nullptr) {
+      Map<T>(width, y, false, [&](Vec<T> v, Vec<T> g) { return norm(v) * g; }, x, gamma);
+    } else {
+      Map<T>(width, y, false, [&](Vec<T> v, Vec<T> g, Vec<T> b) { return norm(v) * g + b; }, x, gamma,
+             beta);
+    }
+  }
+}
+
+template <typename T>
+void LayerNormGradInput(const T* dy, const T* x, const T* gamma, const T* mean, const T* rstd, T* dx,
+                        int64_t rows, int64_t width, bool accumulate) {
+  for (int64_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
+    const T mu = mean[row], r = rstd[row];
+    // With z = (x - mean) rstd and u = dy gamma: dx = rstd (u - mean(u) - z mean(u z)).
+    const T sum_u = Dot<T>(dy, gamma, width);
+    const T sum_ux = SumTerms<T>(width, [&](auto load, int64_t i) {
+      return load(dy, i) * load(gamma, i) * (load(x, i) - mu);
+    });
+    const T mean_u = sum_u / T(width), mean_uz = sum_ux * r / T(width);
+    Map<T>(
+        width, dx, accumulate,
+        [&](Vec<T> d, Vec<T> g, Vec<T> v) {
+          return (d * g - mean_u - (v - mu) * r * mean_uz) * r;
+        },
+        dy, gamma, x);
+  }
+}
+
+// Rows that are summed before they join the total: keeps the error of long sums down.
+inline constexpr int64_t kRowBlock = 64;
+
+// totals[0 .. n) of one strip of at most a vector: Σ over rows of term(row, lanes).
+template <typename T, typename Term>
+ONEFLOW_INLINE Vec<T> StripSum(int64_t rows, Term term) {
+  Vec<T> total = {};
+  for (int64_t first = 0; first < rows; first += kRowBlock) {
+    const int64_t last = first + kRowBlock < rows ? first + kRowBlock : rows;
+    Vec<T> block = {};
+    for (int64_t row = first; row < last; ++row) block += term(row);
+    total += block;
+  }
+  return total;
+}
+
+template <typename T>
+ONEFLOW_INLINE void PutStrip(T* y, Vec<T> sum, int64_t n, bool accumulate) {
+  if (n == kWidth<T>) {
+    Store<T>(y, accumulate ? Load<T>(y) + sum : sum);
+  } else {
+    StorePart<T>(y, accumulate ? LoadPart<T>(y, n) + sum : sum, n);
+  }
+}
+
+template <typename T>
+void ColumnSums(const T* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
+                bool accumulate) {
+  const T* from = x + begin;
+  T* to = y + begin;
+  ForVectors<T>(
+      end - begin,
+      [&](int64_t c) {
+        const Vec<T> s =
+            StripSum<T>(rows, [&](int64_t row) { return Load<T>(from + row * width + c); });
+        PutStrip<T>(to + c, s, kWidth<T>, accumulate);
+      },
+      [&](int64_t c, int64_t n) {
+        const Vec<T> s =
+            StripSum<T>(rows, [&](int64_t row) { return LoadPart<T>(from + row * width + c, n); });
+        PutStrip<T>(to + c, s, n, accumulate);
+      });
+}
+
+template <typename T>
+void LayerNormGradWeight(const T* dy, const T* x, const T* mean, const T* rstd, T* dgamma, T* dbeta,
+                         int64_t rows, int64_t width, int64_t begin, int64_t end, bool accumulate) {
+  const T* x0 = x + begin;
+  const T* dy0 = dy + begin;
+  auto gamma_term = [&](Vec<T> d, Vec<T> v, int64_t row) { return d * ((v - mean[row]) * rstd[row]); };
+  ForVectors<T>(
+      end - begin,
+      [&](int64_t c) {
+        const Vec<T> s = StripSum<T>(rows, [&](int64_t row) {
+          return gamma_term(Load<T>(dy0 + row * width + c), Load<T>(x0 + row * width + c), row);
+        });
+        PutStrip<T>(dgamma + begin + c, s, kWidth<T>, accumulate);
+      },
+      [&](int64_t c, int64_t n) {
+        const Vec<T> s = StripSum<T>(rows, [&](int64_t row) {
+          return gamma_term(LoadPart<T>(dy0 + row * width + c, n),
+                            LoadPart<T>(x0 + row * width + c, n), row);
+        });
+        PutStrip<T>(dgamma + begin + c, s, n, accumulate);
+      });
+  if (dbeta != nullptr) ColumnSums<T>(dy, dbeta, rows, width, begin, end, accumulate);
+}
+
+template <typename T>
+T RowMax(const T* x, int64_t n) {
+  const T lowest = T(-__builtin_inf());
+  Vec<T> m0 = Broadcast<T>(lowest), m1 = m0;
+  int64_t i = 0;
+  for (; i + 2 * kWidth<T> <= n; i += 2 * kWidth<T>) {
+    m0 = Max<T>(m0, Load<T>(x + i));
+    m1 = Max<T>(m1, Load<T>(x + i + kWidth<T>));
+  }
+  for (; i < n; i += kWidth<T>) {
+    m0 = Max<T>(m0, i + kWidth<T> <= n ? Load<T>(x + i) : LoadPart<T>(x + i, n - i, lowest));
+  }
+  return MaxOf<T>(Max<T>(m0, m1));
+}
+
+template <typename T>
+T RowSumExp(const T* x, T max, int64_t n) {
+  const T lowest = T(-__builtin_inf());
+  Vec<T> s0 = {}, s1 = {};
+  int64_t i = 0;
+  for (; i + 2 * kWidth<T> <= n; i += 2 * kWidth<T>) {
+    s0 += Exp(Load<T>(x + i) - max);
+    s1 += Exp(Load<T>(x + i + kWidth<T>) - max);
+  }
+  for (; i < n; i += kWidth<T>) {
+    s0 += Exp((i + kWidth<T> <= n ? Load<T>(x + i) : LoadPart<T>(x + i, n - i, lowest)) - max);
+  }
+  return Sum<T>(s0 + s1);
+}
+
+template <typename T>
+void RowExp(const T* x, T max, T factor, T* y, int64_t n, bool accumulate) {
+  Map<T>(n, y, accumulate, [&](Vec<T> v) { return Exp(v - max) * factor; }, x);
+}
+
+template <typename T>
+T SoftmaxRow(T* s, T scale, int64_t n, T* max) {
+  const T top = RowMax<T>(s, n);
+  *max = top;
+  const T* old = s;
+  Map<T>(n, s, false, [&](Vec<T> v) { return Exp((v - top) * scale); }, old);
+  return SumTerms<T>(n, [&](auto load, int64_t i) { return load(s, i); });
+}
+
+template <typename T>
+void SoftmaxRowGrad(T* s, T* dp, T scale, T lse, T delta, int64_t n) {
+  ForVectors<T>(
+      n,
+      [&](int64_t i) {
+        const Vec<T> p = Exp(Load<T>(s + i) * scale - lse);
+        Store<T>(s + i, p);
+        Store<T>(dp + i, p * (Load<T>(dp + i) - delta) * scale);
+      },
+      [&](int64_t i, int64_t m) {
+        const Vec<T> p = Exp(LoadPart<T>(s + i, m) * scale - lse);
+        StorePart<T>(s + i, p, m);
+        StorePart<T>(dp + i, p * (LoadPart<T>(dp + i, m) - delta) * scale, m);
+      });
+}

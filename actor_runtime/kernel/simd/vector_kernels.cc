@@ -1,0 +1,68 @@
+#include "actor_runtime/kernel/simd/vector_kernels.h"
+
+namespace oneflow {
+
+// Each in its own file, compiled for its own instruction set.
+namespace baseline {
+extern const VectorKernels<float> kFloat;
+extern const VectorKernels<double> kDouble;
+}  // namespace baseline
+#if defined(__x86_64__)
+namespace avx2 {
+extern const VectorKernels<float> kFloat;
+extern const VectorKernels<double> kDouble;
+}  // namespace avx2
+namespace avx512 {
+extern const VectorKernels<float> kFloat;
+extern const VectorKernels<double> kDouble;
+}  // namespace avx512
+#endif
+
+namespace {
+
+bool Has(Isa isa) {
+#if defined(__x86_64__)
+  switch (isa) {
+    case Isa::kBaseline:
+      return true;
+    case Isa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case Isa::kAvx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  }
+#endif
+  return isa == Isa::kBaseline;
+}
+
+}  // namespace
+
+#if defined(__x86_64__)
+#define ONEFLOW_PICK(isa, table) \
+  (isa == Isa::kAvx512 ? &avx512::table : isa == Isa::kAvx2 ? &avx2::table : &baseline::table)
+#else
+#define ONEFLOW_PICK(isa, table) (&baseline::table)
+#endif
+
+template <>
+const VectorKernels<float>* VectorFor<float>(Isa isa) {
+  return Has(isa) ? ONEFLOW_PICK(isa, kFloat) : nullptr;
+}
+
+template <>
+const VectorKernels<double>* VectorFor<double>(Isa isa) {
+  return Has(isa) ? ONEFLOW_PICK(isa, kDouble) : nullptr;
+}
+
+template <typename T>
+const VectorKernels<T>& Vector() {
+  for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
+    if (const VectorKernels<T>* kernels = VectorFor<T>(isa)) return *kernels;
+  }
+  return *VectorFor<T>(Isa::kBaseline);
+}
+
+template const VectorKernels<float>& Vector<float>();
+template const VectorKernels<double>& Vector<double>();
+
+}  // namespace oneflow

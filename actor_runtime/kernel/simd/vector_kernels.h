@@ -1,0 +1,85 @@
+// The inner loops of the CPU kernels, compiled once for each instruction set (baseline, AVX2, AVX-512)
+// and chosen by what the processor has. Serial: no threads, no allocation, no shapes beyond counts.
+//
+// Guarantee (law 6): every element-wise result is computed by the same instructions wherever the element
+// lies, and every sum has an order that depends on its length only; so results do not depend on
+// alignment or on how a caller cuts the work. Between instruction sets the last bits may differ.
+//
+//   const VectorKernels<float>& v = Vector<float>();
+//   v.gelu(x, y, n, /*accumulate=*/false);
+//
+// The double instances are the twins that gradient checks and tests compare with.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace oneflow {
+
+enum class Isa { kBaseline, kAvx2, kAvx512 };
+
+// A matrix by strides: element (r, c) is data[r * row + c * col].
+template <typename T>
+struct Strided {
+  const T* data;
+  int64_t row, col;
+};
+
+// What one AdamW update multiplies with, all of it ready.
+struct AdamNumbers {
+  double learning_rate, beta1, beta2, epsilon, decay, clip_factor;
+  double correction1, correction2;  // 1 - beta^(step + 1)
+};
+
+// `accumulate` adds to y instead of overwriting it. Rows are dense.
+template <typename T>
+struct VectorKernels {
+  // Element-wise over n.
+  void (*add)(const T* a, const T* b, T* y, int64_t n, bool accumulate);
+  void (*accumulate)(const T* x, T* y, int64_t n);  // y += x
+  void (*maximum)(const T* x, T* y, int64_t n);     // y = max(y, x)
+  void (*scale)(T factor, T* y, int64_t n);         // y *= factor
+  void (*gelu)(const T* x, T* y, int64_t n, bool accumulate);
+  void (*gelu_grad)(const T* dy, const T* x, T* dx, int64_t n, bool accumulate);
+  void (*exp)(const T* x, T* y, int64_t n);
+  double (*sum_squares)(const T* x, int64_t n);
+  void (*adamw)(const AdamNumbers& numbers, const T* g, T* w, T* m, T* v, int64_t n);
+  // Rows of `width`.
+  void (*layer_norm)(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* rstd,
+                     int64_t rows, int64_t width);  // beta may be null
+  void (*layer_norm_grad_input)(const T* dy, const T* x, const T* gamma, const T* mean, const T* rstd,
+                                T* dx, int64_t rows, int64_t width, bool accumulate);
+  // Columns [begin, end) of the sums over rows: Σ dy (x - mean) rstd and Σ dy.
+  void (*layer_norm_grad_weight)(const T* dy, const T* x, const T* mean, const T* rstd, T* dgamma,
+                                 T* dbeta, int64_t rows, int64_t width, int64_t begin, int64_t end,
+                                 bool accumulate);
+  void (*column_sums)(const T* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
+                      bool accumulate);
+  T (*row_max)(const T* x, int64_t n);  // -inf for n = 0
+  T (*row_sum_exp)(const T* x, T max, int64_t n);
+  // y = exp(x - max) * factor.
+  void (*row_exp)(const T* x, T max, T factor, T* y, int64_t n, bool accumulate);
+  // Attention, one row of n scores in place: s becomes exp((s - max) * scale); returns the sum, and max.
+  T (*softmax_row)(T* s, T scale, int64_t n, T* max);
+  // s becomes p = exp(s * scale - lse); dp becomes p * (dp - delta) * scale.
+  void (*softmax_row_grad)(T* s, T* dp, T scale, T lse, T delta, int64_t n);
+  T (*dot)(const T* a, const T* b, int64_t n);
+  // Matrix product, see gemm.h. Packed a: panels of tile_rows rows, k-major; packed b: of tile_columns.
+  int tile_rows, tile_columns;
+  void (*pack_a)(Strided<T> a, int64_t rows, int64_t k, T* packed);
+  void (*pack_b)(Strided<T> b, int64_t k, int64_t columns, T* packed);
+  // c[rows, columns] (+)= packed a * packed b; c has unit column stride.
+  void (*multiply)(const T* a, const T* b, int64_t rows, int64_t columns, int64_t k, T* c,
+                   int64_t c_row, bool accumulate);
+};
+
+// The table of the best instruction set this processor has; T is float or double.
+template <typename T>
+const VectorKernels<T>& Vector();
+
+// The table of one instruction set; nullptr if this processor has not got it.
+template <typename T>
+const VectorKernels<T>* VectorFor(Isa isa);
+
+}  // namespace oneflow

@@ -1,0 +1,59 @@
+// The body of vector_kernels_<instruction set>.cc: the same code, compiled for vectors of
+// ONEFLOW_VECTOR_BYTES into the namespace ONEFLOW_VECTOR_NAMESPACE. Nothing here may be an inline
+// function of another header: the linker would keep one copy, perhaps one this processor cannot run.
+#include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "actor_runtime/kernel/simd/vector_kernels.h"
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors wider than the ABI's stay inside this file
+
+namespace oneflow::ONEFLOW_VECTOR_NAMESPACE {
+namespace {
+
+#include "actor_runtime/kernel/simd/vector_math.inc.h"
+#include "actor_runtime/kernel/simd/elementwise.inc.h"
+#include "actor_runtime/kernel/simd/rows.inc.h"
+#include "actor_runtime/kernel/simd/multiply.inc.h"
+
+template <typename T>
+constexpr VectorKernels<T> Table() {
+  return {
+      .add = Add<T>,
+      .accumulate = Accumulate<T>,
+      .maximum = Maximum<T>,
+      .scale = Scale<T>,
+      .gelu = Gelu<T>,
+      .gelu_grad = GeluGrad<T>,
+      .exp = ExpAll<T>,
+      .sum_squares = SumSquares<T>,
+      .adamw = AdamW<T>,
+      .layer_norm = LayerNorm<T>,
+      .layer_norm_grad_input = LayerNormGradInput<T>,
+      .layer_norm_grad_weight = LayerNormGradWeight<T>,
+      .column_sums = ColumnSums<T>,
+      .row_max = RowMax<T>,
+      .row_sum_exp = RowSumExp<T>,
+      .row_exp = RowExp<T>,
+      .softmax_row = SoftmaxRow<T>,
+      .softmax_row_grad = SoftmaxRowGrad<T>,
+      .dot = Dot<T>,
+      .tile_rows = kTileRows,
+      .tile_columns = kTileColumns<T>,
+      .pack_a = PackA<T>,
+      .pack_b = PackB<T>,
+      .multiply = Multiply<T>,
+  };
+}
+
+}  // namespace
+
+extern const VectorKernels<float> kFloat;
+extern const VectorKernels<double> kDouble;
+constinit const VectorKernels<float> kFloat = Table<float>();
+constinit const VectorKernels<double> kDouble = Table<double>();
+
+}  // namespace oneflow::ONEFLOW_VECTOR_NAMESPACE

@@ -1,0 +1,139 @@
+// Vectors of the chosen width: loads, stores, sums in a fixed order, exp. Part of vector_kernels.inc.h.
+
+template <typename T>
+struct VecOf {
+  typedef T type __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
+};
+template <typename T>
+using Vec = typename VecOf<T>::type;
+template <typename T>
+inline constexpr int64_t kWidth = ONEFLOW_VECTOR_BYTES / static_cast<int64_t>(sizeof(T));
+
+#define ONEFLOW_INLINE inline __attribute__((always_inline))
+
+template <typename T>
+ONEFLOW_INLINE Vec<T> Load(const T* p) {
+  Vec<T> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <typename T>
+ONEFLOW_INLINE void Store(T* p, Vec<T> v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+// The first n < width elements; the others are `fill`.
+template <typename T>
+ONEFLOW_INLINE Vec<T> LoadPart(const T* p, int64_t n, T fill = 0) {
+  T lanes[kWidth<T>];
+  for (int64_t i = 0; i < kWidth<T>; ++i) lanes[i] = i < n ? p[i] : fill;
+  return Load<T>(lanes);
+}
+
+template <typename T>
+ONEFLOW_INLINE void StorePart(T* p, Vec<T> v, int64_t n) {
+  T lanes[kWidth<T>];
+  Store<T>(lanes, v);
+  for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
+}
+
+template <typename T>
+ONEFLOW_INLINE Vec<T> Broadcast(T x) {
+  return x - Vec<T>{};  // folds to a broadcast; 0 + x would not (-0)
+}
+
+template <typename T>
+ONEFLOW_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {
+  return a > b ? a : b;
+}
+
+ONEFLOW_INLINE float Root(float x) { return __builtin_sqrtf(x); }
+ONEFLOW_INLINE double Root(double x) { return __builtin_sqrt(x); }
+
+template <typename T>
+ONEFLOW_INLINE Vec<T> Sqrt(Vec<T> v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_sqrt_ps((__m512)v);
+  if constexpr (sizeof(T) == 8) return (Vec<T>)_mm512_sqrt_pd((__m512d)v);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return (Vec<T>)_mm256_sqrt_ps((__m256)v);
+  if constexpr (sizeof(T) == 8) return (Vec<T>)_mm256_sqrt_pd((__m256d)v);
+#else
+  for (int64_t i = 0; i < kWidth<T>; ++i) v[i] = Root(v[i]);
+  return v;
+#endif
+}
+
+// Halves are added until one lane is left: the same order for every caller.
+template <typename T>
+ONEFLOW_INLINE T Sum(Vec<T> v) {
+  T lanes[kWidth<T>];
+  Store<T>(lanes, v);
+  for (int64_t half = kWidth<T> / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+template <typename T>
+ONEFLOW_INLINE T MaxOf(Vec<T> v) {
+  T best = v[0];
+  for (int64_t i = 1; i < kWidth<T>; ++i) best = v[i] > best ? v[i] : best;
+  return best;
+}
+
+// Calls full(i) for whole vectors and part(i, n) for the rest.
+template <typename T, typename Full, typename Part>
+ONEFLOW_INLINE void ForVectors(int64_t n, Full full, Part part) {
+  int64_t i = 0;
+  for (; i + kWidth<T> <= n; i += kWidth<T>) full(i);
+  if (i < n) part(i, n - i);
+}
+
+// Σ term(load) over n elements in four interleaved vectors of partial sums. `term` maps a loader
+// (index -> vector) and an index to the vector to add; it must map padding (zeros) to zeros.
+template <typename T, typename Term>
+ONEFLOW_INLINE T SumTerms(int64_t n, Term term) {
+  Vec<T> s[4] = {};
+  auto full = [](const T* p, int64_t i) { return Load<T>(p + i); };
+  int64_t i = 0;
+  for (; i + 4 * kWidth<T> <= n; i += 4 * kWidth<T>) {
+    for (int j = 0; j < 4; ++j) s[j] += term(full, i + j * kWidth<T>);
+  }
+  for (; i + kWidth<T> <= n; i += kWidth<T>) s[0] += term(full, i);
+  if (i < n) {
+    const int64_t rest = n - i;
+    s[1] += term([rest](const T* p, int64_t at) { return LoadPart<T>(p + at, rest); }, i);
+  }
+  return Sum<T>((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+// e^x to about 1e-7 relative: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 6 for e^r, and 2^n put
+// into the exponent in two halves so that results near overflow and denormals stay finite and exact.
+ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
+  typedef int32_t VecInt __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const Vec<float> high = Broadcast<float>(89.0f), low = Broadcast<float>(-104.0f);
+  Vec<float> c = x > high ? high : x;
+  c = c < low ? low : c;
+  const Vec<float> shifted = c * 1.44269504088896341f + kRound;
+  const Vec<float> n = shifted - kRound;
+  Vec<float> r = c - n * 0.693145751953125f;
+  r = r - n * 1.42860682030941723e-6f;
+  Vec<float> p = r * 1.3981999507e-3f + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const VecInt bits = (VecInt)shifted - 0x4B400000;  // n as an integer
+  const VecInt half = bits >> 1;
+  const Vec<float> scale1 = (Vec<float>)((half + 127) << 23);
+  const Vec<float> scale2 = (Vec<float>)((bits - half + 127) << 23);
+  return p * scale1 * scale2;
+}
+
+ONEFLOW_INLINE Vec<double> Exp(Vec<double> x) {
+  for (int64_t i = 0; i < kWidth<double>; ++i) x[i] = __builtin_exp(x[i]);
+  return x;
+}

@@ -1,0 +1,56 @@
+// What kernel factories share: attributes, dtype dispatch, loops over the pool. Internal to kernel/.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/kernel/kernel.h"
+
+namespace oneflow {
+
+// Attributes; presence and type were checked by the op's definition.
+int64_t IntAttr(const KernelSetup& s, std::string_view key, int64_t fallback = 0);
+double DoubleAttr(const KernelSetup& s, std::string_view key, double fallback = 0);
+bool BoolAttr(const KernelSetup& s, std::string_view key, bool fallback = false);
+
+// The piece of input i (all kernels but boxing have one source).
+const Port& In(const KernelSetup& s, int i);
+// Product of dims[begin, end); end < 0: to the last.
+int64_t ProductOf(const Dims& dims, int begin, int end = -1);
+int64_t Elements(const Port& port);
+int64_t LastDim(const Port& port);  // 1 for a scalar
+int64_t RowsOf(const Port& port);   // elements over all but the last dimension; right for empty ones too
+
+// INTERNAL unless the plan gives at least `bytes`.
+absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes);
+
+// make(T()) with T = float or double as `dtype` says; UNIMPLEMENTED for others.
+template <typename Make>
+absl::StatusOr<Kernel> ForFloats(const KernelSetup& s, DType dtype, Make make) {
+  if (dtype == DType::kF32) return make(float());
+  if (dtype == DType::kF64) return make(double());
+  return absl::UnimplementedError(s.name + ": no kernel \"" + s.kind + "\" for dtype " +
+                                  std::string(Name(dtype)));
+}
+
+// fn(begin, end) over [0, n) in pieces of `piece`, which must not depend on the number of threads.
+template <typename Fn>
+void ForPieces(const KernelCall& call, int64_t n, int64_t piece, Fn fn) {
+  const int tasks = static_cast<int>((n + piece - 1) / piece);
+  auto task = [&](int t, int) { fn(t * piece, std::min(n, (t + 1) * piece)); };
+  call.pool->ParallelFor(tasks, task);
+}
+
+// Elements of a piece of element-wise work: large enough to hide a hand-over between threads.
+inline constexpr int64_t kPiece = 16384;
+// Rows of `width` that make about as much.
+inline int64_t RowPiece(int64_t width) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, width)); }
+
+// Columns of a task that sums over all rows: a few cache lines of each row.
+inline constexpr int64_t kColumnPiece = 128;
+
+}  // namespace oneflow
