@@ -1,0 +1,90 @@
+#include "compiler/compile.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/lower_to_actors.h"
+#include "compiler/lower/persistent.h"
+#include "compiler/lower/state_programs.h"
+#include "compiler/memory/plan_memory.h"
+#include "compiler/programs.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/schedule/slots.h"
+#include "compiler/schedule/streams.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/annotate_gpt.h"
+#include "oneflow_core/plan/fingerprint.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+// The graph with its mesh: which tensors the user or the model's builder has placed.
+absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view file, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(Graph logical, GraphFromProto(graph, file));
+  logical.mesh = mesh;
+  RETURN_IF_ERROR(AnnotateGpt(&logical, mesh));
+  return logical;
+}
+
+proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options) {
+  proto::Plan plan;
+  plan.set_version(kPlanVersion);
+  *plan.mutable_mesh() = ToProto(options.mesh);
+  plan.set_stage_axis(options.mesh.stage_axis());
+  *plan.mutable_train() = options.train;
+  plan.set_model(graph.name());
+  *plan.mutable_graph() = graph;
+  plan.set_kernel_threads(std::max(1, options.cluster.device().kernel_threads()));
+  return plan;
+}
+
+// Orders and slots turn a lowered program into one that can run.
+absl::Status AddProgram(Lowered lowered, const Schedule& schedule, int stages, proto::Plan* plan) {
+  AddStreams(&lowered, stages, schedule);
+  RETURN_IF_ERROR(SetSlots(*plan, &lowered.program));
+  *plan->add_program() = std::move(lowered.program);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
+                                    const CompileOptions& options) {
+  ASSIGN_OR_RETURN(const Schedule schedule, FindSchedule(options.train.schedule()));
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options.mesh));
+  ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts, DraftPrograms(logical, options));
+  const int stages = options.mesh.stages();
+  proto::Plan plan = PlanHeader(graph, options);
+
+  // Front end: what is computed, and where. The first program decides how variables lie.
+  PersistentIds ids;
+  for (ProgramDraft& draft : drafts) {
+    RETURN_IF_ERROR(Annotate(FrontEnd(logical, plan, &draft), absl::StrCat("program ", draft.lower.name)));
+    RETURN_IF_ERROR(AddPersistent(draft.graph, &plan, &ids));
+  }
+  for (const std::string& note : drafts.front().notes) plan.add_note(note);
+
+  // Back end: actors and registers, in which order, in how many slots, in which bytes.
+  RETURN_IF_ERROR(AddProgram(InitProgram(plan), schedule, stages, &plan));
+  for (const ProgramDraft& draft : drafts) {
+    ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids, draft.lower));
+    RETURN_IF_ERROR(AddProgram(std::move(lowered), schedule, stages, &plan));
+  }
+  RETURN_IF_ERROR(AddProgram(SaveProgram(plan), schedule, stages, &plan));
+  RETURN_IF_ERROR(AddProgram(LoadProgram(plan), schedule, stages, &plan));
+  RETURN_IF_ERROR(PlanMemory(stages, &plan));
+  RETURN_IF_ERROR(CheckCapacity(plan, options.cluster.device().memory_bytes()));
+
+  RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "the compiler made a plan that fails its proof"));
+  plan.set_fingerprint(Fingerprint(plan));
+  return plan;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,216 @@
+#include "compiler/lower/lower_to_actors.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/boxing.h"
+#include "compiler/lower/registers.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+namespace {
+
+// Invariants:
+//  1. register_of_[t] is the register of tensor t; several tensors share one only where adamw updates
+//     in place.
+//  2. Actors are made in op order, so segments hold them in topological order.
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const PersistentIds& ids, const LowerOptions& options)
+      : graph_(graph), ids_(ids), options_(options), uses_(UsesOf(graph)), register_of_(graph.tensors.size(), -1) {
+    lowered_.program.set_name(options.name);
+    lowered_.program.set_micro_batches(options.micro_batches);
+    lowered_.program.set_micro_batch_size(options.micro_batch_size);
+    for (auto& of_phase : segment_of_) of_phase.assign(graph.mesh.stages(), -1);
+  }
+
+  absl::StatusOr<Lowered> Run() {
+    for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddRegisters(op));
+    for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddActor(op));
+    for (const HostOutput& output : options_.outputs) AddHostOutput(output);
+    return std::move(lowered_);
+  }
+
+ private:
+  int64_t FiringsOf(Phase phase) const { return phase == Phase::kUpdate ? 1 : options_.micro_batches; }
+
+  bool HostReadsOncePerStep(TensorId t) const {
+    return std::any_of(options_.outputs.begin(), options_.outputs.end(), [t](const HostOutput& output) {
+      return std::find(output.tensors.begin(), output.tensors.end(), t) != output.tensors.end();
+    });
+  }
+
+  // Whether a tensor of the micro-batches is read once a step: then it sums over them.
+  absl::StatusOr<bool> Accumulates(const Op& op) const {
+    if (op.phase == Phase::kUpdate) return false;
+    bool once = false, often = false;
+    for (TensorId t : op.outputs) {
+      once = once || HostReadsOncePerStep(t);
+      for (const Use& use : uses_[t]) {
+        (graph_.ops[use.op].phase == Phase::kUpdate ? once : often) = true;
+      }
+    }
+    if (once && often && options_.micro_batches > 1) {
+      return InputError(op.name, "is read both once a micro-batch and once a step",
+                        "read it through an op of its own in one of the two");
+    }
+    return once;
+  }
+
+  absl::Status AddRegisters(const Op& op) {
+    if (op.kind == "variable") {
+      const auto it = ids_.find(std::pair(VariableName(op), op.stage));
+      CHECK(it != ids_.end()) << op.name;
+      register_of_[op.outputs[0]] = it->second;
+      return absl::OkStatus();
+    }
+    if (op.kind == "adamw") return ShareUpdated(op);
+    ASSIGN_OR_RETURN(const bool accumulates, Accumulates(op));
+    for (TensorId t : op.outputs) {
+      proto::Register& r = *lowered_.program.add_register_();
+      r = RegisterOf(graph_.tensors[t], op.stage, graph_.mesh);
+      r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
+      if (accumulates && options_.micro_batches > 1) {
+        r.set_fill_mode(proto::Register::ACCUMULATE);
+        r.set_fires_per_fill(static_cast<int>(options_.micro_batches));
+      }
+      register_of_[t] = r.id();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ShareUpdated(const Op& op) {
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      CHECK(graph_.ProducerOf(op.inputs[i]).kind == "variable") << op.name << " updates no variable";
+      CHECK(uses_[op.outputs[i]].empty()) << op.name << ": its outputs are read in the next step only";
+      register_of_[op.outputs[i]] = register_of_[op.inputs[i]];
+    }
+    return absl::OkStatus();
+  }
+
+  proto::Actor* NewActor(const Op& op, std::string_view kernel, Lane lane) {
+    proto::Actor* actor = lowered_.program.add_actor();
+    actor->set_id(lowered_.program.actor_size() - 1);
+    actor->set_name(op.name);
+    actor->set_kernel(std::string(kernel));
+    actor->set_stage(op.stage);
+    actor->set_scope(op.scope);
+    *actor->mutable_attr() = AttrsToProto(op.attrs);
+    SegmentFor(op, lane)->add_actor(actor->id());
+    return actor;
+  }
+
+  proto::Segment* NewSegment(std::string name, int stage, Lane lane, Phase phase) {
+    proto::Segment* segment = lowered_.program.add_segment();
+    segment->set_id(lowered_.program.segment_size() - 1);
+    segment->set_name(std::move(name));
+    segment->set_stage(stage);
+    lowered_.segments.push_back({lane, phase});
+    return segment;
+  }
+
+  // F, B and U take all compute of their stage; everything else is a segment of its own.
+  proto::Segment* SegmentFor(const Op& op, Lane lane) {
+    if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, op.phase);
+    static constexpr std::array<const char*, 3> kNames = {"F", "B", "U"};
+    const size_t phase = static_cast<size_t>(op.phase);
+    int& id = segment_of_[phase][op.stage];
+    if (id < 0) id = NewSegment(kNames[phase], op.stage, lane, op.phase)->id();
+    return lowered_.program.mutable_segment(id);
+  }
+
+  void AddInput(proto::Actor* actor, TensorId t, Phase reader) {
+    proto::Input* input = actor->add_input();
+    input->set_register_(register_of_[t]);
+    const bool persistent = register_of_[t] < static_cast<int>(ids_.size());
+    // A variable is filled once a step, and holds its value from the start.
+    input->set_fires_per_read(static_cast<int>(persistent ? FiringsOf(reader) : 1));
+    input->set_initial_fills(persistent ? 1 : 0);
+  }
+
+  static Lane LaneOf(const Op& op) {
+    if (op.kind == "input") return Lane::kHostIn;
+    if (op.kind != "transfer") return Lane::kCompute;
+    static constexpr std::array<Lane, 3> kCopies = {Lane::kCopyForward, Lane::kCopyBackward, Lane::kCopyUpdate};
+    return kCopies[static_cast<size_t>(op.phase)];
+  }
+
+  absl::Status AddActor(const Op& op) {
+    if (op.kind == "variable") return absl::OkStatus();
+    proto::Actor* actor = NewActor(op, KernelOf(op), LaneOf(op));
+    if (op.kind == "input") {
+      (*actor->mutable_attr())["name"].set_s(AttrString(op, "input", op.name));
+    }
+    const size_t updated = op.kind == "adamw" ? op.outputs.size() : 0;
+    for (size_t i = updated; i < op.inputs.size(); ++i) AddInput(actor, op.inputs[i], op.phase);
+    for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
+    if (IsBoxing(op)) LowerBoxing(graph_, op, actor);
+    SetCost(op, actor);
+    return absl::OkStatus();
+  }
+
+  std::string KernelOf(const Op& op) const {
+    if (op.kind != "input") return op.kind;
+    return options_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed" : "load_tokens";
+  }
+
+  void SetCost(const Op& op, proto::Actor* actor) const {
+    const OpDef* def = FindOpDef(op.kind);
+    CHECK(def != nullptr) << op.kind;
+    if (def->flops) {
+      actor->set_flops(def->flops(OpView{graph_, op}) / static_cast<double>(ShareOf(op)));
+    }
+    if (!def->workspace) return;
+    std::vector<Dims> in, out;
+    for (TensorId t : op.inputs) in.push_back(LocalDims(graph_.tensors[t], graph_.mesh));
+    for (TensorId t : op.outputs) out.push_back(LocalDims(graph_.tensors[t], graph_.mesh));
+    actor->set_workspace_bytes(RoundUp(def->workspace(in, out, op.attrs, options_.kernel_threads)));
+  }
+
+  // Devices that share the work of an op: those along axes on which something of it is split.
+  int64_t ShareOf(const Op& op) const {
+    int64_t share = 1;
+    for (size_t axis = 0; axis < graph_.mesh.axes.size(); ++axis) {
+      const auto split = [&](TensorId t) { return graph_.tensors[t].sbp[axis].split(); };
+      if (std::any_of(op.inputs.begin(), op.inputs.end(), split) ||
+          std::any_of(op.outputs.begin(), op.outputs.end(), split)) {
+        share *= graph_.mesh.axes[axis].size;
+      }
+    }
+    return share;
+  }
+
+  void AddHostOutput(const HostOutput& output) {
+    Op op;
+    op.name = output.name;
+    op.scope = output.name;
+    op.attrs = output.attrs;
+    op.phase = Phase::kUpdate;
+    op.stage = graph_.ProducerOf(output.tensors[0]).stage;
+    proto::Actor* actor = NewActor(op, output.kernel, Lane::kHostOut);
+    for (TensorId t : output.tensors) AddInput(actor, t, op.phase);
+  }
+
+  const Graph& graph_;
+  const PersistentIds& ids_;
+  const LowerOptions& options_;
+  const std::vector<std::vector<Use>> uses_;
+  std::vector<int> register_of_;                   // by tensor
+  std::array<std::vector<int>, 3> segment_of_;     // [phase][stage] -> F, B, U
+  Lowered lowered_;
+};
+
+}  // namespace
+
+absl::StatusOr<Lowered> LowerToActors(const Graph& graph, const PersistentIds& ids,
+                                      const LowerOptions& options) {
+  return Lowering(graph, ids, options).Run();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,45 @@
+// From the boxed graph to a program: tensors become registers, ops become actors, stages and phases
+// become segments. What happens:
+//
+//   variable            the persistent register of its stage; no actor
+//   input               a host actor: load_tokens, or feed
+//   adamw               w, m and v are outputs only: registers that it updates in place
+//   boxing ops          actors whose input names peers along the op's mesh axis
+//   transfer            an actor of the receiving stage, on a copy stream, in a segment of its own
+//   all other ops       an actor of the stage, in the segment F, B or U
+//
+//   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches = 8}));
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/lower/lowered.h"
+#include "compiler/lower/persistent.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// What leaves the program for the host.
+struct HostOutput {
+  std::string kernel;                 // "report" | "fetch"
+  std::string name;
+  std::vector<TensorId> tensors;
+  AttrMap attrs;
+};
+
+struct LowerOptions {
+  std::string name;                   // of the program
+  int64_t micro_batches = 1;
+  int64_t micro_batch_size = 1;
+  int kernel_threads = 1;
+  bool feed_inputs = false;           // every input is fed, also tokens and labels
+  std::vector<HostOutput> outputs;
+};
+
+// Requires inferred SBP and inserted boxing.
+absl::StatusOr<Lowered> LowerToActors(const Graph& graph, const PersistentIds& ids,
+                                      const LowerOptions& options);
+
+}  // namespace oneflow

@@ -1,0 +1,75 @@
+#include "compiler/lower/persistent.h"
+
+#include <glog/logging.h>
+
+#include "compiler/lower/registers.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+proto::Variable* FindVariable(proto::Plan* plan, const std::string& name) {
+  for (proto::Variable& v : *plan->mutable_variable()) {
+    if (v.name() == name) return &v;
+  }
+  return nullptr;
+}
+
+proto::Variable NewVariable(const Op& op, const proto::Register& r) {
+  proto::Variable v;
+  v.set_name(VariableName(op));
+  *v.mutable_layout() = r.layout();
+  v.set_dtype(r.dtype());
+  v.set_init(AttrString(op, "init", "zeros"));
+  v.set_init_value(AttrDouble(op, "init_value"));
+  return v;
+}
+
+}  // namespace
+
+std::string VariableName(const Op& op) { return AttrString(op, "variable", op.name); }
+
+absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds* ids) {
+  for (const Op& op : graph.ops) {
+    if (op.kind != "variable") continue;
+    const std::string name = VariableName(op);
+    proto::Register r = RegisterOf(graph.tensors[op.outputs[0]], op.stage, graph.mesh);
+    const auto [it, fresh] = ids->emplace(std::pair(name, op.stage), plan->persistent_size());
+    if (!fresh) {
+      const proto::Register& old = plan->persistent(it->second);
+      if (!google::protobuf::util::MessageDifferencer::Equals(old.layout(), r.layout())) {
+        return absl::InternalError("variable " + name + " lies differently in two programs");
+      }
+      continue;
+    }
+    r.set_id(it->second);
+    r.set_fill_mode(proto::Register::UPDATE);
+    *plan->add_persistent() = r;
+    proto::Variable* v = FindVariable(plan, name);
+    if (v == nullptr) *(v = plan->add_variable()) = NewVariable(op, r);
+    v->add_register_(r.id());
+  }
+  return absl::OkStatus();
+}
+
+void ConstrainVariables(const proto::Plan& plan, Graph* graph) {
+  std::map<std::string, const proto::Layout*> layouts;
+  for (const proto::Variable& v : plan.variable()) layouts[v.name()] = &v.layout();
+  for (const Op& op : graph->ops) {
+    if (op.kind != "variable") continue;
+    const auto it = layouts.find(VariableName(op));
+    if (it == layouts.end()) continue;
+    Tensor& tensor = graph->tensors[op.outputs[0]];
+    tensor.constraint.clear();
+    for (int axis = 0; axis < static_cast<int>(graph->mesh.axes.size()); ++axis) {
+      if (axis != graph->mesh.stage_axis()) tensor.constraint[graph->mesh.axes[axis].name] = B();
+    }
+    for (const auto& cut : it->second->cut()) {
+      tensor.constraint[graph->mesh.axes[cut.axis()].name] = S(cut.dim());
+    }
+  }
+}
+
+}  // namespace oneflow

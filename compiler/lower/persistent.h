@@ -1,0 +1,28 @@
+// The registers that outlive programs: weights and states of the optimizer, one for each stage that
+// holds them. All programs of a plan share them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "oneflow_core/graph/graph.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// (logical variable, stage) -> register id.
+using PersistentIds = std::map<std::pair<std::string, int>, int>;
+
+// The logical variable that an op of kind "variable" holds.
+std::string VariableName(const Op& op);
+
+// Adds the variables of a graph that `plan` does not hold yet; graphs after the first must lay theirs
+// out as the first did. Requires inferred SBP.
+absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds* ids);
+
+// Constrains the variables of `graph` to lie as the plan's registers do.
+void ConstrainVariables(const proto::Plan& plan, Graph* graph);
+
+}  // namespace oneflow

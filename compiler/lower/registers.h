@@ -1,0 +1,21 @@
+// Registers from tensors: layouts and bytes.
+#pragma once
+
+#include <string_view>
+
+#include "oneflow_core/graph/graph.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+inline constexpr int64_t kRegisterAlign = 64;
+
+int64_t RoundUp(int64_t bytes);
+
+// A fresh register of one slot for `tensor` on `stage`; the id is the caller's.
+proto::Register RegisterOf(const Tensor& tensor, int stage, const Mesh& mesh);
+
+// Local sizes of the largest part: that of coordinate 0 on every axis.
+Dims LocalDims(const Tensor& tensor, const Mesh& mesh);
+
+}  // namespace oneflow

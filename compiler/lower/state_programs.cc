@@ -1,0 +1,100 @@
+#include "compiler/lower/state_programs.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+class StateProgram {
+ public:
+  StateProgram(std::string name, std::string kernel, Lane lane)
+      : kernel_(std::move(kernel)), lane_(lane) {
+    lowered_.program.set_name(std::move(name));
+    lowered_.program.set_micro_batches(1);
+    lowered_.program.set_micro_batch_size(1);
+  }
+
+  proto::Actor* Add(const proto::Variable& variable, const proto::Register& r) {
+    proto::Actor* actor = lowered_.program.add_actor();
+    actor->set_id(lowered_.program.actor_size() - 1);
+    actor->set_name(absl::StrCat(r.name(), ".", kernel_));
+    actor->set_kernel(kernel_);
+    actor->set_stage(r.stage());
+    actor->set_scope(variable.name());
+    (*actor->mutable_attr())["name"].set_s(variable.name());
+    SegmentOf(r.stage())->add_actor(actor->id());
+    return actor;
+  }
+
+  Lowered Take() { return std::move(lowered_); }
+
+ private:
+  proto::Segment* SegmentOf(int stage) {
+    const auto [it, fresh] = segment_.emplace(stage, lowered_.program.segment_size());
+    if (fresh) {
+      proto::Segment* segment = lowered_.program.add_segment();
+      segment->set_id(it->second);
+      segment->set_name(lowered_.program.name());
+      segment->set_stage(stage);
+      lowered_.segments.push_back({lane_, Phase::kUpdate});
+    }
+    return lowered_.program.mutable_segment(it->second);
+  }
+
+  const std::string kernel_;
+  const Lane lane_;
+  std::map<int, int> segment_;  // by stage
+  Lowered lowered_;
+};
+
+}  // namespace
+
+std::vector<int64_t> ReplicatedAxes(const proto::Mesh& mesh, int stage_axis, const proto::Layout& layout) {
+  std::vector<int64_t> axes;
+  for (int axis = 0; axis < mesh.axis_size(); ++axis) {
+    bool cut = axis == stage_axis;
+    for (const proto::Layout::Cut& c : layout.cut()) cut = cut || c.axis() == axis;
+    if (!cut) axes.push_back(axis);
+  }
+  return axes;
+}
+
+Lowered InitProgram(const proto::Plan& plan) {
+  StateProgram program("init", "init_variable", Lane::kHostIn);
+  for (const proto::Variable& v : plan.variable()) {
+    for (int id : v.register_()) {
+      proto::Actor* actor = program.Add(v, plan.persistent(id));
+      (*actor->mutable_attr())["init"].set_s(v.init());
+      (*actor->mutable_attr())["init_value"].set_f(v.init_value());
+      actor->add_output(id);
+    }
+  }
+  return program.Take();
+}
+
+Lowered SaveProgram(const proto::Plan& plan) {
+  StateProgram program("save", "save_slice", Lane::kHostOut);
+  for (const proto::Variable& v : plan.variable()) {
+    proto::Actor* actor = program.Add(v, plan.persistent(v.register_(0)));
+    proto::Input* input = actor->add_input();
+    input->set_register_(v.register_(0));
+    input->set_fires_per_read(1);
+    input->set_initial_fills(1);
+    auto* axes = (*actor->mutable_attr())["replicated_axes"].mutable_ints();
+    for (int64_t axis : ReplicatedAxes(plan.mesh(), plan.stage_axis(), v.layout())) axes->add_value(axis);
+  }
+  return program.Take();
+}
+
+Lowered LoadProgram(const proto::Plan& plan) {
+  StateProgram program("load", "load_slice", Lane::kHostIn);
+  for (const proto::Variable& v : plan.variable()) {
+    for (int id : v.register_()) program.Add(v, plan.persistent(id))->add_output(id);
+  }
+  return program.Take();
+}
+
+}  // namespace oneflow

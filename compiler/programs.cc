@@ -1,0 +1,153 @@
+#include "compiler/programs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/prune.h"
+#include "compiler/passes/passes.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+bool HasBatch(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    if (op.kind != "input") continue;
+    const Shape& shape = graph.tensors[op.outputs[0]].shape;
+    if (std::find(shape.dims.begin(), shape.dims.end(), 0) != shape.dims.end()) return true;
+  }
+  return false;
+}
+
+absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
+  const int64_t batch = train.batch(), m = train.micro_batches();
+  if (batch < 1) return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence");
+  if (m < 1) return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch");
+  if (batch % m != 0) {
+    return InputError(absl::StrCat("micro-batches ", m), absl::StrCat("do not divide the batch of ", batch),
+                      absl::StrCat("use a batch of ", (batch / m + 1) * m, ", or a divisor of ", batch));
+  }
+  const int64_t degree = DataDegree(graph);
+  if (batch / m < degree) {
+    return InputError(
+        absl::StrCat("batch ", batch, " in ", m, m == 1 ? " micro-batch" : " micro-batches"),
+        absl::StrCat("a micro-batch of ", batch / m, batch / m == 1 ? " sequence" : " sequences",
+                     " cannot be split over ", degree, " data parts of the mesh ", ToString(graph.mesh)),
+        absl::StrCat("use a batch of at least ", degree * m, ", fewer micro-batches or fewer data parts"));
+  }
+  return absl::OkStatus();
+}
+
+ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size, const CompileOptions& options) {
+  ProgramDraft draft;
+  draft.lower.name = std::move(name);
+  draft.lower.micro_batches = micro_batches;
+  draft.lower.micro_batch_size = size;
+  draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
+  return draft;
+}
+
+// The norm that stands on the stage of the loss; -1 without an optimizer.
+TensorId NormOn(const Graph& graph, int stage) {
+  for (const Op& op : graph.ops) {
+    if (op.kind == "global_norm" && op.stage == stage) return op.outputs[0];
+  }
+  return -1;
+}
+
+void ReportLoss(ProgramDraft* draft) {
+  HostOutput report{"report", "report", {draft->graph.loss}, {}};
+  const TensorId norm = NormOn(draft->graph, draft->graph.ProducerOf(draft->graph.loss).stage);
+  if (norm >= 0) report.tensors.push_back(norm);
+  draft->lower.outputs.push_back(std::move(report));
+}
+
+std::vector<int64_t> Replicated(const Graph& graph, TensorId t) {
+  std::vector<int64_t> axes;
+  for (int axis = 0; axis < static_cast<int>(graph.mesh.axes.size()); ++axis) {
+    if (axis != graph.mesh.stage_axis() && graph.tensors[t].sbp[axis].broadcast()) axes.push_back(axis);
+  }
+  return axes;
+}
+
+// Fetches output i, which bore `name` and was tensor `raw` before boxing resolved it.
+void Fetch(ProgramDraft* draft, TensorId whole, TensorId raw, const std::string& name, bool with_raw) {
+  draft->lower.outputs.push_back({"fetch", name + ".fetch", {whole},
+                                  {{"name", name}, {"raw", false},
+                                   {"replicated_axes", Replicated(draft->graph, whole)}}});
+  if (!with_raw) return;
+  draft->lower.outputs.push_back({"fetch", name + ".fetch_raw", {raw}, {{"name", name}, {"raw", true}}});
+}
+
+}  // namespace
+
+int64_t DataDegree(const Graph& graph) {
+  int64_t most = 1;
+  for (const Op& op : graph.ops) {
+    if (op.kind != "input") continue;
+    const Tensor& x = graph.tensors[op.outputs[0]];
+    int64_t degree = 1;
+    for (const Mesh::Axis& axis : graph.mesh.axes) {
+      const auto it = x.constraint.find(axis.name);
+      if (it == x.constraint.end() || !it->second.split()) continue;
+      if (it->second.dim < x.shape.rank() && x.shape.dims[it->second.dim] == 0) degree *= axis.size;
+    }
+    most = std::max(most, degree);
+  }
+  return most;
+}
+
+absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph, const CompileOptions& options) {
+  RETURN_IF_ERROR(CheckTrain(graph, options.train));
+  const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;
+  const bool batch = HasBatch(graph), loss = graph.loss >= 0, outputs = !graph.outputs.empty();
+  std::vector<ProgramDraft> drafts;
+  if (loss) {
+    drafts.push_back(Draft("train", m, size, options));
+    drafts.back().train = drafts.back().loss = true;
+    drafts.push_back(Draft("eval", 1, size, options));
+    drafts.back().loss = true;
+  }
+  if (loss && batch && outputs) {
+    drafts.push_back(Draft("generate", 1, DataDegree(graph), options));
+    drafts.back().outputs = 1;
+    drafts.back().lower.feed_inputs = true;
+  }
+  if (outputs && (!loss || !batch)) {
+    drafts.push_back(Draft("run", 1, options.train.batch(), options));
+    drafts.back().outputs = graph.outputs.size();
+    drafts.back().lower.feed_inputs = true;
+  }
+  if (drafts.empty()) {
+    return InputError("graph " + graph.name, "has neither a loss nor an output", "set `loss` or `output`");
+  }
+  return drafts;
+}
+
+absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft) {
+  Graph& graph = draft->graph = Prune(logical, draft->loss, draft->outputs);
+  RETURN_IF_ERROR(BindBatch(&graph, draft->lower.micro_batch_size));
+  RETURN_IF_ERROR(CheckAndInferShapes(&graph));
+  RETURN_IF_ERROR(Decompose(&graph, draft->lower.micro_batches));
+  RETURN_IF_ERROR(PlaceVariables(&graph));
+  ConstrainVariables(plan, &graph);
+  if (draft->train) {
+    ASSIGN_OR_RETURN(const Gradients gradients, Differentiate(&graph, graph.loss));
+    RETURN_IF_ERROR(AddOptimizer(&graph, gradients));
+  }
+  ASSIGN_OR_RETURN(const SbpChoice choice, InferSbp(&graph, {.micro_batches = draft->lower.micro_batches}));
+  draft->notes = choice.notes;
+  const std::vector<TensorId> raw = graph.outputs;
+  std::vector<std::string> names;
+  for (TensorId t : raw) names.push_back(graph.tensors[t].name);
+  RETURN_IF_ERROR(InsertBoxing(&graph, choice));
+  RETURN_IF_ERROR(VerifyGraph(graph));
+  if (draft->loss) ReportLoss(draft);
+  for (size_t i = 0; i < raw.size(); ++i) {
+    Fetch(draft, graph.outputs[i], raw[i], names[i], draft->lower.name == "run");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

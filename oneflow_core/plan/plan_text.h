@@ -1,0 +1,20 @@
+// The one printer of plans. Deterministic: equal plans print equally.
+#pragma once
+
+#include <string>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// A page for people: mesh, programs, stages, actors, registers, bytes a device, communication, what
+// was inferred. `proof` is the line on the proof ("live, memory-safe, type-safe" or the refusal).
+std::string PlanSummary(const proto::Plan& plan, const std::string& proof);
+
+// All of it, one line an actor and a register.
+std::string PlanText(const proto::Plan& plan);
+
+// "1,234,567 bytes (1.2 MiB)".
+std::string BytesText(int64_t bytes);
+
+}  // namespace oneflow
