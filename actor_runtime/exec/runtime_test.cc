@@ -1,0 +1,139 @@
+#include "actor_runtime/exec/runtime.h"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/exec/test_plans.h"
+
+namespace oneflow {
+namespace {
+
+std::unique_ptr<Runtime> Make(const proto::Plan& plan, RuntimeOptions options = {}) {
+  options.make_kernel = MakeTestKernel;
+  absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
+  INFO(runtime.status());
+  REQUIRE(runtime.ok());
+  return *std::move(runtime);
+}
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_CASE("a chain accumulates four micro-batches and updates once a step") {
+  const proto::Plan plan = ChainPlan();
+  const std::unique_ptr<Runtime> runtime = Make(plan);
+  REQUIRE(runtime->Run("init", {}, 1).ok());
+  REQUIRE(runtime->Run("train", {}, 7).ok());
+  CHECK(Persistent(plan, *runtime, 1) == std::vector<float>(kElements, ChainResult(7)));
+}
+
+TEST_CASE("persistent registers live between runs: init, then three steps, then none, then init again") {
+  const proto::Plan plan = ChainPlan();
+  const std::unique_ptr<Runtime> runtime = Make(plan);
+  REQUIRE(runtime->Run("init", {}, 1).ok());
+  REQUIRE(runtime->Run("train", {}, 3).ok());
+  REQUIRE(runtime->Run("train", {}, 0).ok());
+  CHECK(Persistent(plan, *runtime, 1)[0] == ChainResult(3));
+  REQUIRE(runtime->Run("init", {}, 1).ok());
+  CHECK(Persistent(plan, *runtime, 1)[0] == 1);
+}
+
+TEST_CASE("the threaded and the deterministic runtime compute the same bits") {
+  for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
+    const std::unique_ptr<Runtime> threaded = Make(plan);
+    auto deterministic = DeterministicRuntime::Create(plan, {.make_kernel = MakeTestKernel});
+    REQUIRE(deterministic.ok());
+    for (const proto::Program& program : plan.program()) {
+      CHECK(threaded->Run(program.name(), {}, 5).ok());
+      CHECK((*deterministic)->Run(program.name(), {}, 5, 1).ok());
+    }
+    CHECK(Persistent(plan, *threaded, threaded->ranks()) ==
+          Persistent(plan, **deterministic, threaded->ranks()));
+  }
+}
+
+TEST_CASE("many short runs: nothing is lost between workers, and each ends drained") {
+  const proto::Plan plan = TwoStagesPlan();
+  const std::unique_ptr<Runtime> runtime = Make(plan);
+  for (int i = 0; i < 200; ++i) REQUIRE(runtime->Run("train", {}, 1 + i % 3).ok());
+}
+
+TEST_CASE("the arena is what the plan says") {
+  const std::unique_ptr<Runtime> runtime = Make(TwoStagesPlan());
+  CHECK(runtime->ArenaBytes(0) == 256);
+  CHECK(runtime->ArenaBytes(1) == 320);
+}
+
+TEST_CASE("kernel threads are shared out over devices, within what the plan's workspaces hold") {
+  CHECK(Make(ChainPlan(), {.threads = 1})->kernel_threads() == 1);
+  CHECK(Make(ChainPlan(), {.threads = 8})->kernel_threads() == 2);
+  CHECK(Make(TwoRanksPlan(), {.threads = 8})->kernel_threads() == 1);
+}
+
+TEST_CASE("a finished step is told in order, on the thread that called Run") {
+  const std::unique_ptr<Runtime> runtime = Make(TwoRanksPlan());
+  std::vector<int64_t> steps;
+  const auto self = std::this_thread::get_id();
+  bool here = true;
+  REQUIRE(runtime
+              ->Run("train", {}, 20,
+                    {.on_step = [&](int64_t step) {
+                      steps.push_back(step);
+                      here &= std::this_thread::get_id() == self;
+                    }})
+              .ok());
+  std::vector<int64_t> expected(20);
+  for (int64_t i = 0; i < 20; ++i) expected[i] = i;
+  CHECK(steps == expected);
+  CHECK(here);
+}
+
+TEST_CASE("a kernel's failure ends the run with its name; the next run and the next runtime work") {
+  proto::Plan plan = TwoStagesPlan();
+  SetFailure(&plan, "train", "dx", 6);
+  const std::unique_ptr<Runtime> runtime = Make(plan);
+  RunContext context;
+  context.first_step = 100;
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = runtime->Run("train", context, 50);
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+    CHECK(Text(status) == "program train, step 101, actor dx at rank 1, firing 6: as asked");
+    // It fails at firing 6 only: one step is 4 firings.
+    REQUIRE(runtime->Run("init", context, 1).ok());
+    REQUIRE(runtime->Run("train", context, 1).ok());
+  }
+  CHECK(Make(TwoStagesPlan())->Run("train", context, 3).ok());
+}
+
+TEST_CASE("Cancel ends a long run; the next one works") {
+  const proto::Plan plan = TwoRanksPlan();
+  const std::unique_ptr<Runtime> runtime = Make(plan);
+  const absl::Status status = runtime->Run("train", {}, int64_t{1} << 40, {.on_step = [&](int64_t step) {
+                                             if (step == 2) runtime->Cancel();
+                                           }});
+  CHECK(status.code() == absl::StatusCode::kCancelled);
+  runtime->Cancel();  // nothing runs: no effect
+  CHECK(runtime->Run("train", {}, 2).ok());
+}
+
+TEST_CASE("mistakes are named") {
+  const std::unique_ptr<Runtime> runtime = Make(ChainPlan());
+  CHECK(Text(runtime->Run("evaluate", {}, 1)) == "the plan has no program \"evaluate\"; it has init, train");
+  CHECK(runtime->Run("train", {}, -1).code() == absl::StatusCode::kInvalidArgument);
+
+  proto::Plan unknown = ChainPlan();
+  unknown.mutable_program(1)->mutable_actor(1)->set_kernel("nonsense");
+  const absl::Status status = Runtime::Create(unknown, {.make_kernel = MakeTestKernel}).status();
+  CHECK(Text(status) == "program train, rank 0: actor dw: no kernel nonsense");
+
+  proto::Plan broken = ChainPlan();
+  broken.mutable_program(1)->mutable_register_(1)->set_fires_per_fill(3);
+  CHECK(Runtime::Create(broken, {.make_kernel = MakeTestKernel}).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,190 @@
+#include "actor_runtime/exec/test_plans.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include <glog/logging.h>
+
+namespace oneflow {
+namespace {
+
+constexpr char kChain[] = R"pb(
+  version: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
+  memory { persistent_bytes: 64 register_bytes: 192 workspace_bytes: 64 arena_bytes: 320 }
+  persistent {
+    id: 0 name: "w" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
+  }
+  program {
+    name: "init" micro_batches: 1 micro_batch_size: 1
+    actor { id: 0 name: "w" kernel: "ones" output: 0 }
+    segment { id: 0 name: "init" actor: 0 }
+    stream { id: 0 name: "host.in" host: true order { segment: 0 repeat: 1 } }
+  }
+  program {
+    name: "train" micro_batches: 4 micro_batch_size: 1
+    register { id: 1 name: "x" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
+    register {
+      id: 2 name: "dw" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1
+      fill_mode: ACCUMULATE fires_per_fill: 4 offset: 192
+    }
+    actor { id: 0 name: "x" kernel: "count" output: 1 }
+    actor {
+      id: 1 name: "dw" kernel: "multiply" output: 2 workspace_bytes: 64
+      input { register: 1 fires_per_read: 1 }
+      input { register: 0 fires_per_read: 4 initial_fills: 1 }
+    }
+    actor { id: 2 name: "w" kernel: "update" input { register: 2 fires_per_read: 1 } output: 0 }
+    segment { id: 0 name: "F" actor: 1 }
+    segment { id: 1 name: "U" actor: 2 }
+    segment { id: 2 name: "data" actor: 0 }
+    stream { id: 0 name: "compute" order { segment: 0 repeat: 4 } order { segment: 1 repeat: 1 } }
+    stream { id: 1 name: "host.in" host: true order { segment: 2 repeat: 4 } }
+  })pb";
+
+constexpr char kTwoRanks[] = R"pb(
+  version: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
+  mesh { axis { name: "data" size: 2 } }
+  memory { persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
+  persistent {
+    id: 0 name: "w" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
+  }
+  program {
+    name: "train" micro_batches: 3 micro_batch_size: 2
+    register { id: 1 name: "g" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
+    register { id: 2 name: "g.sum" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fires_per_fill: 1 offset: 192 }
+    actor { id: 0 name: "g" kernel: "count" output: 1 }
+    actor {
+      id: 1 name: "g.sum" kernel: "sum" output: 2
+      input { register: 1 peers { along: 0 } fires_per_read: 1 }
+      boxing { reduce: SUM reduce_axis: 0 }
+    }
+    actor { id: 2 name: "w" kernel: "update" input { register: 2 fires_per_read: 1 } output: 0 }
+    segment { id: 0 name: "F" actor: 0 }
+    segment { id: 1 name: "F.sum" actor: 1 }
+    segment { id: 2 name: "U" actor: 2 }
+    stream { id: 0 name: "compute" order { segment: 0 repeat: 1 } order { segment: 0 segment: 2 repeat: 2 } order { segment: 2 repeat: 1 } }
+    stream { id: 1 name: "copy" order { segment: 1 repeat: 3 } }
+  })pb";
+
+constexpr char kTwoStages[] = R"pb(
+  version: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
+  mesh { axis { name: "pipe" size: 2 } }
+  memory { stage: 0 persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
+  memory { stage: 1 persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
+  persistent {
+    id: 0 name: "w0" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
+  }
+  persistent {
+    id: 1 name: "w1" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
+  }
+  program {
+    name: "init" micro_batches: 1 micro_batch_size: 1
+    actor { id: 0 name: "w0" kernel: "ones" output: 0 }
+    actor { id: 1 name: "w1" stage: 1 kernel: "ones" output: 1 }
+    segment { id: 0 name: "init" actor: 0 }
+    segment { id: 1 name: "init" stage: 1 actor: 1 }
+    stream { id: 0 name: "host.in" host: true order { segment: 0 repeat: 1 } }
+    stream { id: 1 name: "host.in" stage: 1 host: true order { segment: 1 repeat: 1 } }
+  }
+  program {
+    name: "train" micro_batches: 4 micro_batch_size: 1
+    register { id: 2 name: "x" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
+    register { id: 3 name: "x.recv" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
+    register { id: 4 name: "dx" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fires_per_fill: 1 offset: 192 }
+    register { id: 5 name: "dx.recv" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fires_per_fill: 1 offset: 192 }
+    register { id: 6 name: "dw1" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: ACCUMULATE fires_per_fill: 4 offset: 256 }
+    actor { id: 0 name: "x" kernel: "count" output: 2 }
+    actor { id: 1 name: "x.recv" stage: 1 kernel: "copy" input { register: 2 fires_per_read: 1 } output: 3 boxing {} }
+    actor {
+      id: 2 name: "dx" stage: 1 kernel: "multiply" output: 4
+      input { register: 3 fires_per_read: 1 }
+      input { register: 1 fires_per_read: 4 initial_fills: 1 }
+    }
+    actor { id: 3 name: "dw1" stage: 1 kernel: "copy" input { register: 3 fires_per_read: 1 } output: 6 }
+    actor { id: 4 name: "w1" stage: 1 kernel: "update" input { register: 6 fires_per_read: 1 } output: 1 }
+    actor { id: 5 name: "dx.recv" kernel: "copy" input { register: 4 fires_per_read: 1 } output: 5 boxing {} }
+    actor { id: 6 name: "w0" kernel: "update" input { register: 5 fires_per_read: 1 } output: 0 }
+    segment { id: 0 name: "F" actor: 0 }
+    segment { id: 1 name: "B" actor: 6 }
+    segment { id: 2 name: "B.recv" actor: 5 }
+    segment { id: 3 name: "F.recv" stage: 1 actor: 1 }
+    segment { id: 4 name: "FB" stage: 1 actor: 2 actor: 3 }
+    segment { id: 5 name: "U" stage: 1 actor: 4 }
+    stream {
+      id: 0 name: "compute"
+      order { segment: 0 repeat: 2 } order { segment: 1 segment: 0 repeat: 2 } order { segment: 1 repeat: 2 }
+    }
+    stream { id: 1 name: "copy.backward" order { segment: 2 repeat: 4 } }
+    stream { id: 2 name: "compute" stage: 1 order { segment: 4 repeat: 4 } order { segment: 5 repeat: 1 } }
+    stream { id: 3 name: "copy.forward" stage: 1 order { segment: 3 repeat: 4 } }
+  })pb";
+
+float At(const KernelCall& call, int input, size_t source, int i) {
+  return reinterpret_cast<const float*>(call.in[input][source])[i];
+}
+
+float Compute(const std::string& kind, const KernelCall& call, int offset, int i) {
+  if (kind == "ones") return 1;
+  if (kind == "count") return static_cast<float>(call.firing % 5 + offset);
+  if (kind == "multiply") return At(call, 0, 0, i) * At(call, 1, 0, i);
+  if (kind == "copy") return At(call, 0, 0, i);
+  if (kind == "update") return call.output<float>(0)[i] / 2 + At(call, 0, 0, i) / 8;
+  float sum = 0;
+  for (size_t source = 0; source < call.in[0].size(); ++source) sum += At(call, 0, source, i);
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup) {
+  const std::string kind = setup.kind;
+  constexpr std::string_view kKinds[] = {"ones", "count", "multiply", "copy", "sum", "update"};
+  if (std::count(std::begin(kKinds), std::end(kKinds), kind) == 0) {
+    return absl::NotFoundError("no kernel " + kind);
+  }
+  const auto fail = setup.attrs.find("fail_at");
+  const int64_t fail_at = fail == setup.attrs.end() ? -1 : std::get<int64_t>(fail->second);
+  const int offset = std::accumulate(setup.coordinate.begin(), setup.coordinate.end(), 0);
+  return Kernel([kind, fail_at, offset](const KernelCall& call) -> absl::Status {
+    if (call.firing == fail_at) return absl::DataLossError("as asked");
+    float* out = call.output<float>(0);
+    for (int i = 0; i < kElements; ++i) {
+      const float value = Compute(kind, call, offset, i);
+      out[i] = call.accumulate ? out[i] + value : value;
+    }
+    return absl::OkStatus();
+  });
+}
+
+float ChainResult(int64_t steps) {
+  float w = 1;
+  for (int64_t step = 0; step < steps; ++step) {
+    float dw = 0;
+    for (int64_t m = 0; m < 4; ++m) dw += static_cast<float>((step * 4 + m) % 5) * w;
+    w = w / 2 + dw / 8;
+  }
+  return w;
+}
+
+proto::Plan PlanFromText(std::string_view text) {
+  proto::Plan plan;
+  CHECK(google::protobuf::TextFormat::ParseFromString(std::string(text), &plan));
+  return plan;
+}
+
+proto::Plan ChainPlan() { return PlanFromText(kChain); }
+proto::Plan TwoRanksPlan() { return PlanFromText(kTwoRanks); }
+proto::Plan TwoStagesPlan() { return PlanFromText(kTwoStages); }
+
+void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor, int64_t firing) {
+  for (proto::Program& p : *plan->mutable_program()) {
+    if (p.name() != program) continue;
+    for (proto::Actor& a : *p.mutable_actor()) {
+      if (a.name() == actor) (*a.mutable_attr())["fail_at"].set_i(firing);
+    }
+  }
+}
+
+}  // namespace oneflow

@@ -1,0 +1,49 @@
+// Tiny plans written by hand, and kernels for them: what the tests of the drivers run. All tensors are
+// kElements f32; the persistent registers hold the results.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actor_runtime/exec/bound_actor.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+inline constexpr int kElements = 16;
+
+// One device: data on a host stream, gradients of 4 micro-batches accumulated, one update a step. Programs
+// "init" and "train".
+proto::Plan ChainPlan();
+// Two devices: each sums the other's part into its own, on a copy stream; 3 micro-batches a step.
+proto::Plan TwoRanksPlan();
+// Two stages, 1F1B with 4 micro-batches: activations go down, gradients come back.
+proto::Plan TwoStagesPlan();
+
+// ones: 1;  count: firing % 5 + rank-like number;  multiply, copy;  sum: of all sources in order;
+// update: out = out / 2 + in / 8. Any of them fails at firing `fail_at` (attribute), if it has one.
+absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup);
+
+// What ChainPlan's "w" is after `steps` steps.
+float ChainResult(int64_t steps);
+
+proto::Plan PlanFromText(std::string_view text);
+void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor, int64_t firing);
+
+// The persistent registers of all ranks, as floats, in (register, rank) order.
+template <typename AnyRuntime>
+std::vector<float> Persistent(const proto::Plan& plan, const AnyRuntime& runtime, int ranks) {
+  std::vector<float> values;
+  for (const proto::Register& reg : plan.persistent()) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (plan.stage_axis() >= 0 && rank != reg.stage()) continue;  // a pipe axis alone
+      const auto* data = reinterpret_cast<const float*>(runtime.PersistentBytes(rank, reg.id()).data());
+      values.insert(values.end(), data, data + kElements);
+    }
+  }
+  return values;
+}
+
+}  // namespace oneflow

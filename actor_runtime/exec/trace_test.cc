@@ -1,0 +1,68 @@
+#include "actor_runtime/exec/trace.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/exec/test_plans.h"
+
+namespace oneflow {
+namespace {
+
+nlohmann::json TraceOf(const proto::Plan& plan, int64_t steps, int64_t events) {
+  RuntimeOptions options;
+  options.make_kernel = MakeTestKernel;
+  options.trace = true;
+  options.trace_events_per_stream = events;
+  auto runtime = Runtime::Create(plan, options);
+  REQUIRE(runtime.ok());
+  REQUIRE((*runtime)->Run("train", {}, steps).ok());
+  return nlohmann::json::parse((*runtime)->TraceJson());
+}
+
+std::map<std::string, int> CountByPhase(const nlohmann::json& trace) {
+  std::map<std::string, int> counts;
+  for (const nlohmann::json& event : trace["traceEvents"]) ++counts[event["ph"].get<std::string>()];
+  return counts;
+}
+
+TEST_CASE("a slice for each firing, a track for each stream, an arrow for each fill between streams") {
+  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 2, 1000);
+  std::map<std::string, int> counts = CountByPhase(trace);
+  CHECK(counts["X"] == 2 * 25);
+  CHECK(counts["M"] == 2 * 4);
+  // x -> x.recv -> dx, dw1; dx -> dx.recv -> w0: five edges between streams, 4 fills a step.
+  CHECK(counts["s"] == 2 * 4 * 5);
+  CHECK(counts["f"] == counts["s"]);
+  CHECK(trace["otherData"]["dropped_events"] == "0");
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    CHECK(event["dur"].get<double>() >= 0);
+    CHECK(event["ts"].get<double>() >= 0);
+  }
+}
+
+TEST_CASE("an arrow points forward in time, from the writer's rank to the reader's") {
+  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 3, 1000);
+  std::map<int64_t, nlohmann::json> starts;
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] == "s") starts[event["id"].get<int64_t>()] = event;
+  }
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] != "f") continue;
+    CHECK(starts.at(event["id"].get<int64_t>())["ts"].get<double>() <= event["ts"].get<double>());
+  }
+}
+
+TEST_CASE("a full buffer keeps the first events and says how many it dropped") {
+  const nlohmann::json trace = TraceOf(ChainPlan(), 10, 5);
+  CHECK(CountByPhase(trace)["X"] == 2 * 5);
+  CHECK(trace["otherData"]["dropped_events"] == std::to_string(10 * 9 - 10));
+  CHECK(trace["traceEvents"][0]["name"] == "truncated: 80 firings did not fit");
+}
+
+}  // namespace
+}  // namespace oneflow
