@@ -1,14 +1,12 @@
-// Ops that change where a tensor lies and not what it is. insert_boxing makes them; their tables say
-// what each may do on one mesh axis, and leave every other axis as it is.
+// Ops that change where a tensor lies and not what it is. insert_boxing makes them; their tables
+// say what each may do on one mesh axis, and leave every other axis as it is.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
 namespace {
 
-Specs InferSame(const OpView& v) {
-  return std::vector<OutputSpec>{{v.in(0).shape, v.in(0).dtype}};
-}
+Specs InferSame(const OpView& v) { return std::vector<OutputSpec>{{v.in(0).shape, v.in(0).dtype}}; }
 
 // B, every S(i), P, Pmax of input 0.
 std::vector<Sbp> AllSbp(const OpView& v) {
@@ -46,6 +44,10 @@ OpDef Boxing(std::string kind, std::string usage, bool (*changes)(Sbp from, Sbp 
           .usage = std::move(usage),
           .min_inputs = 1,
           .max_inputs = 1,
+          // For the reader of a printed graph: which mesh axis, from and to which dimension.
+          .attrs = {{"axis", AttrType::kString},
+                    {"dim_from", AttrType::kInt},
+                    {"dim_to", AttrType::kInt}},
           .infer = InferSame,
           .signatures = RowsWhere(changes),
           .gradient = SameGradient,

@@ -1,5 +1,6 @@
-// causal_attention: qkv[b, t, 3, heads, d] -> out[b, t, heads, d], lse[b, heads, t]. Position i sees
-// positions 0 .. i; lse, the log of each row's sum, is what the gradient recomputes the scores from.
+// causal_attention: qkv[b, t, 3, heads, d] -> out[b, t, heads, d], lse[b, heads, t]. Position i
+// sees positions 0 .. i; lse, the log of each row's sum, is what the gradient recomputes the scores
+// from.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 #include "oneflow_core/op/workspace.h"
@@ -22,7 +23,8 @@ Specs InferAttention(const OpView& v) {
   const Tensor& qkv = v.in(0);
   RETURN_IF_ERROR(ExpectFloat(v, {"qkv"}));
   RETURN_IF_ERROR(ExpectQkv(qkv));
-  return std::vector<OutputSpec>{{OutShape(qkv.shape), qkv.dtype}, {LseShape(qkv.shape), qkv.dtype}};
+  return std::vector<OutputSpec>{{OutShape(qkv.shape), qkv.dtype},
+                                 {LseShape(qkv.shape), qkv.dtype}};
 }
 
 // Samples and heads are independent; positions are not.
@@ -51,9 +53,7 @@ Specs InferAttentionGrad(const OpView& v) {
 }
 
 Rows AttentionGradRows(const OpView& v) {
-  return {AllB(v),
-          {{S(0), S(0), S(0), S(0)}, {S(0)}},
-          {{S(2), S(3), S(2), S(1)}, {S(3)}}};
+  return {AllB(v), {{S(0), S(0), S(0), S(0)}, {S(0)}}, {{S(2), S(3), S(2), S(1)}, {S(3)}}};
 }
 
 // Pairs (position, seen position) over samples and heads, times d: t (t + 1) / 2 pairs, the causal

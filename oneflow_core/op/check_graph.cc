@@ -23,16 +23,11 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& kn
 
 std::string_view TypeName(AttrType type) {
   switch (type) {
-    case AttrType::kInt:
-      return "an int (i)";
-    case AttrType::kDouble:
-      return "a number (f)";
-    case AttrType::kBool:
-      return "a bool (b)";
-    case AttrType::kString:
-      return "a string (s)";
-    case AttrType::kInts:
-      return "a list of ints (ints)";
+    case AttrType::kInt: return "an int (i)";
+    case AttrType::kDouble: return "a number (f)";
+    case AttrType::kBool: return "a bool (b)";
+    case AttrType::kString: return "a string (s)";
+    case AttrType::kInts: return "a list of ints (ints)";
   }
   return "?";
 }
@@ -55,15 +50,15 @@ absl::Status CheckAttrs(const Op& op, const OpDef& def, const std::string& where
     const auto it = op.attrs.find(attr.name);
     if (it == op.attrs.end()) {
       if (!attr.required) continue;
-      return InputError(where, "has no attribute " + Quoted(attr.name),
-                        "kind " + Quoted(def.kind) + " needs it: " +
-                            std::string(TypeName(attr.type)));
+      return InputError(
+          where, "has no attribute " + Quoted(attr.name),
+          "kind " + Quoted(def.kind) + " needs it: " + std::string(TypeName(attr.type)));
     }
     if (!Fits(TypeOf(it->second), attr.type)) {
-      return InputError(where,
-                        "attribute " + Quoted(attr.name) + " is " +
-                            std::string(TypeName(TypeOf(it->second))),
-                        "kind " + Quoted(def.kind) + " wants " + std::string(TypeName(attr.type)));
+      return InputError(
+          where,
+          "attribute " + Quoted(attr.name) + " is " + std::string(TypeName(TypeOf(it->second))),
+          "kind " + Quoted(def.kind) + " wants " + std::string(TypeName(attr.type)));
     }
   }
   for (const auto& [name, value] : op.attrs) {
@@ -120,6 +115,20 @@ absl::Status InContext(const absl::Status& status, const OpView& v) {
   return absl::Status(status.code(), message);
 }
 
+// Counts of elements and bytes stay far from overflow: the bound of shapes read from files.
+absl::Status ExpectCountable(const Shape& shape) {
+  constexpr int64_t kMost = int64_t{1} << 48;
+  int64_t elements = 1;
+  for (const int64_t size : shape.dims) {
+    if (size > 0 && elements > kMost / size) {
+      return Mismatch("the result " + ToString(shape) + " has more than 2^48 elements",
+                      "use smaller sizes");
+    }
+    elements *= size;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckGraph(const Graph& graph) {
@@ -136,6 +145,9 @@ absl::Status InferShapesOf(Graph* graph, OpId id) {
   if (!specs.ok()) return InContext(specs.status(), view);
   CHECK_EQ(specs->size(), view.op.outputs.size()) << view.op.name;
   for (size_t i = 0; i < specs->size(); ++i) {
+    if (const absl::Status status = ExpectCountable((*specs)[i].shape); !status.ok()) {
+      return InContext(status, view);
+    }
     Tensor& tensor = graph->tensors[view.op.outputs[i]];
     tensor.shape = (*specs)[i].shape;
     tensor.dtype = (*specs)[i].dtype;

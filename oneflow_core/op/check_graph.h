@@ -1,4 +1,5 @@
-// What an op's definition says, applied to a graph: is every op well formed, and which shapes follow.
+// What an op's definition says, applied to a graph: is every op well formed, and which shapes
+// follow.
 //
 //   RETURN_IF_ERROR(CheckGraph(graph));     // kinds, numbers of inputs and outputs, attributes
 //   RETURN_IF_ERROR(InferShapes(&graph));   // shapes and dtypes; needs "batch" bound
@@ -11,13 +12,13 @@
 
 namespace oneflow {
 
-// Every kind is known, takes that many inputs, has at most its outputs, all of its required attributes,
-// no other than its attributes, and each of its type (an int may stand for a double).
+// Every kind is known, takes that many inputs, has at most its outputs, all of its required
+// attributes, no other than its attributes, and each of its type (an int may stand for a double).
 absl::Status CheckGraph(const Graph& graph);
 
-// Fills in shape and dtype of every tensor, in op order. Shapes of inputs and variables stay. Ops that
-// were read from a file have only the outputs that somebody reads: the missing ones are appended.
-// Requires CheckGraph and that ops stand in topological order.
+// Fills in shape and dtype of every tensor, in op order. Shapes of inputs and variables stay. Ops
+// that were read from a file have only the outputs that somebody reads: the missing ones are
+// appended. Requires CheckGraph and that ops stand in topological order.
 absl::Status InferShapes(Graph* graph);
 
 // The same for one op, whose inputs have shapes.

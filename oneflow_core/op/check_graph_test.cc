@@ -46,8 +46,9 @@ TEST_CASE("CheckGraph names the op, the mistake and the mend") {
         "op op: has no attribute \"scale\"; kind \"mean_nll\" needs it: a number (f)");
   CHECK(CheckError({"gelu", {{{2}}}, {{"exact", true}}}) ==
         "op op: attribute \"exact\" is not one of kind \"gelu\"; it has none");
-  CHECK(CheckError({"layer_norm", {{{2, 6}}, {{6}}}, {{"epsilom", 1e-5}}}) ==
-        "op op: attribute \"epsilom\" is not one of kind \"layer_norm\"; did you mean \"epsilon\"?");
+  CHECK(
+      CheckError({"layer_norm", {{{2, 6}}, {{6}}}, {{"epsilom", 1e-5}}}) ==
+      "op op: attribute \"epsilom\" is not one of kind \"layer_norm\"; did you mean \"epsilon\"?");
   CHECK(CheckError({"linear", {{{2, 4}}, {{4, 6}}}, {{"contract", std::string("one")}}}) ==
         "op op: attribute \"contract\" is a string (s); kind \"linear\" wants an int (i)");
 }
@@ -84,7 +85,8 @@ TEST_CASE("shape errors show what does not fit") {
         "op op (linear): bias f32[7] must have shape [8], the output dims of w f32[6,8]; "
         "inputs: in0 f32[4,6], in1 f32[6,8], in2 f32[7]");
   CHECK(ShapeError({"linear", {{{4, 6}}, {{6, 8}}}, {{"contract", int64_t{2}}}}) ==
-        "op op (linear): attribute \"contract\" is 2 with x f32[4,6] and w f32[6,8]; it is at least 1 "
+        "op op (linear): attribute \"contract\" is 2 with x f32[4,6] and w f32[6,8]; it is at "
+        "least 1 "
         "and leaves at least one dimension of each; inputs: in0 f32[4,6], in1 f32[6,8]");
   CHECK(ShapeError({"linear", {{{4, 6}}, {{6, 8}, DType::kF64}}, {}}) ==
         "op op (linear): x f32[4,6] and w f64[6,8] differ in type; give both one dtype; "
@@ -116,8 +118,16 @@ TEST_CASE("extreme attributes are errors, not crashes") {
     CHECK_FALSE(ShapeError({"linear_grad_weight", {{{4, 6}}, {{4, 8}}}, {{"lead", n}}}).empty());
     CHECK_FALSE(ShapeError({"linear_grad_bias", {{{4, 8}}}, {{"lead", n}}}).empty());
     CHECK_FALSE(
-        ShapeError({"positional_embedding_grad", {{{2, 4, 6}}}, {{"length", n > 4 ? 3 : n}}}).empty());
+        ShapeError({"positional_embedding_grad", {{{2, 4, 6}}}, {{"length", n > 4 ? 3 : n}}})
+            .empty());
   }
+}
+
+TEST_CASE("a result too large to count is an error") {
+  const int64_t large = int64_t{1} << 40;
+  CHECK(ShapeError({"linear", {{{large, 1}}, {{1, large}}}, {}}) ==
+        "op op (linear): the result [1099511627776,1099511627776] has more than 2^48 elements; use "
+        "smaller sizes; inputs: in0 f32[1099511627776,1], in1 f32[1,1099511627776]");
 }
 
 // One source op with a shape of its own.
@@ -142,9 +152,10 @@ TEST_CASE("sources keep their shape, and it is checked") {
         "op x (input): attribute \"source\" is \"disk\"; use \"tokens\", \"labels\", \"feed\"");
   Shape unbound{0, 4};
   unbound.names = {"batch", ""};
-  CHECK(InferSource("input", unbound, DType::kF32, {}).message() ==
-        "op x (input): shape [batch,4]: dimension 0 has no size yet; give a size; \"batch\" is bound "
-        "by the micro-batch size");
+  CHECK(
+      InferSource("input", unbound, DType::kF32, {}).message() ==
+      "op x (input): shape [batch,4]: dimension 0 has no size yet; give a size; \"batch\" is bound "
+      "by the micro-batch size");
   CHECK(InferSource("variable", {2}, DType::kI32, {}).message() ==
         "op x (variable): variables are not i32; use F32");
   CHECK_FALSE(InferSource("variable", {2}, DType::kF32, {{"init", std::string("uniform")}}).ok());

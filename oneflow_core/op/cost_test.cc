@@ -1,4 +1,6 @@
 // FLOPs and workspaces.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "oneflow_core/op/check_graph.h"
@@ -36,7 +38,7 @@ TEST_CASE("attention counts the causal pairs: two products forward, five backwar
                {}}) == 5 * 2 * pairs * 8);
 }
 
-TEST_CASE("FLOPs are never negative, and at least those of the smallest op") {
+TEST_CASE("FLOPs are never negative") {
   for (const Sample& sample : Samples()) {
     INFO(ToString(sample));
     CHECK(Flops(sample) >= 0);

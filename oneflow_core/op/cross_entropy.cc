@@ -54,8 +54,8 @@ Rows RowMaxRows(const OpView& v) {
 Specs InferRowSumExp(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "max"}));
   RETURN_IF_ERROR(ExpectRank("x", v.in(0), 1));
-  RETURN_IF_ERROR(ExpectDims("max", v.in(1), RowsOf(v).dims,
-                             "the leading dims of " + Describe("x", v.in(0))));
+  RETURN_IF_ERROR(
+      ExpectDims("max", v.in(1), RowsOf(v).dims, "the leading dims of " + Describe("x", v.in(0))));
   return std::vector<OutputSpec>{{RowsOf(v), v.in(0).dtype}};
 }
 
@@ -139,8 +139,8 @@ Specs InferGrad(const OpView& v) {
   RETURN_IF_ERROR(ExpectDims("dloss", dloss, {}, "a scalar"));
   for (int i = 2; i < 5; ++i) {
     if (v.in(i).dtype == logits.dtype) continue;
-    return Mismatch(Describe("logits", logits) + " and " + Describe("input " + std::to_string(i), v.in(i)) +
-                    " differ in type");
+    return Mismatch(Describe("logits", logits) + " and " +
+                    Describe("input " + std::to_string(i), v.in(i)) + " differ in type");
   }
   return std::vector<OutputSpec>{{logits.shape, logits.dtype}};
 }

@@ -49,11 +49,11 @@ Specs InferEmbeddingGrad(const OpView& v) {
   }
   const int64_t vocab = AttrInt(v.op, "vocab");
   if (vocab < 1) return Mismatch("attribute \"vocab\" is " + std::to_string(vocab));
-  return std::vector<OutputSpec>{
-      {Join(Shape{vocab}, Part(dy.shape, lead, lead + 1)), dy.dtype}};
+  return std::vector<OutputSpec>{{Join(Shape{vocab}, Part(dy.shape, lead, lead + 1)), dy.dtype}};
 }
 
-// Without a split input the gradient may still be made split by rows: each device keeps its own ids.
+// Without a split input the gradient may still be made split by rows: each device keeps its own
+// ids.
 Rows EmbeddingGradRows(const OpView& v) {
   const int lead = v.in(0).shape.rank();
   Rows rows = {AllB(v)};
@@ -91,8 +91,7 @@ InputGrads PositionalGradient(GradientContext& g) {
   if (g.needs_grad[1]) {
     const TensorId table = g.graph.ops[g.op].inputs[1];
     const int64_t length = g.graph.tensors[table].shape.dims[0];
-    grads[1] =
-        AddGradient(g, "positional_embedding_grad", ".dtable", {dy}, {{"length", length}});
+    grads[1] = AddGradient(g, "positional_embedding_grad", ".dtable", {dy}, {{"length", length}});
   }
   return grads;
 }
@@ -102,7 +101,8 @@ Specs InferPositionalGrad(const OpView& v) {
   const int64_t length = AttrInt(v.op, "length");
   RETURN_IF_ERROR(ExpectFloat(v, {"dy"}));
   if (dy.shape.rank() != 3 || length < dy.shape.dims[1]) {
-    return Mismatch(Describe("dy", dy) + " must be [batch, seq, hidden] with seq at most \"length\" " +
+    return Mismatch(Describe("dy", dy) +
+                    " must be [batch, seq, hidden] with seq at most \"length\" " +
                     std::to_string(length));
   }
   return std::vector<OutputSpec>{{Join(Shape{length}, Part(dy.shape, 2, 3)), dy.dtype}};

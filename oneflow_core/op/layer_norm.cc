@@ -16,10 +16,10 @@ Specs InferLayerNorm(const OpView& v) {
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   const Shape rows = Part(x.shape, 0, LeadOf(x));
   for (int i = 1; i < v.n_inputs(); ++i) {
-    RETURN_IF_ERROR(
-        ExpectDims(roles[i], v.in(i), {x.shape.dims.back()}, "the last dim of " + Describe("x", x)));
+    RETURN_IF_ERROR(ExpectDims(roles[i], v.in(i), {x.shape.dims.back()},
+                               "the last dim of " + Describe("x", x)));
   }
-  if (AttrDouble(v.op, "epsilon", 1e-5) <= 0) {
+  if (!(AttrDouble(v.op, "epsilon", 1e-5) > 0)) {
     return Mismatch("attribute \"epsilon\" is not positive", "use 1e-5");
   }
   return std::vector<OutputSpec>{{x.shape, x.dtype}, {rows, x.dtype}, {rows, x.dtype}};

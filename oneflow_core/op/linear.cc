@@ -37,7 +37,8 @@ Specs InferLinear(const OpView& v) {
                     "make them equal, or change \"contract\" or \"transpose_w\"");
   }
   if (v.n_inputs() > 2) {
-    RETURN_IF_ERROR(ExpectDims("bias", v.in(2), w_o.dims, "the output dims of " + Describe("w", w)));
+    RETURN_IF_ERROR(
+        ExpectDims("bias", v.in(2), w_o.dims, "the output dims of " + Describe("w", w)));
   }
   return std::vector<OutputSpec>{{Join(Part(x.shape, 0, d.lead), w_o), x.dtype}};
 }
@@ -92,9 +93,9 @@ Specs InferAddBias(const OpView& v) {
   RETURN_IF_ERROR(ExpectRank("bias", bias, 1));
   const int lead = BiasLead(v);
   if (lead < 1 || Part(y.shape, lead, y.shape.rank()) != bias.shape) {
-    return Mismatch(Describe("bias", bias) + " does not match the last dimensions of " +
-                        Describe("y", y),
-                    "the shape of the bias is the end of y's, without at least one dimension");
+    return Mismatch(
+        Describe("bias", bias) + " does not match the last dimensions of " + Describe("y", y),
+        "the shape of the bias is the end of y's, without at least one dimension");
   }
   return std::vector<OutputSpec>{{y.shape, y.dtype}};
 }

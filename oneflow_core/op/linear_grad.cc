@@ -1,5 +1,5 @@
-// The gradients of linear: of its input and of its weight are two ops, so that a schedule may put the
-// second off; of its bias a third.
+// The gradients of linear: of its input and of its weight are two ops, so that a schedule may put
+// the second off; of its bias a third.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
 #include "oneflow_core/op/op_util.h"

@@ -33,8 +33,8 @@ Specs InferMatmul(const OpView& v) {
                         " of b",
                     "make them equal, or change \"transpose_a\" or \"transpose_b\"");
   }
-  const Shape rows = AttrBool(v.op, "transpose_a") ? Part(a.shape, 1, 2)
-                                                   : Part(a.shape, 0, a.shape.rank() - 1);
+  const Shape rows =
+      AttrBool(v.op, "transpose_a") ? Part(a.shape, 1, 2) : Part(a.shape, 0, a.shape.rank() - 1);
   return std::vector<OutputSpec>{{Join(rows, Part(b.shape, d.b_n, d.b_n + 1)), a.dtype}};
 }
 

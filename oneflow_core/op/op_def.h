@@ -40,10 +40,10 @@ struct OutputSpec {
 
 // What the gradient of an op may use, and what it must return.
 struct GradientContext {
-  Graph& graph;                         // gradient ops are appended to it (Phase::kBackward is set by the pass)
-  OpId op;                              // the forward op
-  std::vector<TensorId> output_grads;   // one for each output; -1: no gradient reaches it
-  std::vector<bool> needs_grad;         // one for each input
+  Graph& graph;                        // gradient ops are appended to it, as Phase::kBackward
+  OpId op;                             // the forward op
+  std::vector<TensorId> output_grads;  // one for each output; -1: no gradient reaches it
+  std::vector<bool> needs_grad;        // one for each input
 };
 
 enum class AttrType { kInt, kDouble, kBool, kString, kInts };
@@ -64,14 +64,17 @@ struct OpDef {
   // All rows of the 1-D table for these shapes, best-liked first; all-B is always among them,
   // except for kinds that fix their output (boxing).
   std::function<std::vector<Signature>(const OpView&)> signatures;
-  // Appends gradient ops; returns the gradient of each input (-1 where needs_grad is false).
-  // Null: not differentiable (gradients stop).
+  // Appends gradient ops; returns the gradient of each input (-1 where needs_grad is false, or
+  // where none flows). It has the input's shape, but for `mean_nll`: see op/cross_entropy.cc. Null:
+  // not differentiable (gradients stop).
   std::function<absl::StatusOr<std::vector<TensorId>>(GradientContext&)> gradient;
-  // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an element).
+  // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an
+  // element).
   std::function<double(const OpView&)> flops;
   // Scratch a kernel needs for the local shapes of the op's inputs and outputs and `threads` kernel
   // threads, bytes. Null: none.
-  std::function<int64_t(const std::vector<Dims>& in, const std::vector<Dims>& out, const AttrMap& attrs, int threads)>
+  std::function<int64_t(const std::vector<Dims>& in, const std::vector<Dims>& out,
+                        const AttrMap& attrs, int threads)>
       workspace;
 };
 

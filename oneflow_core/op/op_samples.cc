@@ -10,7 +10,9 @@ namespace {
 constexpr DType kIds = DType::kI32;
 constexpr DType kWide = DType::kF64;
 
-AttrMap Contract(int64_t n, bool transposed) { return {{"contract", n}, {"transpose_w", transposed}}; }
+AttrMap Contract(int64_t n, bool transposed) {
+  return {{"contract", n}, {"transpose_w", transposed}};
+}
 
 AttrMap WithLead(AttrMap attrs, int64_t lead) {
   attrs["lead"] = lead;
@@ -131,7 +133,8 @@ std::string TableText(const Sample& sample) {
   CHECK(InferShapes(&graph).ok()) << ToString(sample);
   std::string text;
   const OpView view{graph, graph.ops[OpOf(graph)]};
-  for (const Signature& row : FindOpDef(sample.kind)->signatures(view)) text += ToString(row) + '\n';
+  for (const Signature& row : FindOpDef(sample.kind)->signatures(view))
+    text += ToString(row) + '\n';
   return text;
 }
 

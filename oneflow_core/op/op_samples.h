@@ -1,5 +1,5 @@
-// A sample of every kind of op for the tests of this folder: small graphs with one op on sources. All
-// sizes are even and, where they may be, different, so that a wrong dimension shows.
+// A sample of every kind of op for the tests of this folder: small graphs with one op on sources.
+// All sizes are even and, where they may be, different, so that a wrong dimension shows.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ const std::vector<Sample>& Samples();
 // Its kind and inputs: "linear [2,4,6] [6,8]".
 std::string ToString(const Sample& sample);
 
-std::string ToString(const Signature& row);           // "S(0) B -> S(0)"
-std::string TableText(const Sample& sample);          // a line for each row
+std::string ToString(const Signature& row);   // "S(0) B -> S(0)"
+std::string TableText(const Sample& sample);  // a line for each row
 
 }  // namespace oneflow

@@ -25,9 +25,9 @@ absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles)
       return Mismatch(Describe(roles[i], tensor) + " is not of a floating point type");
     }
     if (tensor.dtype != v.in(0).dtype) {
-      return Mismatch(Describe(roles[0], v.in(0)) + " and " + Describe(roles[i], tensor) +
-                          " differ in type",
-                      "give both one dtype");
+      return Mismatch(
+          Describe(roles[0], v.in(0)) + " and " + Describe(roles[i], tensor) + " differ in type",
+          "give both one dtype");
     }
   }
   return absl::OkStatus();

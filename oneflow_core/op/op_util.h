@@ -20,7 +20,7 @@ using InputGrads = absl::StatusOr<std::vector<TensorId>>;
 
 // --- Errors. The op's name is added by the caller of `infer` ---
 
-std::string Describe(std::string_view role, const Tensor& tensor);  // "x f32[4,5]"
+std::string Describe(std::string_view role, const Tensor& tensor);         // "x f32[4,5]"
 absl::Status Mismatch(std::string_view what, std::string_view mend = "");  // INVALID_ARGUMENT
 // Inputs 0, 1, ... (called `roles`) are of one floating point type.
 absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles);
@@ -60,8 +60,8 @@ absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 // `per_element` operations for each element of input `input`.
 std::function<double(const OpView&)> PerElement(double per_element, int input = 0);
 
-// OpDef::workspace of an op of two inputs that is one matrix product. For an m x k and a k x n tensor
-// and an m x n result, whatever the roles, m k n follow from the three numbers of elements.
+// OpDef::workspace of an op of two inputs that is one matrix product. For an m x k and a k x n
+// tensor and an m x n result, whatever the roles, m k n follow from the three numbers of elements.
 int64_t ProductScratch(const std::vector<Dims>& in, const std::vector<Dims>& out,
                        const AttrMap& attrs, int threads);
 

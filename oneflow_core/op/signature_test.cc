@@ -23,7 +23,8 @@ bool AllBroadcast(const Signature& row) {
          std::all_of(row.out.begin(), row.out.end(), is_b);
 }
 
-void CheckRange(const std::vector<Sbp>& sbp, const std::vector<TensorId>& tensors, const Graph& graph) {
+void CheckRange(const std::vector<Sbp>& sbp, const std::vector<TensorId>& tensors,
+                const Graph& graph) {
   REQUIRE(sbp.size() == tensors.size());
   for (size_t i = 0; i < sbp.size(); ++i) {
     const Tensor& tensor = graph.tensors[tensors[i]];
@@ -37,7 +38,8 @@ void CheckRange(const std::vector<Sbp>& sbp, const std::vector<TensorId>& tensor
   }
 }
 
-// Outputs that are split though nothing they are made of is: the kernel makes its piece of the whole.
+// Outputs that are split though nothing they are made of is: the kernel makes its piece of the
+// whole.
 bool MadeSplit(const Sample& sample, const Signature& row) {
   return IsBoxing(sample.kind) || (sample.kind == "embedding_grad" && row.out[0] == S(0));
 }

@@ -8,9 +8,9 @@ namespace {
 absl::Status ExpectBound(const Shape& shape) {
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape.dims[i] >= 1) continue;
-    return Mismatch("shape " + ToString(shape) + ": dimension " + std::to_string(i) +
-                        " has no size yet",
-                    "give a size; \"batch\" is bound by the micro-batch size");
+    return Mismatch(
+        "shape " + ToString(shape) + ": dimension " + std::to_string(i) + " has no size yet",
+        "give a size; \"batch\" is bound by the micro-batch size");
   }
   return absl::OkStatus();
 }
@@ -73,7 +73,9 @@ std::vector<OpDef> SourceOps() {
   return {
       {.kind = "input",
        .usage = "-> x (the op's shape)",
-       .attrs = {{"source", AttrType::kString}},
+       .attrs = {{"source", AttrType::kString},
+                 // Set by passes: the input that a replica on another stage stands for.
+                 {"input", AttrType::kString}},
        .infer = InferInput,
        .signatures = SourceRows,
        .flops = NoFlops},
