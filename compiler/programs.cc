@@ -132,11 +132,13 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   RETURN_IF_ERROR(Decompose(&graph, draft->lower.micro_batches));
   RETURN_IF_ERROR(PlaceVariables(&graph));
   ConstrainVariables(plan, &graph);
+  SbpOptions sbp_options{.micro_batches = draft->lower.micro_batches};
   if (draft->train) {
     ASSIGN_OR_RETURN(const Gradients gradients, Differentiate(&graph, graph.loss));
     RETURN_IF_ERROR(AddOptimizer(&graph, gradients));
+    sbp_options.mirrors = gradients.mirrors;
   }
-  ASSIGN_OR_RETURN(const SbpChoice choice, InferSbp(&graph, {.micro_batches = draft->lower.micro_batches}));
+  ASSIGN_OR_RETURN(const SbpChoice choice, InferSbp(&graph, sbp_options));
   draft->notes = choice.notes;
   const std::vector<TensorId> raw = graph.outputs;
   std::vector<std::string> names;

@@ -59,7 +59,7 @@ class OptimizerBuilder {
       auto it = std::find_if(variables_.begin(), variables_.end(), same);
       if (it == variables_.end()) it = variables_.insert(it, LogicalVariable{name, {}, {}});
       it->replicas.push_back({id, -1});
-      for (const VariableGradients& g : gradients) {
+      for (const VariableGradients& g : gradients.variables) {
         if (g.variable != op.outputs[0]) continue;
         it->uses.insert(it->uses.end(), g.uses.begin(), g.uses.end());
       }
@@ -149,7 +149,7 @@ class OptimizerBuilder {
 }  // namespace
 
 absl::Status AddOptimizer(Graph* graph, const Gradients& gradients) {
-  CHECK(!gradients.empty());
+  CHECK(!gradients.variables.empty());
   return OptimizerBuilder(graph).Run(gradients);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -26,7 +27,7 @@ class Differentiator {
     }
     RETURN_IF_ERROR(SeedLoss(loss));
     for (OpId id = static_cast<OpId>(forward_ops_) - 1; id >= 0; --id) RETURN_IF_ERROR(Visit(id));
-    return std::move(variables_).Take();
+    return Gradients{std::move(variables_).Take(), std::move(mirrors_)};
   }
 
  private:
@@ -40,8 +41,8 @@ class Differentiator {
   struct VariableTable {
     std::map<TensorId, std::vector<UseGradient>> uses;
     std::vector<TensorId> order;
-    Gradients Take() && {
-      Gradients result;
+    std::vector<VariableGradients> Take() && {
+      std::vector<VariableGradients> result;
       for (TensorId t : order) {
         auto it = uses.find(t);
         if (it == uses.end()) continue;
@@ -108,6 +109,7 @@ class Differentiator {
     const std::string name = FreeName(*graph_, graph_->tensors[t].name + ".grad");
     const OpId sum = graph_->AddOp("add_n", name, std::move(grads), {});
     RETURN_IF_ERROR(Adopt(sum, producer, stage));
+    mirrors_.push_back({t, -1, 0, graph_->ops[sum].outputs[0]});
     return graph_->ops[sum].outputs[0];
   }
 
@@ -138,6 +140,8 @@ class Differentiator {
 
   void Record(OpId op, int input, TensorId t, TensorId grad) {
     if (grad < 0) return;
+    const bool same_shape = graph_->tensors[t].shape == graph_->tensors[grad].shape;
+    if (same_shape && mirrored_.insert(grad).second) mirrors_.push_back({t, op, input, grad});
     if (IsVariable(graph_->ProducerOf(t))) {
       variables_.uses[t].push_back({op, grad});
     } else {
@@ -150,6 +154,8 @@ class Differentiator {
   std::vector<bool> needs_;
   std::map<TensorId, std::vector<Contribution>> contributions_;
   VariableTable variables_;
+  std::vector<GradientMirror> mirrors_;
+  std::set<TensorId> mirrored_;
 };
 
 }  // namespace

@@ -24,7 +24,20 @@ struct VariableGradients {
   TensorId variable = -1;
   std::vector<UseGradient> uses;  // in op order, never empty
 };
-using Gradients = std::vector<VariableGradients>;  // in op order of the variables
+
+// That `grad` is the gradient of what `reader` reads at `input`; reader -1: of `of` as it was made, over
+// all of its readers. infer_sbp lays gradients out as the tensors they belong to.
+struct GradientMirror {
+  TensorId of = -1;
+  OpId reader = -1;
+  int input = 0;
+  TensorId grad = -1;
+};
+
+struct Gradients {
+  std::vector<VariableGradients> variables;  // in op order
+  std::vector<GradientMirror> mirrors;       // at most one for each gradient tensor
+};
 
 // Requires shapes, primitive ops and placed variables. `loss`: a scalar that depends on a variable.
 // Op and tensor ids that were there before stay as they are.

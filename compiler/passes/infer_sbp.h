@@ -4,7 +4,7 @@
 //
 // What is fixed: a constraint is the SBP of its tensor; a variable, its replicas on other stages and its
 // optimizer states lie alike and reach `adamw` without boxing; partial values do not cross stages.
-// What is free: everything else. The search is deterministic: greedy in op order from three starts,
+// What is all but fixed: gradients mirror their tensors. What is free: everything else. The search is deterministic: greedy in op order from three starts,
 // then local moves until none helps. It proves no optimum.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/passes/differentiate.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
@@ -24,6 +25,9 @@ struct SbpOptions {
   double bytes_per_flop = 2;
   double flops_per_byte = 2;
   double bytes_per_byte_touched = 0.02;
+  // From Differentiate: a gradient that does not lie as its tensor does (S as S; B as B or P) is dear.
+  // Without it, plans are as right but harder to foresee.
+  std::vector<GradientMirror> mirrors = {};
 };
 
 // What tensors do not say by themselves. `op_inputs[op][i]`: the nd-SBP that the chosen signature of

@@ -18,8 +18,16 @@
 namespace oneflow {
 namespace {
 
-// An un-split variable is fetched before every micro-batch and stands in its way: worth twice.
+// A split variable that its readers need whole is fetched before every micro-batch and stands in its way:
+// worth twice, unless the user asked for it.
 constexpr double kGatherVariable = 2;
+
+// Whether a gradient lies as the tensor it belongs to, which lies as `of`. That of a split variable may
+// be partial: its reduction splits it.
+bool Mirrors(Sbp of, Sbp grad, bool variable) {
+  if (of.split()) return grad == of || (variable && grad.kind == Sbp::kPartialSum);
+  return grad.broadcast() || grad.kind == Sbp::kPartialSum;
+}
 
 // Readers that may share one boxing of `t`: those of a variable only within a phase, so that what is
 // gathered from a split variable does not live from forward to backward.
@@ -27,6 +35,13 @@ int SharingClass(const Graph& graph, TensorId t, OpId reader) {
   const Phase phase = graph.ops[reader].phase;
   if (IsVariable(graph.ProducerOf(t))) return static_cast<int>(phase);
   return phase == Phase::kUpdate ? 1 : 0;
+}
+
+// Every device does all of the op's work; then so it does of its gradients.
+bool IsWhole(const Signature& row) {
+  const auto whole = [](Sbp sbp) { return sbp.broadcast(); };
+  return std::all_of(row.in.begin(), row.in.end(), whole) &&
+         std::all_of(row.out.begin(), row.out.end(), whole);
 }
 
 std::string RowText(const OpView& op, const Signature& row) {
@@ -60,6 +75,7 @@ SbpProblem::SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOp
                        int axis)
     : graph_(&graph), settled_(&settled), options_(&options), axis_(axis),
       devices_(graph.mesh.axes[axis].size), uses_(UsesOf(graph)) {
+  for (const GradientMirror& mirror : options.mirrors) mirrors_[mirror.grad] = mirror;
   for (TensorId t = 0; t < static_cast<TensorId>(uses_.size()); ++t) {
     auto key = [&](const Use& use) {
       return std::pair(graph.ops[use.op].stage, SharingClass(graph, t, use.op));
@@ -205,22 +221,29 @@ absl::Status SbpProblem::FillLabels(Unit* unit) {
 }
 
 void SbpProblem::FillNeighbours() {
+  std::vector<std::set<TensorId>> tensors(units_.size());
+  std::vector<std::set<int>> neighbours(units_.size());
+  for (const auto& [grad, mirror] : mirrors_) {
+    const int u = members_[mirror.reader >= 0 ? mirror.reader : graph_->tensors[mirror.of].producer].unit;
+    const int v = members_[graph_->tensors[grad].producer].unit;
+    tensors[u].insert(grad);
+    neighbours[u].insert(v);
+    neighbours[v].insert(u);
+  }
   for (int u = 0; u < units(); ++u) {
-    std::set<TensorId> tensors;
-    std::set<int> neighbours;
     for (OpId op : units_[u].ops) {
       for (TensorId t : graph_->ops[op].inputs) {
-        tensors.insert(t);
-        neighbours.insert(members_[graph_->tensors[t].producer].unit);
+        tensors[u].insert(t);
+        neighbours[u].insert(members_[graph_->tensors[t].producer].unit);
       }
       for (TensorId t : graph_->ops[op].outputs) {
-        tensors.insert(t);
-        for (const Use& use : uses_[t]) neighbours.insert(members_[use.op].unit);
+        tensors[u].insert(t);
+        for (const Use& use : uses_[t]) neighbours[u].insert(members_[use.op].unit);
       }
     }
-    neighbours.erase(u);
-    units_[u].tensors.assign(tensors.begin(), tensors.end());
-    units_[u].neighbours.assign(neighbours.begin(), neighbours.end());
+    neighbours[u].erase(u);
+    units_[u].tensors.assign(tensors[u].begin(), tensors[u].end());
+    units_[u].neighbours.assign(neighbours[u].begin(), neighbours[u].end());
   }
 }
 
@@ -267,6 +290,22 @@ double SbpProblem::Compute(OpId op, const Signature& row) const {
                   options_->bytes_per_byte_touched * (touched + 0.5 * held_partial));
 }
 
+// What a gradient costs for not lying as its tensor: more than any boxing of it.
+double SbpProblem::MirrorPrice(TensorId t, Sbp sbp, const std::vector<int>& label) const {
+  auto it = mirrors_.find(t);
+  if (it == mirrors_.end()) return 0;
+  const GradientMirror& mirror = it->second;
+  const Tensor& of = graph_->tensors[mirror.of];
+  const OpId chooser = mirror.reader >= 0 ? mirror.reader : of.producer;
+  if (label[members_[chooser].unit] < 0) return 0;
+  const Signature& row = Chosen(chooser, label);
+  const Sbp lies = mirror.reader >= 0 ? row.in[mirror.input] : row.out[of.output];
+  const bool repeated = mirror.reader >= 0 && IsWhole(row);
+  if (repeated ? sbp.broadcast() : Mirrors(lies, sbp, IsVariable(graph_->ops[of.producer]))) return 0;
+  const double bytes = static_cast<double>(BytesOf(graph_->tensors[t]));
+  return Fires(Phase::kBackward) * (3.0 * devices_ * bytes + 4 * kBoxingLatency);
+}
+
 // Of the readers [first, last) of uses_[t], which share boxings.
 double SbpProblem::StagePrice(TensorId t, Sbp from, int first, int last,
                               const std::vector<int>& label) const {
@@ -290,7 +329,8 @@ double SbpProblem::StagePrice(TensorId t, Sbp from, int first, int last,
     }
     if (std::find(seen, seen + n_seen, need) != seen + n_seen) continue;
     if (n_seen < 16) seen[n_seen++] = need;
-    const double gather = IsVariable(producer) && !need.split() ? kGatherVariable : 1;
+    const bool free = !ConstraintOn(tensor, graph_->mesh, axis_);
+    const double gather = IsVariable(producer) && !need.split() && free ? kGatherVariable : 1;
     price += gather * TransitionPrice(from, need, bytes, devices_);
   }
   return price * Fires(graph_->ops[uses_[t][first].op].phase);
@@ -304,7 +344,7 @@ double SbpProblem::TensorPrice(TensorId t, const std::vector<int>& label) const 
   auto key = [&](const Use& use) {
     return std::pair(graph_->ops[use.op].stage, SharingClass(*graph_, t, use.op));
   };
-  double price = 0;
+  double price = MirrorPrice(t, from, label);
   for (int first = 0, last = 0; first < static_cast<int>(uses.size()); first = last) {
     while (last < static_cast<int>(uses.size()) && key(uses[last]) == key(uses[first])) ++last;
     price += StagePrice(t, from, first, last, label);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -63,6 +64,7 @@ class SbpProblem {
   double Compute(OpId op, const Signature& row) const;
   double Copies(const NdSbp& sbp) const;
   double Fires(Phase phase) const;
+  double MirrorPrice(TensorId t, Sbp sbp, const std::vector<int>& label) const;
   double StagePrice(TensorId t, Sbp from, int first, int last,
                     const std::vector<int>& label) const;
 
@@ -74,6 +76,7 @@ class SbpProblem {
   std::vector<std::vector<Signature>> table_;  // legal rows of each op
   std::vector<Unit> units_;
   std::vector<Member> members_;                // of each op
+  std::map<TensorId, GradientMirror> mirrors_; // by gradient
 };
 
 }  // namespace oneflow

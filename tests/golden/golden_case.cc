@@ -59,7 +59,8 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, Graph* g
   }
   if (pass == "add_optimizer") return AddOptimizer(graph, *gradients);
   if (pass == "infer_sbp") {
-    ASSIGN_OR_RETURN(*choice, InferSbp(graph, {.micro_batches = golden.micro_batches}));
+    ASSIGN_OR_RETURN(*choice, InferSbp(graph, {.micro_batches = golden.micro_batches,
+                                              .mirrors = gradients->mirrors}));
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(InsertBoxing(graph, *choice));
