@@ -1,15 +1,18 @@
-// Checkpoints: the variables of a plan as slices of logical tensors. Any plan of the same model loads any
-// checkpoint, whatever mesh it was written on: what a device needs is cut out of what is stored.
+// Checkpoints: the variables of a plan as slices of logical tensors. Any plan of the same model
+// loads any checkpoint, whatever mesh it was written on: what a device needs is cut out of what is
+// stored.
 //
 //   DIR/step-00000020/
 //     manifest.json      what is stored where, with checksums (manifest.h)
 //     rank-00003.bin     the slices that rank 3 wrote
 //     graph.textproto    the logical graph          train.textproto   the facts of training
 //
-// A checkpoint is complete or absent: it is written as step-00000020.tmp, synced, its manifest last, then
-// renamed. A crash leaves at most a .tmp folder, which nobody reads and the next save of that step removes.
+// A checkpoint is complete or absent: it is written as step-00000020.tmp, synced, its manifest
+// last, then renamed. A crash leaves at most a .tmp folder, which nobody reads and the next save of
+// that step removes.
 //
-//   ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Create("run/ckpt", plan, {.step = 20, .seed = 1}));
+//   const CheckpointInfo info = {.step = 20, .seed = 1};
+//   ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Create("run/ckpt", plan, info));
 //   context.save = [&](const Piece& piece) { return writer->Write(piece); };
 //   ... run program "save" ...
 //   ASSIGN_OR_RETURN(std::string folder, writer->Commit());
@@ -78,8 +81,8 @@ class CheckpointReader {
   const proto::Graph& graph() const;
   const proto::Train& train() const;
 
-  // Whether every variable of the plan is here with the same sizes and element type. The checkpoint may
-  // hold more: a plan that only generates needs no optimizer state.
+  // Whether every variable of the plan is here with the same sizes and element type. The checkpoint
+  // may hold more: a plan that only generates needs no optimizer state.
   absl::Status CheckVariables(const proto::Plan& plan) const;
 
   // Fills piece.data with the piece's slice of variable *piece.name. Thread-safe.

@@ -77,8 +77,8 @@ void ForEachPiece(const Placement& placement, int rank, Fn fn) {
   for (int v = 0; v < static_cast<int>(kVariables.size()); ++v) {
     const Layout layout = {kVariables[v].dims, placement.cuts[v]};
     const Slice slice = SliceOf(layout, placement.mesh, placement.mesh.CoordinateOf(rank));
-    Piece piece = {.name = &kVariables[v].name, .dims = &kVariables[v].dims, .slice = &slice,
-                   .rank = rank};
+    Piece piece = {
+        .name = &kVariables[v].name, .dims = &kVariables[v].dims, .slice = &slice, .rank = rank};
     fn(v, piece);
   }
 }
@@ -197,7 +197,7 @@ TEST_CASE("LatestCheckpoint: the highest complete step") {
   CHECK(LatestCheckpoint(dir.path() + "/no").status().code() == absl::StatusCode::kNotFound);
   CHECK(LatestCheckpoint(dir.path()).status().code() == absl::StatusCode::kNotFound);
   for (int64_t step : {9, 100000000, 20}) Save(dir.path(), step, PlacementNumber(0));
-  fs::create_directories(dir.path() + "/step-00000300");      // no manifest
+  fs::create_directories(dir.path() + "/step-00000300");       // no manifest
   fs::create_directories(dir.path() + "/step-999999999.tmp");  // not renamed
   dir.Write("step-notes", "");
   CHECK(*LatestCheckpoint(dir.path()) == dir.path() + "/step-100000000");
@@ -219,18 +219,19 @@ TEST_CASE("A damaged checkpoint is refused, by file and variable") {
   // Rank 1 holds rows 3 and 4 of w (168 bytes at 0), then elements 6 to 10 of b (20 bytes at 192).
   std::string flipped = bytes;
   flipped[100] ^= 1;
-  CHECK(error(flipped) == file + ": is damaged: variable w does not match its checksum; "
-                                 "use another checkpoint");
+  CHECK(error(flipped) == file +
+                              ": is damaged: variable w does not match its checksum; "
+                              "use another checkpoint");
   flipped = bytes;
   flipped[192] ^= 0x40;
   CHECK_THAT(error(flipped), Catch::Contains("variable b does not match"));
-  CHECK(error(bytes.substr(0, 200)) == file + ": is cut short: variable b needs 20 bytes at 192, "
-                                              "the file has 200; use another checkpoint");
+  CHECK(error(bytes.substr(0, 200)) == file +
+                                           ": is cut short: variable b needs 20 bytes at 192, "
+                                           "the file has 200; use another checkpoint");
   CHECK_THAT(error(""), Catch::Contains("variable w needs 168 bytes at 0, the file has 0"));
   fs::remove(file);
   const absl::Status missing = CheckpointReader::Open(folder).status();
-  CHECK(Message(missing) ==
-        file + ": is missing; it holds variable w; use another checkpoint");
+  CHECK(Message(missing) == file + ": is missing; it holds variable w; use another checkpoint");
   std::ofstream(file, std::ios::binary) << bytes;
   CHECK(CheckpointReader::Open(folder).ok());
 
@@ -250,8 +251,9 @@ TEST_CASE("A plan of another model is refused, with both sides") {
   proto::Plan other = TestPlan({{"w", {5, 7, 4}}});
   other.set_model("wide");
   CHECK(Message(reader->CheckVariables(other)) ==
-        folder + ": holds model \"tiny\", the plan is for \"wide\": variable w is f32[5,7,3] there, "
-                 "f32[5,7,4] in the plan; use a checkpoint of the same model");
+        folder +
+            ": holds model \"tiny\", the plan is for \"wide\": variable w is f32[5,7,3] there, "
+            "f32[5,7,4] in the plan; use a checkpoint of the same model");
   CHECK_THAT(Message(reader->CheckVariables(TestPlan({{"w2", {5}}}))),
              Catch::Contains("it has no variable w2 f32[5]"));
   proto::Plan doubles = TestPlan();

@@ -24,7 +24,9 @@ Json ToObject(const StoredSlice& s) {
 Json ToObject(const StoredVariable& v) {
   Json slices = Json::array();
   for (const StoredSlice& slice : v.slices) slices.push_back(ToObject(slice));
-  return {{"name", v.name}, {"dtype", std::string(Name(v.dtype))}, {"dims", v.dims},
+  return {{"name", v.name},
+          {"dtype", std::string(Name(v.dtype))},
+          {"dims", v.dims},
           {"slices", std::move(slices)}};
 }
 
@@ -141,7 +143,8 @@ absl::Status CheckHeader(const Json& json, std::string_view where) {
     return InputError(where, "not the manifest of a oneflow checkpoint", "give its folder");
   }
   if (version != kVersion) {
-    return InputError(where, absl::StrCat("format version ", version, ", this program reads ", kVersion),
+    return InputError(where,
+                      absl::StrCat("format version ", version, ", this program reads ", kVersion),
                       "use the release that wrote the checkpoint");
   }
   if (fields.String("xxh3") != ChecksumOf(json)) {
@@ -211,7 +214,8 @@ absl::Status CheckCover(const StoredVariable& variable) {
   int64_t elements = 0;
   for (size_t i = 0; i < variable.slices.size(); ++i) {
     const StoredSlice& s = variable.slices[i];
-    const auto where = absl::StrCat("slice ", ToString(s.slice.begin), " + ", ToString(s.slice.size));
+    const auto where =
+        absl::StrCat("slice ", ToString(s.slice.begin), " + ", ToString(s.slice.size));
     if (!Inside(s.slice, variable.dims)) {
       return absl::DataLossError(absl::StrCat(where, " is outside ", ToString(variable.dims)));
     }

@@ -1,5 +1,5 @@
-// The manifest of a checkpoint: which variables it holds, and where each slice of them lies. JSON, one
-// line a variable, with a checksum of itself at the end.
+// The manifest of a checkpoint: which variables it holds, and where each slice of them lies. JSON,
+// one line a variable, with a checksum of itself at the end.
 //
 //   {
 //   "format": "oneflow checkpoint",
@@ -28,8 +28,8 @@ namespace oneflow {
 
 struct StoredSlice {
   Slice slice;
-  std::string file;      // in the checkpoint's folder
-  int64_t offset = 0;    // of the first byte: dense, row-major, little-endian
+  std::string file;    // in the checkpoint's folder
+  int64_t offset = 0;  // of the first byte: dense, row-major, little-endian
   int64_t bytes = 0;
   std::string checksum;  // of the bytes, 16 hex digits
   bool operator==(const StoredSlice&) const = default;

@@ -12,8 +12,8 @@ Manifest Example() {
               {{{2, 0}, {2, 3}}, "rank-00001.bin", 64, 24, "fedcba9876543210"}};
   StoredVariable s = {.name = "s", .dtype = DType::kF64};
   s.slices = {{{}, "rank-00000.bin", 64, 8, "0000000000000000"}};
-  return {.model = "gpt", .plan = "f00d", .step = 20, .seed = 0xffffffffffffffff,
-          .variables = {w, s}};
+  return {
+      .model = "gpt", .plan = "f00d", .step = 20, .seed = 0xffffffffffffffff, .variables = {w, s}};
 }
 
 std::string Replace(std::string text, const std::string& from, const std::string& to) {

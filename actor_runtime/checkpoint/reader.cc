@@ -65,8 +65,9 @@ absl::Status CheckpointReader::Impl::ReadManifest() {
   const std::string path = folder + "/manifest.json";
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (absl::IsNotFound(file.status())) {
-    return absl::NotFoundError(folder + ": no checkpoint: it has no manifest.json; "
-                                        "give the folder of one step");
+    return absl::NotFoundError(folder +
+                               ": no checkpoint: it has no manifest.json; "
+                               "give the folder of one step");
   }
   RETURN_IF_ERROR(file.status());
   ASSIGN_OR_RETURN(manifest, ParseManifest(TextOf(*file), path));
@@ -114,9 +115,9 @@ absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
   if (it == variables.end()) {
     difference = absl::StrCat("it has no variable ", name, " ", Describe(dtype, dims));
   } else if (it->second->dims != dims || it->second->dtype != dtype) {
-    difference = absl::StrCat("variable ", name, " is ",
-                              Describe(it->second->dtype, it->second->dims), " there, ",
-                              Describe(dtype, dims), " in the plan");
+    difference =
+        absl::StrCat("variable ", name, " is ", Describe(it->second->dtype, it->second->dims),
+                     " there, ", Describe(dtype, dims), " in the plan");
   } else {
     return it->second;
   }

@@ -21,7 +21,8 @@ int64_t CopyShared(const Slice& from, const std::byte* source, const Slice& to,
   const Slice shared = Intersect(from, to);
   const int64_t elements = shared.elements();
   if (elements == 0) return 0;
-  // A run is contiguous on both sides: the trailing dimensions that both hold in full, and one more.
+  // A run is contiguous on both sides: the trailing dimensions that both hold in full, and one
+  // more.
   int outer = static_cast<int>(shared.size.size());
   int64_t run = 1;
   bool whole = true;

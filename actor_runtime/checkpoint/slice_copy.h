@@ -8,8 +8,8 @@
 
 namespace oneflow {
 
-// Copies the elements that two slices share from one to the other, both dense and row-major; returns
-// how many they are.
+// Copies the elements that two slices share from one to the other, both dense and row-major;
+// returns how many they are.
 int64_t CopyShared(const Slice& from, const std::byte* source, const Slice& to,
                    std::byte* destination, size_t element_bytes);
 

@@ -60,7 +60,8 @@ struct CheckpointWriter::Impl {
   };
   std::map<int, RankFile> files ABSL_GUARDED_BY(mutex);
 
-  absl::StatusOr<const StoredVariable*> Find(const Piece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  absl::StatusOr<const StoredVariable*> Find(const Piece& piece)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // A file and a free range of it; no file if the slice is there already.
   struct Place {
     RankFile* file = nullptr;
@@ -147,8 +148,9 @@ absl::Status CheckpointWriter::Impl::WriteFiles() {
   absl::MutexLock lock(&mutex);
   for (StoredVariable& variable : manifest.variables) {
     // In the order of the tensor, not of the threads: the same plan writes the same manifest.
-    std::sort(variable.slices.begin(), variable.slices.end(),
-              [](const StoredSlice& a, const StoredSlice& b) { return a.slice.begin < b.slice.begin; });
+    std::sort(
+        variable.slices.begin(), variable.slices.end(),
+        [](const StoredSlice& a, const StoredSlice& b) { return a.slice.begin < b.slice.begin; });
     const absl::Status cover = CheckCover(variable);
     if (!cover.ok()) return absl::InternalError(absl::StrCat(variable.name, ": ", cover.message()));
   }

@@ -1,5 +1,5 @@
-// A file mapped into memory, read only: pages come in as they are touched. Not a copy: the file must
-// not be cut short while it is mapped (the kernel would answer with SIGBUS).
+// A file mapped into memory, read only: pages come in as they are touched. Not a copy: the file
+// must not be cut short while it is mapped (the kernel would answer with SIGBUS).
 #pragma once
 
 #include <cstddef>

@@ -25,8 +25,8 @@ absl::Status NotNpy(std::string_view path, std::string_view what) {
                     "write it with numpy.save");
 }
 
-// The value of a key in the header, a Python dictionary in one line: the text after "'key': ", up to
-// the end of the value.
+// The value of a key in the header, a Python dictionary in one line: the text after "'key': ", up
+// to the end of the value.
 std::optional<std::string_view> HeaderValue(std::string_view header, std::string_view key) {
   const std::string quoted = "'" + std::string(key) + "'";
   size_t at = header.find(quoted);
@@ -102,8 +102,7 @@ absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   const auto shape = HeaderValue(parts.header, "shape");
   if (!descr || !order || !shape) return NotNpy(path, "its header lacks a key");
   if (*order != "False") {
-    return InputError(path, "the array is in Fortran order",
-                      "save numpy.ascontiguousarray(array)");
+    return InputError(path, "the array is in Fortran order", "save numpy.ascontiguousarray(array)");
   }
   NpyArray array;
   ASSIGN_OR_RETURN(array.dtype, ParseDescr(path, *descr));
@@ -129,9 +128,9 @@ absl::Status WriteNpy(const std::string& path, DType dtype, const Dims& dims,
   if (dtype == DType::kBF16) {
     return InputError(path, "cannot hold bf16: NumPy has no such type", "convert it to f32");
   }
-  std::string header = absl::StrCat("{'descr': '", Descr(dtype), "', 'fortran_order': False, ",
-                                    "'shape': (", absl::StrJoin(dims, ", "),
-                                    dims.size() == 1 ? "," : "", "), }");
+  std::string header =
+      absl::StrCat("{'descr': '", Descr(dtype), "', 'fortran_order': False, ", "'shape': (",
+                   absl::StrJoin(dims, ", "), dims.size() == 1 ? "," : "", "), }");
   const size_t used = 10 + header.size() + 1;
   header.append((kAlignment - used % kAlignment) % kAlignment, ' ').push_back('\n');
   std::ofstream file(path, std::ios::binary | std::ios::trunc);

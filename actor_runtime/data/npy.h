@@ -1,5 +1,5 @@
-// NumPy's .npy files: one dense array each. Reads format 1.0 and 2.0, writes 1.0; little-endian f32, f64
-// and i32, C order. Not .npz, not pickled objects.
+// NumPy's .npy files: one dense array each. Reads format 1.0 and 2.0, writes 1.0; little-endian
+// f32, f64 and i32, C order. Not .npz, not pickled objects.
 //
 //   ASSIGN_OR_RETURN(NpyArray logits, ReadNpy("logits.npy"));
 //   RETURN_IF_ERROR(WriteNpy("copy.npy", logits));
@@ -28,7 +28,8 @@ struct NpyArray {
   }
 };
 
-// Errors: no such file, not an .npy file, Fortran order, another element type, too few or too many bytes.
+// Errors: no such file, not an .npy file, Fortran order, another element type, too few or too many
+// bytes.
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path);
 
 // Replaces the file. bf16 is refused: NumPy has no such type.

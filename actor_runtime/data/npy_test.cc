@@ -91,7 +91,8 @@ TEST_CASE("npy: each mistake is named") {
   CHECK_THAT(error(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", four)),
              Catch::Contains("its shape is (-2,)"));
   CHECK_THAT(error(Npy("{'descr': '<f4', 'fortran_order': False, "
-                       "'shape': (4611686018427387904, 4), }", four)),
+                       "'shape': (4611686018427387904, 4), }",
+                       four)),
              Catch::Contains("its shape is"));
 }
 

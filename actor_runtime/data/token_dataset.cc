@@ -32,11 +32,11 @@ absl::Status CheckTokens(const MappedFile& file, int token_bytes, int64_t tokens
   const auto bad = FindBadToken(file.bytes().data(), token_bytes, tokens, vocab);
   if (!bad) return absl::OkStatus();
   const int32_t token = TokenAt(file.bytes().data(), token_bytes, *bad);
-  return InputError(file.path(),
-                    absl::StrCat("token ", token, " at position ", *bad,
-                                 " is not in the model's vocabulary of ", vocab),
-                    absl::StrCat("use a model whose vocabulary is at least ", token + 1,
-                                 " or other data"));
+  return InputError(
+      file.path(),
+      absl::StrCat("token ", token, " at position ", *bad, " is not in the model's vocabulary of ",
+                   vocab),
+      absl::StrCat("use a model whose vocabulary is at least ", token + 1, " or other data"));
 }
 
 absl::Status CheckLength(std::string_view where, std::string_view part, int64_t tokens,

@@ -36,11 +36,11 @@ class TokenDataset {
   void Read(int64_t position, std::span<int32_t> tokens) const;
   // Tokens [begin, end) of this view.
   TokenDataset Part(int64_t begin, int64_t end) const;
-  // Draws the sequences of every step, with replacement. Sample s of step t starts at a position that
-  // is uniform over all that leave room for it and a function of (seed, t, s) alone: not of what was
-  // drawn before, of the mesh or of micro-batches. So a resumed run goes on with exactly the data that
-  // an uninterrupted one would have read. Not an epoch: in one pass some sequences come twice, some never.
-  // Steps and samples must be below 2^32.
+  // Draws the sequences of every step, with replacement. Sample s of step t starts at a position
+  // that is uniform over all that leave room for it and a function of (seed, t, s) alone: not of
+  // what was drawn before, of the mesh or of micro-batches. So a resumed run goes on with exactly
+  // the data that an uninterrupted one would have read. Not an epoch: in one pass some sequences
+  // come twice, some never. Steps and samples must be below 2^32.
   std::unique_ptr<TokenSource> Source(uint64_t seed) const;
   // Path of the first file, for messages.
   const std::string& path() const;

@@ -56,8 +56,9 @@ TEST_CASE("Open: each mistake is named") {
 
   const std::string tiny = dir.Write("tiny", "abcd");
   CHECK(Message(TokenDataset::Open({tiny}, 256, 4).status()) ==
-        tiny + ": too short: it needs 5 tokens for sequences of 4, has 4; "
-               "use more data or shorter sequences");
+        tiny +
+            ": too short: it needs 5 tokens for sequences of 4, has 4; "
+            "use more data or shorter sequences");
   const std::string empty = dir.Write("empty", "");
   CHECK_THAT(Message(TokenDataset::Open({empty}, 256, 4).status()), Catch::Contains("has 0"));
 
@@ -66,8 +67,9 @@ TEST_CASE("Open: each mistake is named") {
              Catch::StartsWith(odd + ": odd size of 3 bytes"));
 
   CHECK(Message(TokenDataset::Open({tiny}, 100, 2).status()) ==
-        tiny + ": token 100 at position 3 is not in the model's vocabulary of 100; "
-               "use a model whose vocabulary is at least 101 or other data");
+        tiny +
+            ": token 100 at position 3 is not in the model's vocabulary of 100; "
+            "use a model whose vocabulary is at least 101 or other data");
   const std::string wide = dir.Write("wide.bin", std::string("\x01\x00\x00\x04", 4));
   CHECK_THAT(Message(TokenDataset::Open({wide}, 1000, 1).status()),
              Catch::Contains("token 1024 at position 1"));

@@ -24,9 +24,9 @@ proto::Optimizer DefaultOptimizer();
 absl::Status CheckOptimizer(const proto::Optimizer& optimizer,
                             std::string_view where = "optimizer");
 
-// Learning rate of `step` (0-based) in a run of `total_steps`. Warm-up, w steps: peak * (step + 1) / w.
-// Then constant, or from the peak at step w along a line or half a cosine to min_learning_rate at step
-// decay_steps (0: total_steps), and min_learning_rate from there on.
+// Learning rate of `step` (0-based) in a run of `total_steps`. Warm-up, w steps: peak * (step + 1)
+// / w. Then constant, or from the peak at step w along a line or half a cosine to min_learning_rate
+// at step decay_steps (0: total_steps), and min_learning_rate from there on.
 double LearningRate(const proto::Optimizer& optimizer, int64_t step, int64_t total_steps);
 
 }  // namespace oneflow

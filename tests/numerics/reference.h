@@ -4,12 +4,13 @@
 //   Difference d = Compare(grad, reference.gradients.at("wte").as<float>());
 //   CHECK(d.relative < 1e-5);
 //
-// The model is BuildGpt(reference.config); names of tensors are those of its variables. Ten AdamW steps:
-// learning rate 1e-3 constant, betas 0.9 and 0.95, epsilon 1e-8, clipped to norm 1, weight decay 0.1 on
-// all but biases and layer norms.
+// The model is BuildGpt(reference.config); names of tensors are those of its variables. Ten AdamW
+// steps: learning rate 1e-3 constant, betas 0.9 and 0.95, epsilon 1e-8, clipped to norm 1, weight
+// decay 0.1 on all but biases and layer norms.
 //
-// The gradient of a key bias, h.*.attn.qkv.bias[1], is zero but for rounding (softmax does not see it), and
-// AdamW makes steps of full size of rounding errors: compare trained ones with StepBound() only.
+// The gradient of a key bias, h.*.attn.qkv.bias[1], is zero but for rounding (softmax does not see
+// it), and AdamW makes steps of full size of rounding errors: compare trained ones with StepBound()
+// only.
 #pragma once
 
 #include <map>
@@ -26,13 +27,13 @@ namespace oneflow {
 
 struct Reference {
   GptConfig config;
-  proto::Train train;                          // batch, M = 1 and the optimizer's numbers
-  std::map<std::string, NpyArray> weights;     // before the first step, f32
-  std::map<std::string, NpyArray> gradients;   // of the first batch, at `weights`, before clipping
-  std::map<std::string, NpyArray> trained;     // weights after all steps
-  NpyArray tokens, labels;                     // i32 [steps, batch, sequence]: a batch a step
-  NpyArray logits;                             // f32 [batch, sequence, vocab] of the first batch
-  std::vector<double> losses, norms;           // of each step, before its update
+  proto::Train train;                         // batch, M = 1 and the optimizer's numbers
+  std::map<std::string, NpyArray> weights;    // before the first step, f32
+  std::map<std::string, NpyArray> gradients;  // of the first batch, at `weights`, before clipping
+  std::map<std::string, NpyArray> trained;    // weights after all steps
+  NpyArray tokens, labels;                    // i32 [steps, batch, sequence]: a batch a step
+  NpyArray logits;                            // f32 [batch, sequence, vocab] of the first batch
+  std::vector<double> losses, norms;          // of each step, before its update
 
   int steps() const { return static_cast<int>(losses.size()); }
   // Ids of one step, [batch, sequence].

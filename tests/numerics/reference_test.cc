@@ -72,7 +72,8 @@ TEST_CASE("Reference: loss, norm and first steps follow from the definitions") {
       for (float g : gradient.as<float>()) squares += double{g} * g;
     }
     CHECK(std::sqrt(squares) == Approx(r.norms[0]).epsilon(1e-6));
-    // Each of the 10 updates is at most a few learning rates, and training does move every variable.
+    // Each of the 10 updates is at most a few learning rates, and training does move every
+    // variable.
     for (const auto& [name, trained] : r.trained) {
       const Difference d = Compare(trained.as<float>(), r.weights.at(name).as<float>());
       INFO(name);

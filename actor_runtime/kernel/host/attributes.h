@@ -16,7 +16,8 @@ double NumberAttribute(const KernelSetup& setup, std::string_view key, double fa
 bool BoolAttribute(const KernelSetup& setup, std::string_view key);  // false if absent
 std::vector<int64_t> IntsAttribute(const KernelSetup& setup, std::string_view key);
 
-// Whether this device speaks for all that hold the same piece: its coordinate is 0 on all of `axes`.
+// Whether this device speaks for all that hold the same piece: its coordinate is 0 on all of
+// `axes`.
 bool IsFirstAlong(const KernelSetup& setup, const std::vector<int64_t>& axes);
 
 }  // namespace oneflow

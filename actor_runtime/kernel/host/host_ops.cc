@@ -81,9 +81,9 @@ absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
 // What load_tokens owns. A device calls it from one thread.
 struct TokenRows {
   Slice slice;
-  int64_t rows = 0;           // of the logical tensor
-  int64_t shift = 0;          // labels are the tokens, one later
-  std::vector<int32_t> row;   // tokens [0, length] of one sample
+  int64_t rows = 0;          // of the logical tensor
+  int64_t shift = 0;         // labels are the tokens, one later
+  std::vector<int32_t> row;  // tokens [0, length] of one sample
 
   absl::Status Load(const RunContext& run, int64_t firing, int32_t* out) {
     if (run.tokens == nullptr) return InputError("load_tokens", "this run was given no data");
@@ -107,8 +107,7 @@ absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
   if (source != "tokens" && source != "labels") {
     return InputError(setup.name, "unknown source \"" + source + "\"", "use tokens or labels");
   }
-  if (setup.out.size() != 1 || setup.out[0].dtype != DType::kI32 ||
-      setup.out[0].dims.size() != 2) {
+  if (setup.out.size() != 1 || setup.out[0].dtype != DType::kI32 || setup.out[0].dims.size() != 2) {
     return InputError(setup.name, source + " are i32 [batch, seq]", "mend the input op's shape");
   }
   const Port& port = setup.out[0];

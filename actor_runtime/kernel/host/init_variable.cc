@@ -87,8 +87,7 @@ absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name
   if (init == "zeros") return ConstantKernel<T>(0, port.slice.elements());
   if (init == "ones") return ConstantKernel<T>(1, port.slice.elements());
   if (init == "constant") return ConstantKernel<T>(value, port.slice.elements());
-  return InputError(name, "unknown init \"" + init + "\"",
-                    "use normal, zeros, ones or constant");
+  return InputError(name, "unknown init \"" + init + "\"", "use normal, zeros, ones or constant");
 }
 
 }  // namespace
@@ -102,8 +101,9 @@ absl::StatusOr<Kernel> MakeInitVariable(const KernelSetup& setup) {
     case DType::kF32: return MakeFor<float>(setup, name);
     case DType::kF64: return MakeFor<double>(setup, name);
     default:
-      return InputError(name, "cannot initialise a variable of dtype " +
-                                  std::string(Name(setup.out[0].dtype)), "use f32 or f64");
+      return InputError(
+          name, "cannot initialise a variable of dtype " + std::string(Name(setup.out[0].dtype)),
+          "use f32 or f64");
   }
 }
 

@@ -31,9 +31,9 @@ std::vector<T> Run(const KernelSetup& setup, uint64_t seed, ThreadPool* pool = n
 TEST_CASE("init_variable: any slice holds the values of the whole") {
   const Dims dims = {3, 5, 7};
   const auto whole = Run<float>(Setup("normal", 0.02, dims, {{0, 0, 0}, dims}), 42);
-  const std::vector<Slice> slices = {
-      {{1, 0, 0}, {2, 5, 7}}, {{0, 2, 0}, {3, 3, 7}}, {{0, 0, 3}, {3, 5, 4}},
-      {{2, 1, 5}, {1, 3, 2}}, {{1, 1, 1}, {1, 1, 1}}, {{0, 5, 0}, {3, 0, 7}}};
+  const std::vector<Slice> slices = {{{1, 0, 0}, {2, 5, 7}}, {{0, 2, 0}, {3, 3, 7}},
+                                     {{0, 0, 3}, {3, 5, 4}}, {{2, 1, 5}, {1, 3, 2}},
+                                     {{1, 1, 1}, {1, 1, 1}}, {{0, 5, 0}, {3, 0, 7}}};
   for (const Slice& slice : slices) {
     const auto part = Run<float>(Setup("normal", 0.02, dims, slice), 42);
     size_t next = 0;
