@@ -182,21 +182,23 @@ class HappensBefore {
     Clock& clock = clock_[s];
     const int64_t n = fired_[actor];
     const proto::Actor& a = net_.actor(actor);
-    for (int i = 0; i < a.input_size(); ++i) RETURN_IF_ERROR(Read(clock, a.input(i), actor, i, n));
-    for (int id : a.output()) TakeCredits(clock, id, n);
     const int32_t count = static_cast<int32_t>(cursor_[s] + 1);
+    for (int i = 0; i < a.input_size(); ++i) RETURN_IF_ERROR(Read(clock, a.input(i), actor, i, n, count));
+    for (int id : a.output()) TakeCredits(clock, id, n);
     for (int id : a.output()) RETURN_IF_ERROR(Write(clock, s, count, id, actor, n));
     clock.Complete(s, count);
-    for (int i = 0; i < a.input_size(); ++i) Return(clock, a.input(i), actor, i, n, count);
+    for (int i = 0; i < a.input_size(); ++i) Return(clock, a.input(i), actor, i, n);
     for (int id : a.output()) Publish(clock, id, n);
     ++cursor_[s];
     ++fired_[actor];
     return absl::OkStatus();
   }
 
-  absl::Status Read(Clock& clock, const proto::Input& input, int actor, int i, int64_t n) {
+  absl::Status Read(Clock& clock, const proto::Input& input, int actor, int i, int64_t n, int32_t count) {
     const NetRegister& r = net_.registers[input.register_()];
     Owned& state = state_[input.register_()];
+    // Known before the firing writes: an actor must not write over what it reads.
+    state.last_read[reader_index_[actor][i]].count = count;
     const int64_t fill = n / input.fires_per_read() - input.initial_fills();
     if (fill < state.first_valid_fill) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -281,11 +283,10 @@ class HappensBefore {
     return absl::OkStatus();
   }
 
-  void Return(const Clock& clock, const proto::Input& input, int actor, int i, int64_t n, int32_t count) {
+  void Return(const Clock& clock, const proto::Input& input, int actor, int i, int64_t n) {
     const NetRegister& r = net_.registers[input.register_()];
     Owned& state = state_[input.register_()];
     const int k = reader_index_[actor][i];
-    state.last_read[k].count = count;
     if ((n + 1) % input.fires_per_read() != 0 || state.returned[k].empty()) return;
     const int64_t fill = n / input.fires_per_read() - input.initial_fills();
     state.returned[k][SlotOf(fill, r.proto->slots())] = clock;

@@ -1,0 +1,110 @@
+#include "oneflow_core/plan/plan_format.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+#include "google/protobuf/util/message_differencer.h"
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/plan/fingerprint.h"
+#include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/plan/plan_text.h"
+
+namespace oneflow {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+proto::Plan SomePlan() {
+  PlanBuilder b({{"data", 2}});
+  const int x = b.Register("x"), y = b.Register("y");
+  const int a = b.Actor("a", 0, {}, {x});
+  const int sum = b.Actor("sum", 0, {{x, {0}}}, {y});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {a, sum})}, 2}});
+  (*b.program().mutable_actor(a)->mutable_attr())["value"].set_f(0.5);
+  (*b.program().mutable_actor(a)->mutable_attr())["name"].set_s("a");
+  return b.Finish();
+}
+
+std::string Refusal(const std::string& bytes) {
+  return std::string(ToStd(ParsePlan(bytes, "gpt.plan").status().message()));
+}
+
+}  // namespace
+
+TEST_CASE("a plan survives its file, in both forms") {
+  const auto folder = std::filesystem::temp_directory_path() / ("plan_format_test." + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  for (const char* name : {"a.plan", "a.textproto"}) {
+    const std::string path = folder / name;
+    REQUIRE(WritePlan(SomePlan(), path).ok());
+    const auto plan = ReadPlan(path);
+    REQUIRE(plan.ok());
+    CHECK(MessageDifferencer::Equals(*plan, SomePlan()));
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);  // no temporary is left
+  CHECK_FALSE(ReadPlan(folder / "none.plan").ok());
+  CHECK_FALSE(WritePlan(SomePlan(), folder / "no" / "such" / "a.plan").ok());
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("damaged files are refused with what is wrong") {
+  const std::string good = SerializePlan(SomePlan());
+  REQUIRE(ParsePlan(good, "gpt.plan").ok());
+  CHECK(Refusal("").find("gpt.plan: is no plan") == 0);
+  CHECK(Refusal("hello, this is a text file").find("gpt.plan: is no plan") == 0);
+  CHECK(Refusal(good.substr(0, 20)).find("truncated in its header") != std::string::npos);
+  CHECK(Refusal(good.substr(0, good.size() - 1)).find("is truncated") != std::string::npos);
+  CHECK(Refusal(good + "x").find("1 bytes after its end") != std::string::npos);
+  std::string other = good;
+  other[8] = 77;
+  CHECK(Refusal(other).find("plan of version 77") != std::string::npos);
+  for (size_t at : {size_t{24}, size_t{45}, good.size() - 1}) {
+    std::string corrupt = good;
+    corrupt[at] ^= 1;
+    CHECK(Refusal(corrupt).find("is corrupt") != std::string::npos);
+  }
+}
+
+TEST_CASE("the fingerprint sees every value and no order of maps") {
+  const std::string before = Fingerprint(SomePlan());
+  CHECK(before.size() == 32);
+  proto::Plan plan = SomePlan();
+  plan.set_fingerprint("anything");
+  CHECK(Fingerprint(plan) == before);
+  plan.mutable_program(0)->mutable_register_(1)->set_offset(128);
+  CHECK(Fingerprint(plan) != before);
+  plan = SomePlan();
+  auto& attr = *plan.mutable_program(0)->mutable_actor(0)->mutable_attr();
+  const proto::AttrValue value = attr["value"];
+  attr.erase("value");
+  CHECK(Fingerprint(plan) != before);
+  attr["value"] = value;
+  CHECK(Fingerprint(plan) == before);
+  attr["value"].set_f(-0.5);
+  CHECK(Fingerprint(plan) != before);
+}
+
+TEST_CASE("plans print one line an actor and a register") {
+  CHECK(PlanText(SomePlan()) ==
+        "plan of , version 1, fingerprint \n"
+        "mesh data=2: 2 devices, 1 stage; batch 0 in 0 micro-batches, schedule \n"
+        "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers 128 bytes + workspace 0 "
+        "bytes; lower bound 0 bytes\n"
+        "persistent:\n"
+        "program train: micro_batches=1 of 1\n"
+        "  r0 x stage=0 f32[16] slots=1 x 64 at 0\n"
+        "  r1 y stage=0 f32[16] slots=1 x 64 at 64\n"
+        "  a0 a  stage=0 -> r0 name=a value=0.5\n"
+        "  a1 sum  stage=0 r0*data -> r1 reduce=sum\n"
+        "  segment F stage=0: a0 a1\n"
+        "  stream compute stage=0: F×2\n");
+  CHECK(PlanSummary(SomePlan(), "live").find("proof: live\n") != std::string::npos);
+  CHECK(BytesText(0) == "0 bytes");
+  CHECK(BytesText(1023) == "1,023 bytes");
+  CHECK(BytesText(1234567) == "1,234,567 bytes (1.2 MiB)");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,170 @@
+// The proof, on plans small enough to be judged by eye.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/plan/verify_plan.h"
+
+namespace oneflow {
+namespace {
+
+std::string Verdict(const proto::Plan& plan) {
+  const absl::Status status = VerifyPlan(plan);
+  return status.ok() ? "good" : std::string(ToStd(status.message()));
+}
+
+bool Says(const std::string& verdict, const std::string& words) {
+  INFO(verdict);
+  CHECK(verdict.find(words) != std::string::npos);
+  return verdict.find(words) != std::string::npos;
+}
+
+// F writes h for B. F twice, then B twice: h needs two slots.
+proto::Plan ForwardBackward(int slots) {
+  PlanBuilder b;
+  const int h = b.Register("h", 0, slots);
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {h})});
+  const int g = b.Segment("B", 0, {b.Actor("g", 0, {{h}}, {})});
+  b.Stream("compute", 0, {{{f}, 2}, {{g}, 2}});
+  return b.Finish();
+}
+
+// Two stages: 0 sends h forward, 1 sends d back.
+proto::Plan TwoStages(int copies_first) {
+  PlanBuilder b({{"pipe", 2}});
+  const int h = b.Register("h", 0), h1 = b.Register("h.to1", 1), d = b.Register("d", 1), d0 = b.Register("d.to0", 0);
+  const int f0 = b.Segment("F", 0, {b.Actor("f0", 0, {}, {h})});
+  const int send = b.Segment("send", 1, {b.Actor("send", 1, {{h}}, {h1})});
+  const int f1 = b.Segment("F", 1, {b.Actor("f1", 1, {{h1}}, {d})});
+  const int back = b.Segment("back", 0, {b.Actor("back", 0, {{d}}, {d0})});
+  const int b0 = b.Segment("B", 0, {b.Actor("b0", 0, {{d0}}, {})});
+  b.Stream("compute", 0, {{copies_first ? std::vector<int>{b0, f0} : std::vector<int>{f0, b0}, 1}});
+  b.Stream("copy.backward", 0, {{{back}, 1}});
+  b.Stream("compute", 1, {{{f1}, 1}});
+  b.Stream("copy.forward", 1, {{{send}, 1}});
+  return b.Finish();
+}
+
+}  // namespace
+
+TEST_CASE("a plan with slots enough is live, one with a slot less names its cycle") {
+  CHECK(Verdict(ForwardBackward(2)) == "good");
+  CHECK(Verdict(ForwardBackward(1)) ==
+        "program train can stop for ever: F of stage 0 in micro-batch 1 waits for a free slot of h, held by B of "
+        "stage 0, which comes after F of stage 0");
+}
+
+TEST_CASE("a cycle through two stages is told as a story") {
+  CHECK(Verdict(TwoStages(false)) == "good");
+  const std::string verdict = Verdict(TwoStages(true));
+  Says(verdict, "can stop for ever");
+  Says(verdict, "B of stage 0 in micro-batch 0 waits for a fill of d.to0, written by back of stage 0, "
+                "which waits for a fill of d, written by F of stage 1");
+}
+
+TEST_CASE("registers may share bytes only when happens-before parts them") {
+  // a -> x -> b -> y -> c: x is over when c writes z.
+  PlanBuilder b;
+  const int x = b.Register("x"), y = b.Register("y"), z = b.Register("z");
+  const int s = b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {{x}}, {y}), b.Actor("c", 0, {{y}}, {z})});
+  b.Stream("compute", 0, {{{s}, 3}});
+  b.At(x).set_offset(0);
+  b.At(y).set_offset(64);
+  b.At(z).set_offset(0);
+  CHECK(Verdict(b.Finish()) == "good");
+  b.At(y).set_offset(0);
+  Says(Verdict(b.Finish()), "registers x and y of stage 0 share bytes, but F of stage 0 (b) may write while F of stage "
+                            "0 (b) still reads");
+}
+
+TEST_CASE("overlapping registers of two streams are refused") {
+  PlanBuilder b;
+  const int x = b.Register("x", 0, 2), y = b.Register("y");
+  const int in = b.Segment("load", 0, {b.Actor("load", 0, {}, {x})});
+  const int s = b.Segment("F", 0, {b.Actor("f", 0, {{x}}, {y}), b.Actor("g", 0, {{y}}, {})});
+  b.Stream("compute", 0, {{{s}, 4}});
+  b.Stream("host.in", 0, {{{in}, 4}});
+  b.At(x).set_offset(0);
+  b.At(y).set_offset(128);
+  CHECK(Verdict(b.Finish()) == "good");
+  b.At(y).set_offset(64);
+  Says(Verdict(b.Finish()), "share bytes");
+}
+
+TEST_CASE("what peers read may be reused once they have been heard") {
+  // x is summed by all peers into y; z takes the bytes of x. `hear` reads y of all peers in between, or not.
+  const auto plan = [](bool hear) {
+    PlanBuilder b({{"tensor", 2}});
+    const int x = b.Register("x"), y = b.Register("y"), w = b.Register("w"), z = b.Register("z");
+    const int a = b.Actor("a", 0, {}, {x});
+    const int sum = b.Actor("sum", 0, {{x, {0}}}, {y});
+    const int listen = b.Actor("listen", 0, {hear ? PlanBuilder::In{y, {0}} : PlanBuilder::In{y}}, {w});
+    const int last = b.Actor("last", 0, {{w}}, {z});
+    b.Stream("compute", 0, {{{b.Segment("F", 0, {a, sum, listen, last})}, 2}});
+    b.At(x).set_offset(0);
+    b.At(y).set_offset(64);
+    b.At(w).set_offset(128);
+    b.At(z).set_offset(0);
+    return b.Finish();
+  };
+  CHECK(Verdict(plan(true)) == "good");
+  Says(Verdict(plan(false)), "registers x and z of stage 0 share bytes, but F of stage 0 (last) may write while "
+                             "F of stage 0 (sum) still reads");
+}
+
+TEST_CASE("a register that loses its content before it is read is refused") {
+  PlanBuilder b;
+  const int x = b.Register("x"), y = b.Register("y");
+  const int s = b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {}, {y}), b.Actor("c", 0, {{x}, {y}}, {})});
+  b.Stream("compute", 0, {{{s}, 1}});
+  b.At(x).set_offset(0);
+  b.At(y).set_offset(0);
+  Says(Verdict(b.Finish()), "reads x after y has overwritten it");
+}
+
+TEST_CASE("what is damaged is refused with its place") {
+  const proto::Plan good = ForwardBackward(2);
+  const auto with = [&](auto&& damage) {
+    proto::Plan plan = good;
+    damage(plan);
+    return Verdict(plan);
+  };
+  using P = proto::Plan;
+  Says(with([](P& p) { p.set_version(99); }), "format version 99");
+  Says(with([](P& p) { p.set_stage_axis(3); }), "stage axis");
+  Says(with([](P& p) { p.clear_memory(); }), "0 arenas for 1 stages");
+  Says(with([](P& p) { p.mutable_memory(0)->set_arena_bytes(7); }), "regions sum to");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_slots(0); }), "0 slots");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_slot_bytes(1); }), "a slot of 1 bytes for 64");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_offset(1 << 20); }), "leave the region");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_stage(5); }), "no such stage");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->add_output(0); }), "two writers");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_register_(9); }), "does not exist");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->clear_output(); }), "nobody writes");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_segment(0)->add_actor(1); }), "is in two segments");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_segment(0)->clear_actor(); }), "is in no segment");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_stream(0)->mutable_order(0)->set_repeat(3); }), "is filled 3 times");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_stream(0)->mutable_order(1)->set_repeat(0); }), "stands in no order");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_fires_per_read(0); }), "0 firings a read");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->set_workspace_bytes(64); }), "workspace");
+  Says(with([](P& p) { *p.add_program() = p.program(0); }), "two programs train");
+}
+
+TEST_CASE("a boxing whose sources do not cover what it writes is refused") {
+  PlanBuilder b({{"tensor", 2}});
+  const int x = b.Register("x"), y = b.Register("y");
+  const int gather = b.Actor("gather", 0, {{x, {0}}}, {y});
+  const int a = b.Actor("a", 0, {}, {x});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {a, gather})}, 1}});
+  auto* boxing = b.program().mutable_actor(gather)->mutable_boxing();
+  boxing->clear_reduce_axis();
+  boxing->set_reduce(proto::Boxing::NONE);
+  Says(Verdict(b.Finish()), "its sources hold 32 of 16 elements");
+  auto* cut = b.At(x).mutable_layout()->add_cut();
+  cut->set_dim(0);
+  cut->set_axis(0);
+  CHECK(Verdict(b.Finish()) == "good");
+}
+
+}  // namespace oneflow
