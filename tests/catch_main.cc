@@ -36,8 +36,8 @@ class Recorder : public Catch::TestEventListenerBase {
   }
 
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
-    FinishedTestCases().push_back({stats.testInfo.name, stats.totals.assertions.allOk(),
-                                   timer_.getElapsedSeconds()});
+    FinishedTestCases().push_back(
+        {stats.testInfo.name, stats.totals.assertions.allOk(), timer_.getElapsedSeconds()});
     TestEventListenerBase::testCaseEnded(stats);
   }
 

@@ -20,6 +20,12 @@ if [[ -n ${ONEFLOW_BAZEL_ROOT:-} ]]; then
   _bazel_startup+=("--output_user_root=$ONEFLOW_BAZEL_ROOT")
 fi
 
+# Bazel skips its own link to the build directory (bazel-<name of the checkout>) in `//...`, but not
+# one that a build with another output root left behind. It is made anew by the next build.
+if [[ -L "bazel-${PWD##*/}" ]]; then
+  rm -f "bazel-${PWD##*/}"
+fi
+
 run_bazel() {
   bazel "${_bazel_startup[@]}" "$@"
 }

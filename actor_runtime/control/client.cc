@@ -9,8 +9,8 @@ namespace oneflow {
 
 absl::StatusOr<WorkerDescription> DescribeWorker(const std::string& address,
                                                  absl::Duration timeout) {
-  const auto stub = proto::Control::NewStub(
-      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  const auto stub =
+      proto::Control::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   proto::DescribeResponse response;

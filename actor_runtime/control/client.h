@@ -10,6 +10,7 @@
 namespace oneflow {
 
 // What the worker at `address` ("host:port") tells about itself.
-absl::StatusOr<WorkerDescription> DescribeWorker(const std::string& address, absl::Duration timeout);
+absl::StatusOr<WorkerDescription> DescribeWorker(const std::string& address,
+                                                 absl::Duration timeout);
 
 }  // namespace oneflow

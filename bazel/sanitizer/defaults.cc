@@ -15,7 +15,9 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:grpc_core::*\n";
 }
 
-extern "C" const char* __tsan_default_options() { return "halt_on_error=0:second_deadlock_stack=1"; }
+extern "C" const char* __tsan_default_options() {
+  return "halt_on_error=0:second_deadlock_stack=1";
+}
 
 extern "C" const char* __asan_default_options() {
   return "detect_leaks=1:check_initialization_order=1:strict_string_checks=1";

@@ -22,8 +22,8 @@ using DeviceFloats = std::unique_ptr<float[], CudaFree>;
 
 absl::Status ToStatus(cudaError_t error, const char* doing) {
   if (error == cudaSuccess) return absl::OkStatus();
-  const std::string message = std::string(doing) + ": " + cudaGetErrorName(error) + " (" +
-                              cudaGetErrorString(error) + ")";
+  const std::string message =
+      std::string(doing) + ": " + cudaGetErrorName(error) + " (" + cudaGetErrorString(error) + ")";
   if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
     return absl::UnavailableError(message);
   }
@@ -49,8 +49,8 @@ absl::Status CudaScaleAdd(float a, std::span<const float> x, std::span<float> y)
   const unsigned blocks = static_cast<unsigned>((y.size() + kThreads - 1) / kThreads);
   ScaleAdd<<<blocks, kThreads>>>(a, device_x.get(), device_y.get(), y.size());
   if (auto s = ToStatus(cudaGetLastError(), "ScaleAdd"); !s.ok()) return s;
-  return ToStatus(
-      cudaMemcpy(y.data(), device_y.get(), y.size_bytes(), cudaMemcpyDeviceToHost), "download");
+  return ToStatus(cudaMemcpy(y.data(), device_y.get(), y.size_bytes(), cudaMemcpyDeviceToHost),
+                  "download");
 }
 
 }  // namespace oneflow
