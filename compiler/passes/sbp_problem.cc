@@ -178,6 +178,7 @@ void SbpProblem::FillUnits() {
     if (graph_->ops[grad].kind == "sum_uses") sets.Join(id, grad);
   }
   members_.resize(graph_->ops.size());
+  work_.assign(graph_->ops.size(), 0);
   for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
     const OpId root = sets.Find(id);
     if (root == id) {
@@ -207,7 +208,10 @@ absl::Status SbpProblem::FillLabels(Unit* unit) {
     if (rows.size() < unit->ops.size()) continue;
     double price = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
-      price += Compute(unit->ops[i], table_[unit->ops[i]][rows[i]]);
+      const OpId op = unit->ops[i];
+      const double work = Compute(op, table_[op][rows[i]]);
+      work_[op] = std::max(work_[op], work);
+      price += work;
     }
     unit->rows.push_back(std::move(rows));
     unit->price.push_back(price);
@@ -290,7 +294,7 @@ double SbpProblem::Compute(OpId op, const Signature& row) const {
                   options_->bytes_per_byte_touched * (touched + 0.5 * held_partial));
 }
 
-// What a gradient costs for not lying as its tensor: more than any boxing of it.
+// What a gradient costs for not lying as its tensor: more than boxing it, or splitting its work, can gain.
 double SbpProblem::MirrorPrice(TensorId t, Sbp sbp, const std::vector<int>& label) const {
   auto it = mirrors_.find(t);
   if (it == mirrors_.end()) return 0;
@@ -303,7 +307,8 @@ double SbpProblem::MirrorPrice(TensorId t, Sbp sbp, const std::vector<int>& labe
   const bool repeated = mirror.reader >= 0 && IsWhole(row);
   if (repeated ? sbp.broadcast() : Mirrors(lies, sbp, IsVariable(graph_->ops[of.producer]))) return 0;
   const double bytes = static_cast<double>(BytesOf(graph_->tensors[t]));
-  return Fires(Phase::kBackward) * (3.0 * devices_ * bytes + 4 * kBoxingLatency);
+  const double boxing = 3.0 * devices_ * bytes + 4 * kBoxingLatency;
+  return Fires(Phase::kBackward) * boxing + 2 * work_[graph_->tensors[t].producer];
 }
 
 // Of the readers [first, last) of uses_[t], which share boxings.

@@ -76,6 +76,7 @@ class SbpProblem {
   std::vector<std::vector<Signature>> table_;  // legal rows of each op
   std::vector<Unit> units_;
   std::vector<Member> members_;                // of each op
+  std::vector<double> work_;                   // of each op, by its dearest row
   std::map<TensorId, GradientMirror> mirrors_; // by gradient
 };
 
