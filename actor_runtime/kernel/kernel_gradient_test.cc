@@ -1,0 +1,163 @@
+// Gradients against central differences, in f64: the ops that a definition's gradient is made of, run
+// by their kernels, give what small changes of the inputs give.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/kernel/kernel_samples.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+namespace {
+
+using Feeds = std::map<TensorId, Values>;
+
+// Runs the ops of a graph whose sources are fed; returns the values of all tensors.
+Feeds RunGraph(const Graph& graph, Feeds values) {
+  for (const Op& op : graph.ops) {
+    if (HasOwnShape(op.kind)) continue;
+    std::vector<std::vector<Port>> in;
+    std::vector<Port> out;
+    for (TensorId t : op.inputs) {
+      in.push_back({WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype)});
+    }
+    for (TensorId t : op.outputs) {
+      out.push_back(WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype));
+    }
+    KernelHarness harness(op.kind, op.attrs, std::move(in), std::move(out));
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      harness.SetInput(static_cast<int>(i), values.at(op.inputs[i]));
+    }
+    INFO(op.name << " (" << op.kind << ")");
+    REQUIRE(harness.Make() == absl::OkStatus());
+    REQUIRE(harness.Call() == absl::OkStatus());
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      values[op.outputs[i]] = harness.Output(static_cast<int>(i));
+    }
+  }
+  return values;
+}
+
+// A graph that ends in `output`, and the sources to differentiate by.
+struct Problem {
+  Graph graph;
+  TensorId output;
+  Feeds feeds;
+  std::vector<OpId> path;  // ops to differentiate, last first
+};
+
+// Gradients of Σ dy * output by the definitions, keyed by tensor.
+std::map<TensorId, TensorId> Differentiate(Problem* p, const Values& dy) {
+  Graph& graph = p->graph;
+  const OpId source = graph.AddOp("input", "dy", {}, {});
+  const TensorId dy_tensor = graph.ops[source].outputs[0];
+  graph.tensors[dy_tensor].shape = graph.tensors[p->output].shape;
+  graph.tensors[dy_tensor].dtype = DType::kF64;
+  p->feeds[dy_tensor] = dy;
+  std::map<TensorId, TensorId> grads{{p->output, dy_tensor}};
+  for (OpId id : p->path) {
+    const Op op = graph.ops[id];
+    GradientContext context{graph, id, {}, {}};
+    for (TensorId t : op.outputs) context.output_grads.push_back(grads.count(t) ? grads[t] : -1);
+    for (TensorId t : op.inputs) context.needs_grad.push_back(graph.tensors[t].dtype != DType::kI32);
+    if (std::all_of(context.output_grads.begin(), context.output_grads.end(),
+                    [](TensorId t) { return t < 0; })) {
+      continue;
+    }
+    const auto result = FindOpDef(op.kind)->gradient(context);
+    REQUIRE(result.ok());
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if ((*result)[i] >= 0) grads[op.inputs[i]] = (*result)[i];
+    }
+  }
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  return grads;
+}
+
+double Weighted(const Values& y, const Values& dy) {
+  double sum = 0;
+  for (size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
+  return sum;
+}
+
+void CheckGradients(Problem p) {
+  const Graph forward = p.graph;
+  const Feeds feeds = p.feeds;
+  const int64_t n = Product(forward.tensors[p.output].shape.dims);
+  const Values dy = RandomValues(n, 77);
+  const std::map<TensorId, TensorId> grads = Differentiate(&p, dy);
+  const Feeds all = RunGraph(p.graph, p.feeds);
+  constexpr double kStep = 1e-5;
+  for (const auto& [source, value] : feeds) {
+    if (forward.tensors[source].dtype == DType::kI32) continue;
+    REQUIRE(grads.count(source) == 1);
+    const Values& analytic = all.at(grads.at(source));
+    REQUIRE(analytic.size() == value.size());
+    const size_t stride = value.size() / 24 + 1;  // enough of them; every one where there are few
+    for (size_t i = 0; i < value.size(); i += stride) {
+      Feeds moved = feeds;
+      moved[source][i] = value[i] + kStep;
+      const double up = Weighted(RunGraph(forward, moved).at(p.output), dy);
+      moved[source][i] = value[i] - kStep;
+      const double down = Weighted(RunGraph(forward, moved).at(p.output), dy);
+      INFO(forward.tensors[source].name << "[" << i << "]");
+      REQUIRE(analytic[i] == Approx((up - down) / (2 * kStep)).epsilon(1e-6).margin(1e-7));
+    }
+  }
+}
+
+Problem ProblemOf(const KernelSample& sample) {
+  Problem p{.graph = GraphOf(sample, DType::kF64)};
+  const Op& op = p.graph.ops.back();
+  const std::vector<Values> values = InputValues(sample);
+  for (size_t i = 0; i < values.size(); ++i) p.feeds[op.inputs[i]] = values[i];
+  p.output = op.outputs[0];
+  p.path = {static_cast<OpId>(p.graph.ops.size()) - 1};
+  return p;
+}
+
+TEST_CASE("each op's gradient is what finite differences give") {
+  for (const KernelSample& sample : SmallSamples()) {
+    // Differentiated together: the next test.
+    if (!FindOpDef(sample.kind)->gradient || sample.kind == "pick" || sample.kind == "mean_nll") continue;
+    INFO(ToString(sample));
+    CheckGradients(ProblemOf(sample));
+  }
+}
+
+TEST_CASE("the gradient of softmax cross entropy is what finite differences give") {
+  Problem p;
+  Graph& g = p.graph;
+  auto source = [&](const char* name, Dims dims, DType dtype, Values values) {
+    const TensorId t = g.ops[g.AddOp("input", name, {}, {})].outputs[0];
+    g.tensors[t].shape = Shape(std::move(dims));
+    g.tensors[t].dtype = dtype;
+    p.feeds[t] = std::move(values);
+    return t;
+  };
+  auto op = [&](const char* kind, std::vector<TensorId> in, AttrMap attrs = {}) {
+    const OpId id = g.AddOp(kind, kind, std::move(in), std::move(attrs));
+    p.path.insert(p.path.begin(), id);
+    return g.ops[id].outputs[0];
+  };
+  const TensorId logits = source("logits", {3, 4, 7}, DType::kF64, RandomValues(84, 5, -3, 3));
+  const TensorId labels = source("labels", {3, 4}, DType::kI32, RandomIds(12, 6, 7));
+  const TensorId max = op("row_max", {logits});
+  const TensorId sum = op("row_sum_exp", {logits, max});
+  const TensorId picked = op("pick", {logits, labels});
+  p.output = op("mean_nll", {max, sum, picked}, {{"scale", 1.0 / 12}});
+  std::erase_if(p.path, [&](OpId id) { return g.ops[id].kind == "row_max" || g.ops[id].kind == "row_sum_exp"; });
+  REQUIRE(InferShapes(&g) == absl::OkStatus());
+  CheckGradients(p);
+}
+
+TEST_CASE("attention's gradient holds over several query blocks") {
+  CheckGradients(ProblemOf({"causal_attention", {{{1, 150, 3, 2, 5}, 0, -2, 2}}, {}}));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,164 @@
+#include "actor_runtime/kernel/kernel_samples.h"
+
+#include <glog/logging.h>
+
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+namespace {
+
+struct Sizes {
+  int64_t b, t, c, o, heads, d, vocab;
+};
+
+AttrMap Contract(int64_t n, bool transposed, int64_t lead = 0) {
+  AttrMap attrs{{"contract", n}, {"transpose_w", transposed}};
+  if (lead > 0) attrs["lead"] = lead;
+  return attrs;
+}
+
+void AddProducts(const Sizes& s, std::vector<KernelSample>& all) {
+  const auto [b, t, c, o, h, d, vocab] = s;
+  all.insert(
+      all.end(),
+      {{"linear", {{{b, t, c}}, {{c, o}}}, {}},
+       {"linear", {{{b, t, c}}, {{c, o}}, {{o}}}, {}},
+       {"linear", {{{b, t, c}}, {{o, c}}}, Contract(1, true)},
+       {"linear", {{{b, t, h, d}}, {{h, d, c}}}, Contract(2, false)},
+       {"linear", {{{t, c}}, {{h, d, c}}, {{h, d}}}, Contract(1, true)},
+       {"add_bias", {{{b, t, h, d}}, {{h, d}}}, {}},
+       {"linear_grad_input", {{{b, t, h, d}}, {{c, h, d}}}, Contract(1, false)},
+       {"linear_grad_input", {{{b, t, c}}, {{c, h, d}}}, Contract(2, true)},
+       {"linear_grad_weight", {{{b, t, c}}, {{b, t, h, d}}}, Contract(1, false, 2)},
+       {"linear_grad_weight", {{{b, h, d}}, {{b, c}}}, Contract(2, true, 1)},
+       {"linear_grad_bias", {{{b, t, h, d}}}, {{"lead", int64_t{2}}}},
+       {"matmul", {{{b, t, c}}, {{c, o}}}, {}},
+       {"matmul", {{{b, t, c}}, {{o, c}}}, {{"transpose_b", true}}},
+       {"matmul", {{{c, t}}, {{c, o}}}, {{"transpose_a", true}}},
+       {"matmul", {{{c, t}}, {{o, c}}}, {{"transpose_a", true}, {"transpose_b", true}}},
+       {"matmul_grad_b", {{{b, t, c}}, {{b, t, o}}}, {}}});
+}
+
+void AddBlocks(const Sizes& s, std::vector<KernelSample>& all) {
+  const auto [b, t, c, o, h, d, vocab] = s;
+  const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab};
+  all.insert(all.end(),
+             {{"embedding", {{{vocab, c}}, ids}, {}},
+              {"embedding_grad", {ids, x}, {{"vocab", vocab}}},
+              {"positional_embedding", {x, {{t + 2, c}}}, {}},
+              {"positional_embedding_grad", {x}, {{"length", t + 2}}},
+              {"layer_norm", {x, {{c}}}, {}},
+              {"layer_norm", {x, {{c}}, {{c}}}, {{"epsilon", 1e-6}}},
+              {"layer_norm_grad_input", {x, x, {{c}}, {{b, t}}, positive}, {}},
+              {"layer_norm_grad_weight", {x, x, {{b, t}}, positive}, {}},
+              {"add", {x, x}, {}},
+              {"add_n", {x, x, x}, {}},
+              {"sum_uses", {x, x}, {}},
+              {"gelu", {{{b, t, c}, 0, -4, 4}}, {}},
+              {"gelu_grad", {x, {{b, t, c}, 0, -4, 4}}, {}},
+              {"fill", {}, {{"value", 0.25}, {"dims", std::vector<int64_t>{b, t, c}}}},
+              {"causal_attention", {{{b, t, 3, h, d}, 0, -2, 2}}, {}},
+              {"causal_attention_grad", {{{b, t, h, d}}, {{b, t, 3, h, d}}, {{b, t, h, d}}, {{b, h, t}}}, {}}});
+}
+
+void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
+  const auto [b, t, c, o, h, d, vocab] = s;
+  const SampleInput logits{{b, t, vocab}, 0, -3, 3}, max{{b, t}, 0, 1, 3}, ids{{b, t}, vocab};
+  const SampleInput positive{{b, t}, 0, 0.5, 2}, wide{{}, 0, 0, 1, true}, w{{c, o}};
+  all.insert(all.end(), {{"row_max", {logits}, {}},
+                         {"row_sum_exp", {logits, max}, {}},
+                         {"pick", {logits, ids}, {}},
+                         {"mean_nll", {max, positive, {{b, t}}}, {{"scale", 0.125}}},
+                         {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}},
+                         {"sum_squares", {w}, {}},
+                         {"global_norm", {wide, wide}, {}},
+                         {"adamw", {w, w, {{c, o}, 0, 0, 1}, w, wide}, {{"decay", true}}}});
+}
+
+std::vector<KernelSample> SamplesOf(const Sizes& sizes) {
+  std::vector<KernelSample> all;
+  AddProducts(sizes, all);
+  AddBlocks(sizes, all);
+  AddLoss(sizes, all);
+  return all;
+}
+
+}  // namespace
+
+const std::vector<KernelSample>& SmallSamples() {
+  static const auto* samples = new std::vector<KernelSample>(SamplesOf({2, 5, 6, 7, 3, 4, 9}));
+  return *samples;
+}
+
+const std::vector<KernelSample>& LargeSamples() {
+  static const auto* samples =
+      new std::vector<KernelSample>(SamplesOf({2, 150, 300, 161, 3, 40, 515}));
+  return *samples;
+}
+
+std::string ToString(const KernelSample& sample) {
+  std::string text = sample.kind;
+  for (const SampleInput& input : sample.in) text += ' ' + ToString(input.dims);
+  return text;
+}
+
+Graph GraphOf(const KernelSample& sample, DType dtype) {
+  Graph graph;
+  graph.name = "sample";
+  std::vector<TensorId> inputs;
+  for (size_t i = 0; i < sample.in.size(); ++i) {
+    const OpId source = graph.AddOp("input", "in" + std::to_string(i), {}, {});
+    inputs.push_back(graph.ops[source].outputs[0]);
+    Tensor& tensor = graph.tensors[inputs.back()];
+    tensor.shape = Shape(sample.in[i].dims);
+    tensor.dtype = sample.in[i].ids > 0 ? DType::kI32 : sample.in[i].wide ? DType::kF64 : dtype;
+  }
+  graph.AddOp(sample.kind, "op", inputs, sample.attrs, FindOpDef(sample.kind)->outputs);
+  const absl::Status status = InferShapes(&graph);
+  CHECK(status.ok()) << ToString(sample) << ": " << status.ToString();
+  for (TensorId t : graph.ops.back().outputs) {
+    if (sample.kind == "fill") graph.tensors[t].dtype = dtype;
+  }
+  return graph;
+}
+
+std::vector<Values> InputValues(const KernelSample& sample) {
+  std::vector<Values> values;
+  for (const SampleInput& input : sample.in) {
+    const int64_t n = Product(input.dims);
+    const uint64_t seed = 1000 * (values.size() + 1) + static_cast<uint64_t>(n);
+    values.push_back(input.ids > 0 ? RandomIds(n, seed, input.ids)
+                                   : RandomValues(n, seed, input.low, input.high));
+  }
+  return values;
+}
+
+KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads) {
+  const Graph graph = GraphOf(sample, dtype);
+  std::vector<std::vector<Port>> in;
+  std::vector<Port> out;
+  for (TensorId t : graph.ops.back().inputs) {
+    in.push_back({WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype)});
+  }
+  for (TensorId t : graph.ops.back().outputs) {
+    out.push_back(WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype));
+  }
+  KernelHarness harness(sample.kind, sample.attrs, std::move(in), std::move(out), threads);
+  harness.run().optimizer = TestStepNumbers;
+  const std::vector<Values> values = InputValues(sample);
+  for (size_t i = 0; i < values.size(); ++i) harness.SetInput(static_cast<int>(i), values[i]);
+  return harness;
+}
+
+StepNumbers TestStepNumbers(int64_t step) {
+  return {.learning_rate = 0.01,
+          .beta1 = 0.9,
+          .beta2 = 0.95,
+          .epsilon = 1e-8,
+          .weight_decay = 0.1,
+          .clip = 1.0,
+          .step = step};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,38 @@
+// For tests: a sample of every kind of kernel that computes, with the shapes of its op inferred.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actor_runtime/kernel/kernel_test_util.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+struct SampleInput {
+  Dims dims;
+  int64_t ids = 0;      // > 0: i32 ids below this; else floating point
+  double low = -1, high = 1;
+  bool wide = false;    // f64 whatever the sample's type
+};
+
+struct KernelSample {
+  std::string kind;
+  std::vector<SampleInput> in;
+  AttrMap attrs;
+};
+
+const std::vector<KernelSample>& SmallSamples();  // a few elements a dimension, some odd
+const std::vector<KernelSample>& LargeSamples();  // several tasks and blocks a kernel
+
+std::string ToString(const KernelSample& sample);
+// A graph of sources "in0", ... and the op "op", with shapes; floating point tensors are `dtype`.
+Graph GraphOf(const KernelSample& sample, DType dtype);
+// Values of the inputs; input i is a function of its dims and i.
+std::vector<Values> InputValues(const KernelSample& sample);
+// The kernel of the sample on whole tensors, inputs set.
+KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads = 1);
+// Numbers for adamw.
+StepNumbers TestStepNumbers(int64_t step);
+
+}  // namespace oneflow

@@ -1,0 +1,121 @@
+// What every kernel promises, over a sample of each kind: f32 agrees with f64, threads do not change bits,
+// a call allocates nothing, accumulation adds.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/kernel/kernel_samples.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}  // namespace
+
+void* operator new(std::size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(size)) return p;
+  std::abort();
+}
+void* operator new(std::size_t size, std::align_val_t align) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  const std::size_t a = static_cast<std::size_t>(align);
+  if (void* p = std::aligned_alloc(a, (size + a - 1) / a * a)) return p;
+  std::abort();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace oneflow {
+namespace {
+
+int Outputs(KernelHarness& h) { return static_cast<int>(h.setup().out.size()); }
+
+TEST_CASE("f32 agrees with its f64 twin") {
+  for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
+    for (const KernelSample& sample : *samples) {
+      INFO(ToString(sample));
+      KernelHarness narrow = HarnessOf(sample, DType::kF32), wide = HarnessOf(sample, DType::kF64);
+      REQUIRE(narrow.Make() == absl::OkStatus());
+      REQUIRE(wide.Make() == absl::OkStatus());
+      REQUIRE(narrow.Call() == absl::OkStatus());
+      REQUIRE(wide.Call() == absl::OkStatus());
+      for (int i = 0; i < Outputs(narrow); ++i) {
+        INFO("output " << i);
+        CHECK(Distance(narrow.Output(i), wide.Output(i)) < 4e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("the number of threads does not change bits, and a call allocates nothing") {
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    for (const KernelSample& sample : LargeSamples()) {
+      INFO(ToString(sample));
+      std::vector<std::vector<std::byte>> first;
+      for (int threads : {1, 2, 3}) {
+        KernelHarness h = HarnessOf(sample, dtype, threads);
+        REQUIRE(h.Make() == absl::OkStatus());
+        const int64_t before = allocations.load();
+        const absl::Status status = h.Call();
+        const int64_t after = allocations.load();
+        REQUIRE(status == absl::OkStatus());
+        CHECK(after - before == 0);
+        for (int i = 0; i < Outputs(h); ++i) {
+          if (threads == 1) first.push_back(h.OutputBytes(i));
+          CHECK(h.OutputBytes(i) == first[i]);
+        }
+      }
+    }
+  }
+}
+
+// The kinds that never write an accumulating register: updates, norms, row maxima, saved statistics.
+const std::set<std::string> kNeverAdded = {
+    "adamw", "global_norm", "row_max", "layer_norm", "causal_attention", "causal_attention_grad"};
+
+TEST_CASE("accumulating adds to what is there") {
+  for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
+    for (const KernelSample& sample : *samples) {
+      if (kNeverAdded.count(sample.kind)) continue;
+      INFO(ToString(sample));
+      KernelHarness once = HarnessOf(sample, DType::kF64), added = HarnessOf(sample, DType::kF64);
+      REQUIRE(once.Make() == absl::OkStatus());
+      REQUIRE(added.Make() == absl::OkStatus());
+      REQUIRE(once.Call() == absl::OkStatus());
+      std::vector<Values> expected;
+      for (int i = 0; i < Outputs(once); ++i) {
+        expected.push_back(once.Output(i));
+        const Values there = RandomValues(static_cast<int64_t>(expected[i].size()), 99);
+        added.SetOutput(i, there);
+        for (size_t e = 0; e < there.size(); ++e) expected[i][e] += there[e];
+      }
+      REQUIRE(added.Call(/*accumulate=*/true) == absl::OkStatus());
+      for (int i = 0; i < Outputs(once); ++i) CHECK(Distance(added.Output(i), expected[i]) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("too small a workspace is an error that names both numbers") {
+  KernelHarness h = HarnessOf(LargeSamples()[0], DType::kF32);
+  const int64_t planned = h.setup().workspace_bytes;
+  h.setup().workspace_bytes = 64;
+  const absl::Status status = h.Make();
+  REQUIRE(status.code() == absl::StatusCode::kInternal);
+  const std::string message(status.message());
+  CHECK(message.find("gives 64") != std::string::npos);
+  CHECK(planned > 64);
+}
+
+TEST_CASE("a kind without a kernel is not found") {
+  KernelHarness h("no_such_kind", {}, {}, {WholePort({1})});
+  CHECK(h.Make().code() == absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace oneflow

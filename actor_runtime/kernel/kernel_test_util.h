@@ -1,0 +1,76 @@
+// For tests: one kernel on one device, by kind, with values as doubles. It owns what a plan would give:
+// slots, workspace (as much as the op's definition says, not a byte more), threads.
+//
+//   KernelHarness h("gelu", {}, {{WholePort({4, 6})}}, {WholePort({4, 6})});
+//   h.SetInput(0, x);
+//   REQUIRE(h.Make().ok());
+//   REQUIRE(h.Call().ok());
+//   std::vector<double> y = h.Output(0);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/kernel.h"
+
+namespace oneflow {
+
+using Values = std::vector<double>;
+
+// A port that holds a whole tensor.
+Port WholePort(const Dims& dims, DType dtype = DType::kF64);
+// A port that holds `slice` of a tensor.
+Port SlicePort(const Dims& dims, const Slice& slice, DType dtype = DType::kF64);
+
+class KernelHarness {
+ public:
+  KernelHarness(std::string kind, AttrMap attrs, std::vector<std::vector<Port>> in,
+                std::vector<Port> out, int threads = 1);
+
+  KernelSetup& setup() { return setup_; }  // to change before Make
+  RunContext& run() { return run_; }
+  // Values of input i, of its source `source`; of output i before the call.
+  void SetInput(int i, const Values& values, int source = 0);
+  void SetOutput(int i, const Values& values);
+  absl::Status Make();
+  absl::Status Call(bool accumulate = false, int64_t firing = 0);
+  Values Output(int i) const;
+  std::vector<std::byte> OutputBytes(int i) const;
+
+ private:
+  struct Buffer {
+    std::unique_ptr<std::byte[]> memory;
+    std::byte* data = nullptr;  // 64-byte aligned
+    int64_t bytes = 0;
+    explicit Buffer(int64_t size);
+  };
+
+  KernelSetup setup_;
+  RunContext run_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::vector<std::vector<Buffer>> in_;
+  std::vector<Buffer> out_;
+  Buffer workspace_;
+  std::vector<std::vector<const std::byte*>> in_bases_;
+  std::vector<std::span<const std::byte* const>> in_spans_;
+  std::vector<std::byte*> out_bases_;
+  Kernel kernel_;
+};
+
+// Pseudo-random values in [low, high), a function of the seed; whole numbers in [0, n).
+Values RandomValues(int64_t n, uint64_t seed, double low = -1, double high = 1);
+Values RandomIds(int64_t n, uint64_t seed, int64_t vocabulary);
+
+// The elements of `slice` of a whole tensor; and the inverse.
+Values Cut(const Values& whole, const Dims& dims, const Slice& slice);
+void Paste(const Values& piece, const Dims& dims, const Slice& slice, Values* whole);
+
+// Largest |a - b| / (1 + |b|).
+double Distance(const Values& a, const Values& b);
+
+}  // namespace oneflow
