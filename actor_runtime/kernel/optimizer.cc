@@ -59,22 +59,18 @@ AdamNumbers NumbersOf(const StepNumbers& step, bool decay, double norm) {
 
 }  // namespace
 
-// Inputs w, m, v lie where the outputs do: update registers, written in place. A norm that is not
-// finite skips the step: values stay, the firing counts.
+// The actor's inputs are g and norm: w, m, v are update registers, read and written in place (the op's other
+// three inputs). A norm that is not finite skips the step: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
     return [n, decay = BoolAttr(s, "decay"), &v = Vector<T>()](const KernelCall& call) {
-      const double norm = *call.input<double>(4);
-      // In a plan an update register is its own input; a caller with two copies gets the same.
-      for (int i = 0; i < 3; ++i) {
-        if (call.input<T>(i) != call.output<T>(i)) std::copy_n(call.input<T>(i), n, call.output<T>(i));
-      }
+      const double norm = *call.input<double>(1);
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =
           NumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
-      const T* g = call.input<T>(3);
+      const T* g = call.input<T>(0);
       T *w = call.output<T>(0), *m = call.output<T>(1), *u = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
         v.adamw(numbers, g + begin, w + begin, m + begin, u + begin, end - begin);

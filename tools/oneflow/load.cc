@@ -119,7 +119,7 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, proto
                         "use constant, linear or cosine");
     }
   }
-  RETURN_IF_ERROR(ValidateOptimizer(base, "optimizer"));
+  RETURN_IF_ERROR(CheckOptimizer(base, "optimizer"));
   return base;
 }
 

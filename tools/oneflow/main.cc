@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "glog/logging.h"
+#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/verb.h"
 
@@ -46,7 +47,11 @@ absl::Status Dispatch(const std::vector<std::string>& argv) {
     ASSIGN_OR_RETURN(const Arguments args, ParseArguments(verb, rest));
     return verb.run(args);
   }
-  return InputError("oneflow " + argv[0], "no such verb", "try `oneflow --help`");
+  std::vector<std::string> names;
+  for (const Verb& verb : Verbs()) names.emplace_back(verb.name);
+  const std::string best = Nearest(argv[0], names);
+  return InputError("oneflow " + argv[0], "no such verb",
+                    (best.empty() ? "" : "did you mean " + best + "? ") + "try `oneflow --help`");
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/gpt.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/verb.h"
@@ -34,10 +34,8 @@ absl::Status Model(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.textproto");
   ASSIGN_OR_RETURN(const GptConfig config, ConfigFromFlags(args));
   const proto::Graph graph = BuildGpt(config);
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(graph, &text);
   std::ofstream file(FLAGS_out);
-  file << "# proto-file: proto/graph.proto\n# proto-message: oneflow.proto.Graph\n" << text;
+  file << GraphFileText(graph);
   if (!file.flush()) return InputError("--out=" + FLAGS_out, "cannot be written", "is its folder there?");
   std::printf("%s: %lld parameters, %d ops\n", FLAGS_out.c_str(),
               static_cast<long long>(ParameterCount(config)), graph.op_size());

@@ -1,10 +1,10 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <cstdio>
-#include <optional>
+#include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "actor_runtime/data/token_dataset.h"
-#include "actor_runtime/data/token_sampler.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_text.h"
@@ -43,7 +43,7 @@ absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string
   std::vector<std::string> paths;
   std::stringstream list(text);
   for (std::string path; std::getline(list, path, ',');) paths.push_back(path);
-  return OpenTokens(paths, model.vocab, model.sequence);
+  return TokenDataset::Open(paths, model.vocab, model.sequence);
 }
 
 // Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
@@ -52,6 +52,13 @@ absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
   if (FLAGS_eval_data.empty()) return SplitTokens(data, FLAGS_eval_fraction, model.sequence);
   ASSIGN_OR_RETURN(const TokenDataset eval, OpenData("eval_data", FLAGS_eval_data, model));
   return TokenSplit{data, eval};
+}
+
+absl::Status WriteTrace(const Runtime& runtime) {
+  std::ofstream file(FLAGS_trace);
+  file << runtime.TraceJson();
+  if (file.flush()) return absl::OkStatus();
+  return InputError("--trace=" + FLAGS_trace, "cannot be written", "is its folder there?");
 }
 
 absl::Status Train(const Arguments& args) {
@@ -84,11 +91,11 @@ absl::Status Train(const Arguments& args) {
   runtime_options.threads = ThreadsFromFlags();
   runtime_options.trace = !FLAGS_trace.empty();
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
-  const TokenSampler train(data.train, FLAGS_seed);
-  std::optional<TokenSampler> eval;
-  if (data.validation.size() > 0) eval.emplace(data.validation, FLAGS_seed);
-  RETURN_IF_ERROR(TrainLoop(plan, *runtime, train, eval ? &*eval : nullptr, log, options));
-  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(runtime->WriteTrace(FLAGS_trace));
+  const auto train = data.train.Source(FLAGS_seed);
+  std::unique_ptr<TokenSource> eval;
+  if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
+  RETURN_IF_ERROR(TrainLoop(plan, *runtime, *train, eval.get(), log, options));
+  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(WriteTrace(*runtime));
   if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
   }

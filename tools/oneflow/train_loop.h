@@ -9,7 +9,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/token_sampler.h"
 #include "actor_runtime/exec/runtime.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/metrics_log.h"

@@ -1,7 +1,6 @@
 #include "tools/oneflow/verb.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "gflags/gflags.h"
 #include "oneflow_core/base/nearest.h"
@@ -11,13 +10,8 @@ namespace oneflow {
 namespace {
 
 std::string Suggestion(const Verb& verb, std::string_view flag) {
-  std::string_view best;
-  int distance = 4;
-  for (std::string_view f : verb.flags) {
-    const int d = EditDistance(f, flag);
-    if (d < distance) distance = d, best = f;
-  }
-  std::string text = best.empty() ? "" : "did you mean --" + std::string(best) + "? ";
+  const std::string best = Nearest(flag, {verb.flags.begin(), verb.flags.end()});
+  const std::string text = best.empty() ? "" : "did you mean --" + best + "? ";
   return text + "see `oneflow " + std::string(verb.name) + " --help`";
 }
 
