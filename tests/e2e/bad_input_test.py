@@ -16,9 +16,9 @@ MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'
 
 # name -> (graph text, words of the error)
 GRAPHS = {
-    "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", "kind"]),
+    "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", 'Expected ":"']),
     "unknown_field": ('op {\n name: "x"\n colour: 3\n}\n', ["bad.textproto:3:", "colour"]),
-    "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\n', ["y", "matmull", "matmul"]),
+    "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\noutput: "y"\n', ["y", "matmull", "matmul"]),
     "unknown_attribute": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpos_b" value { b: true } }'),
                           ["y", "transpos_b"]),
     "attribute_type": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpose_b" value { s: "yes" } }'),
@@ -26,7 +26,7 @@ GRAPHS = {
     "unknown_input": (HEAD + 'op { name: "y" kind: "gelu" input: "xx" }\n', ["y", "xx"]),
     "cycle": ('op { name: "a" kind: "gelu" input: "b" }\nop { name: "b" kind: "gelu" input: "a" }\n', ["cycle", "a", "b"]),
     "duplicate_name": (HEAD + HEAD, ["x"]),
-    "number_of_inputs": (HEAD + 'op { name: "y" kind: "add" input: "x" }\n', ["y", "add"]),
+    "number_of_inputs": (HEAD + 'op { name: "y" kind: "add" input: "x" }\noutput: "y"\n', ["y", "add"]),
     "output_index": (HEAD + 'op { name: "y" kind: "gelu" input: "x:3" }\n', ["x:3"]),
     "shape_mismatch": (HEAD + WEIGHT.replace("size: 6", "size: 7") % "" + MATMUL, ["y", "matmul", "6", "7"]),
     "dtype_mismatch": ('op { name: "x" kind: "input" dtype: I32 shape { dim { size: 4 } dim { size: 6 } } }\n' + WEIGHT % "" + MATMUL,
@@ -169,11 +169,12 @@ class BadInputTest(unittest.TestCase):
         write_npy(self.dir + "/x.npy", [4, 5], [0.0] * 20)
         write_npy(self.dir + "/w.npy", [5, 7], [0.0] * 35)
         self.refuse(["w"], "run", graph, "--feed=x=x.npy")
+        write_npy(self.dir + "/good.npy", [5, 8], [0.0] * 40)
         self.refuse(["[5,7]", "[5,8]"], "run", graph, "--feed=x=x.npy", "--feed=w=w.npy")
-        self.refuse(["v", "x"], "run", graph, "--feed=v=x.npy", "--feed=x=x.npy", "--feed=w=w.npy")
-        self.refuse(["absent.npy"], "run", graph, "--feed=x=absent.npy", "--feed=w=w.npy")
+        self.refuse(["v", "x"], "run", graph, "--feed=v=x.npy", "--feed=x=x.npy", "--feed=w=good.npy")
+        self.refuse(["absent.npy"], "run", graph, "--feed=x=absent.npy", "--feed=w=good.npy")
         self.refuse(["NAME=FILE"], "run", graph, "--feed=x.npy")
-        self.refuse(["text.txt"], "run", graph, "--feed=x=text.txt", "--feed=w=w.npy")
+        self.refuse(["text.txt"], "run", graph, "--feed=x=text.txt", "--feed=w=good.npy")
 
 
 if __name__ == "__main__":
