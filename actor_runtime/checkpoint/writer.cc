@@ -4,15 +4,16 @@
 //  1. `variables` is in the plan's order and never grows; `files` grows under `mutex` only.
 //  2. A slice is in the manifest only when its bytes are written.
 //  3. A range of a file is handed out once, under `mutex`; bytes are written outside it.
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/checkpoint/durable.h"
 #include "actor_runtime/checkpoint/manifest.h"
@@ -49,19 +50,20 @@ struct CheckpointWriter::Impl {
   std::string graph, train;
   bool committed = false;
 
-  absl::Mutex mutex;
-  Manifest manifest ABSL_GUARDED_BY(mutex);
+  std::mutex mutex;  // a std one, for ThreadSanitizer does not see the locks of the system's Abseil
+  // Below: read and written under `mutex` only, but for `index`, which is constant after Create.
+  Manifest manifest;
   std::map<std::string, size_t> index;  // of the manifest's variables, by name
-  std::set<std::pair<std::string, std::pair<Dims, Dims>>> taken ABSL_GUARDED_BY(mutex);
+  std::set<std::pair<std::string, std::pair<Dims, Dims>>> taken;
   struct RankFile {
     std::string name;
     DurableFile file;
     int64_t end = 0;
   };
-  std::map<int, RankFile> files ABSL_GUARDED_BY(mutex);
+  std::map<int, RankFile> files;
 
-  absl::StatusOr<const StoredVariable*> Find(const Piece& piece)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Under `mutex`.
+  absl::StatusOr<const StoredVariable*> Find(const Piece& piece);
   // A file and a free range of it; no file if the slice is there already.
   struct Place {
     RankFile* file = nullptr;
@@ -79,7 +81,7 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
   impl->graph = Text(plan.graph());
   impl->train = Text(plan.train());
   {
-    absl::MutexLock lock(&impl->mutex);
+    const std::lock_guard lock(impl->mutex);
     Manifest& m = impl->manifest;
     m = {plan.model(), plan.fingerprint(), info.step, info.seed, {}};
     ASSIGN_OR_RETURN(m.variables, VariablesOf(plan));
@@ -117,7 +119,7 @@ absl::StatusOr<const StoredVariable*> CheckpointWriter::Impl::Find(const Piece& 
 
 absl::StatusOr<CheckpointWriter::Impl::Place> CheckpointWriter::Impl::Reserve(const Piece& piece,
                                                                               int64_t bytes) {
-  absl::MutexLock lock(&mutex);
+  const std::lock_guard lock(mutex);
   RETURN_IF_ERROR(Find(piece).status());
   if (!taken.insert({*piece.name, {piece.slice->begin, piece.slice->size}}).second) return Place();
   auto it = files.find(piece.rank);
@@ -139,13 +141,13 @@ absl::Status CheckpointWriter::Write(const Piece& piece) {
   const std::span<const std::byte> data(piece.data, bytes);
   RETURN_IF_ERROR(place.file->file.WriteAt(place.offset, data));
   StoredSlice stored = {*piece.slice, place.file->name, place.offset, bytes, Checksum(data)};
-  absl::MutexLock lock(&impl_->mutex);
+  const std::lock_guard lock(impl_->mutex);
   impl_->manifest.variables[impl_->index.at(*piece.name)].slices.push_back(std::move(stored));
   return absl::OkStatus();
 }
 
 absl::Status CheckpointWriter::Impl::WriteFiles() {
-  absl::MutexLock lock(&mutex);
+  const std::lock_guard lock(mutex);
   for (StoredVariable& variable : manifest.variables) {
     // In the order of the tensor, not of the threads: the same plan writes the same manifest.
     std::sort(
