@@ -7,7 +7,6 @@
 #include <numeric>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "compiler/passes/boxing_path.h"
@@ -29,11 +28,10 @@ bool Mirrors(Sbp of, Sbp grad, bool variable) {
   return grad.broadcast() || grad.kind == Sbp::kPartialSum;
 }
 
-// Readers that may share one boxing of `t`: those of a variable only within a phase, so that what is
-// gathered from a split variable does not live from forward to backward.
-int SharingClass(const Graph& graph, TensorId t, OpId reader) {
-  const Phase phase = graph.ops[reader].phase;
-  if (IsVariable(graph.ProducerOf(t))) return static_cast<int>(phase);
+// Readers that may share one boxing: those of a variable only within a phase, so that what is gathered
+// from a split variable does not live from forward to backward.
+int SharingClass(bool variable, Phase phase) {
+  if (variable) return static_cast<int>(phase);
   return phase == Phase::kUpdate ? 1 : 0;
 }
 
@@ -74,20 +72,12 @@ class OpSets {
 SbpProblem::SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
                        int axis)
     : graph_(&graph), settled_(&settled), options_(&options), axis_(axis),
-      devices_(graph.mesh.axes[axis].size), uses_(UsesOf(graph)) {
-  for (const GradientMirror& mirror : options.mirrors) mirrors_[mirror.grad] = mirror;
-  for (TensorId t = 0; t < static_cast<TensorId>(uses_.size()); ++t) {
-    auto key = [&](const Use& use) {
-      return std::pair(graph.ops[use.op].stage, SharingClass(graph, t, use.op));
-    };
-    std::stable_sort(uses_[t].begin(), uses_[t].end(),
-                     [&](const Use& a, const Use& b) { return key(a) < key(b); });
-  }
-}
+      devices_(graph.mesh.axes[axis].size) {}
 
 absl::StatusOr<SbpProblem> SbpProblem::Make(const Graph& graph, const SbpChoice& settled,
                                             const SbpOptions& options, int axis) {
   SbpProblem problem(graph, settled, options, axis);
+  problem.FillEdges();
   RETURN_IF_ERROR(problem.FillTable());
   problem.FillUnits();
   for (Unit& unit : problem.units_) RETURN_IF_ERROR(problem.FillLabels(&unit));
@@ -224,28 +214,58 @@ absl::Status SbpProblem::FillLabels(Unit* unit) {
                     "constrain " + name + " to B or to a split that adamw has");
 }
 
+void SbpProblem::FillEdges() {
+  const std::vector<std::vector<Use>> uses = UsesOf(*graph_);
+  for (TensorId t = 0; t < static_cast<TensorId>(graph_->tensors.size()); ++t) {
+    const Tensor& tensor = graph_->tensors[t];
+    const Op& producer = graph_->ops[tensor.producer];
+    Edge& edge = edges_.emplace_back();
+    edge.producer = tensor.producer;
+    edge.output = tensor.output;
+    edge.bytes = static_cast<double>(BytesOf(tensor));
+    edge.copies = Copies(tensor.sbp);
+    edge.variable = IsVariable(producer);
+    const bool asked = ConstraintOn(tensor, graph_->mesh, axis_).has_value();
+    edge.gather = edge.variable && !asked ? kGatherVariable : 1;
+    std::map<std::pair<int, int>, Readers> groups;
+    for (const Use& use : uses[t]) {
+      const Op& reader = graph_->ops[use.op];
+      Readers& group = groups[{reader.stage, SharingClass(edge.variable, reader.phase)}];
+      group.uses.push_back(use);
+      group.fires = Fires(reader.phase);
+      group.other_stage = reader.stage != producer.stage;
+    }
+    for (auto& [key, group] : groups) edge.readers.push_back(std::move(group));
+  }
+  for (TensorId t : graph_->outputs) edges_[t].observed = true;
+  if (graph_->loss >= 0) edges_[graph_->loss].observed = true;
+  for (const GradientMirror& mirror : options_->mirrors) {
+    Edge& edge = edges_[mirror.grad];
+    edge.mirror = mirror;
+    edge.mirror_chooser = mirror.reader >= 0 ? mirror.reader : graph_->tensors[mirror.of].producer;
+    edge.mirror_variable = edges_[mirror.of].variable;
+  }
+}
+
 void SbpProblem::FillNeighbours() {
   std::vector<std::set<TensorId>> tensors(units_.size());
   std::vector<std::set<int>> neighbours(units_.size());
-  for (const auto& [grad, mirror] : mirrors_) {
-    const int u = members_[mirror.reader >= 0 ? mirror.reader : graph_->tensors[mirror.of].producer].unit;
-    const int v = members_[graph_->tensors[grad].producer].unit;
-    tensors[u].insert(grad);
+  auto join = [&](OpId op, OpId producer, TensorId t) {
+    const int u = members_[op].unit, v = members_[producer].unit;
+    tensors[u].insert(t);
+    if (u == v) return;
     neighbours[u].insert(v);
     neighbours[v].insert(u);
+  };
+  for (TensorId t = 0; t < static_cast<TensorId>(edges_.size()); ++t) {
+    const Edge& edge = edges_[t];
+    tensors[members_[edge.producer].unit].insert(t);
+    for (const Readers& readers : edge.readers) {
+      for (const Use& use : readers.uses) join(use.op, edge.producer, t);
+    }
+    if (edge.mirror_chooser >= 0) join(edge.mirror_chooser, edge.producer, t);
   }
   for (int u = 0; u < units(); ++u) {
-    for (OpId op : units_[u].ops) {
-      for (TensorId t : graph_->ops[op].inputs) {
-        tensors[u].insert(t);
-        neighbours[u].insert(members_[graph_->tensors[t].producer].unit);
-      }
-      for (TensorId t : graph_->ops[op].outputs) {
-        tensors[u].insert(t);
-        for (const Use& use : uses_[t]) neighbours[u].insert(members_[use.op].unit);
-      }
-    }
-    neighbours[u].erase(u);
     units_[u].tensors.assign(tensors[u].begin(), tensors[u].end());
     units_[u].neighbours.assign(neighbours[u].begin(), neighbours[u].end());
   }
@@ -295,70 +315,47 @@ double SbpProblem::Compute(OpId op, const Signature& row) const {
 }
 
 // What a gradient costs for not lying as its tensor: more than boxing it, or splitting its work, can gain.
-double SbpProblem::MirrorPrice(TensorId t, Sbp sbp, const std::vector<int>& label) const {
-  auto it = mirrors_.find(t);
-  if (it == mirrors_.end()) return 0;
-  const GradientMirror& mirror = it->second;
-  const Tensor& of = graph_->tensors[mirror.of];
-  const OpId chooser = mirror.reader >= 0 ? mirror.reader : of.producer;
-  if (label[members_[chooser].unit] < 0) return 0;
-  const Signature& row = Chosen(chooser, label);
-  const Sbp lies = mirror.reader >= 0 ? row.in[mirror.input] : row.out[of.output];
-  const bool repeated = mirror.reader >= 0 && IsWhole(row);
-  if (repeated ? sbp.broadcast() : Mirrors(lies, sbp, IsVariable(graph_->ops[of.producer]))) return 0;
-  const double bytes = static_cast<double>(BytesOf(graph_->tensors[t]));
-  const double boxing = 3.0 * devices_ * bytes + 4 * kBoxingLatency;
-  return Fires(Phase::kBackward) * boxing + 2 * work_[graph_->tensors[t].producer];
+double SbpProblem::MirrorPrice(const Edge& edge, Sbp sbp, const std::vector<int>& label) const {
+  if (edge.mirror_chooser < 0 || label[members_[edge.mirror_chooser].unit] < 0) return 0;
+  const Signature& row = Chosen(edge.mirror_chooser, label);
+  const bool reader = edge.mirror.reader >= 0;
+  const Sbp lies = reader ? row.in[edge.mirror.input] : row.out[edges_[edge.mirror.of].output];
+  if (reader && IsWhole(row) ? sbp.broadcast() : Mirrors(lies, sbp, edge.mirror_variable)) return 0;
+  const double boxing = 3.0 * devices_ * edge.bytes + 4 * kBoxingLatency;
+  return Fires(Phase::kBackward) * boxing + 2 * work_[edge.producer];
 }
 
-// Of the readers [first, last) of uses_[t], which share boxings.
-double SbpProblem::StagePrice(TensorId t, Sbp from, int first, int last,
-                              const std::vector<int>& label) const {
-  const Tensor& tensor = graph_->tensors[t];
-  const Op& producer = graph_->ops[tensor.producer];
-  const double bytes = static_cast<double>(BytesOf(tensor));
-  bool crossed = producer.stage == graph_->ops[uses_[t][first].op].stage;
-  Sbp seen[16];
+double SbpProblem::ReadersPrice(const Edge& edge, const Readers& readers, Sbp from,
+                                const std::vector<int>& label) const {
+  bool crossed = !readers.other_stage;
+  Sbp seen[16];  // more than a tensor has SBPs
   int n_seen = 0;
   double price = 0;
-  for (int i = first; i < last; ++i) {
-    const Use& use = uses_[t][i];
+  for (const Use& use : readers.uses) {
     if (label[members_[use.op].unit] < 0) continue;
     const Sbp need = Chosen(use.op, label).in[use.input];
     if (!crossed) {
       const Sbp resolved = !from.partial() ? from : need.partial() ? B() : need;
-      price += TransitionPrice(from, resolved, bytes, devices_);
-      price += (resolved.split() ? bytes : bytes * devices_) + kBoxingLatency;
+      price += TransitionPrice(from, resolved, edge.bytes, devices_);
+      price += (resolved.split() ? edge.bytes : edge.bytes * devices_) + kBoxingLatency;
       from = resolved;
       crossed = true;
     }
     if (std::find(seen, seen + n_seen, need) != seen + n_seen) continue;
     if (n_seen < 16) seen[n_seen++] = need;
-    const bool free = !ConstraintOn(tensor, graph_->mesh, axis_);
-    const double gather = IsVariable(producer) && !need.split() && free ? kGatherVariable : 1;
-    price += gather * TransitionPrice(from, need, bytes, devices_);
+    price += (need.split() ? 1 : edge.gather) * TransitionPrice(from, need, edge.bytes, devices_);
   }
-  return price * Fires(graph_->ops[uses_[t][first].op].phase);
+  return price * readers.fires;
 }
 
 double SbpProblem::TensorPrice(TensorId t, const std::vector<int>& label) const {
-  const Tensor& tensor = graph_->tensors[t];
-  if (label[members_[tensor.producer].unit] < 0) return 0;
-  const Sbp from = Chosen(tensor.producer, label).out[tensor.output];
-  const std::vector<Use>& uses = uses_[t];
-  auto key = [&](const Use& use) {
-    return std::pair(graph_->ops[use.op].stage, SharingClass(*graph_, t, use.op));
-  };
-  double price = MirrorPrice(t, from, label);
-  for (int first = 0, last = 0; first < static_cast<int>(uses.size()); first = last) {
-    while (last < static_cast<int>(uses.size()) && key(uses[last]) == key(uses[first])) ++last;
-    price += StagePrice(t, from, first, last, label);
-  }
-  const bool fetched = std::count(graph_->outputs.begin(), graph_->outputs.end(), t) > 0;
-  if (from.partial() && (fetched || t == graph_->loss)) {
-    price += TransitionPrice(from, B(), static_cast<double>(BytesOf(tensor)), devices_);
-  }
-  return price * Copies(tensor.sbp);
+  const Edge& edge = edges_[t];
+  if (label[members_[edge.producer].unit] < 0) return 0;
+  const Sbp from = Chosen(edge.producer, label).out[edge.output];
+  double price = MirrorPrice(edge, from, label);
+  for (const Readers& readers : edge.readers) price += ReadersPrice(edge, readers, from, label);
+  if (edge.observed && from.partial()) price += TransitionPrice(from, B(), edge.bytes, devices_);
+  return price * edge.copies;
 }
 
 }  // namespace oneflow

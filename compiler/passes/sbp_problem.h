@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -51,6 +50,25 @@ class SbpProblem {
   struct Member {
     int unit = -1, index = -1;
   };
+  // Readers of a tensor that share its boxings: on one stage, of one sharing class.
+  struct Readers {
+    std::vector<Use> uses;
+    double fires = 1;
+    bool other_stage = false;  // than the producer's
+  };
+  // What the price of a tensor is made of, gathered once: the search asks millions of times.
+  struct Edge {
+    OpId producer = -1;
+    int output = 0;
+    double bytes = 0, copies = 1;
+    bool variable = false;
+    double gather = 1;     // factor on un-splitting
+    bool observed = false;  // the loss or an output: must be whole for the run
+    std::vector<Readers> readers;
+    GradientMirror mirror;  // if mirror.grad >= 0
+    OpId mirror_chooser = -1;
+    bool mirror_variable = false;
+  };
 
   SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOptions& options, int axis);
   absl::Status FillTable();
@@ -59,25 +77,25 @@ class SbpProblem {
   void FillUnits();
   absl::Status FillLabels(Unit* unit);
   void FillNeighbours();
+  void FillEdges();
   bool Fits(OpId op, const Signature& row) const;
   bool MeetsConstraints(OpId op, const Signature& row) const;
   double Compute(OpId op, const Signature& row) const;
   double Copies(const NdSbp& sbp) const;
   double Fires(Phase phase) const;
-  double MirrorPrice(TensorId t, Sbp sbp, const std::vector<int>& label) const;
-  double StagePrice(TensorId t, Sbp from, int first, int last,
-                    const std::vector<int>& label) const;
+  double MirrorPrice(const Edge& edge, Sbp sbp, const std::vector<int>& label) const;
+  double ReadersPrice(const Edge& edge, const Readers& readers, Sbp from,
+                      const std::vector<int>& label) const;
 
   const Graph* graph_;
   const SbpChoice* settled_;
   const SbpOptions* options_;
   int axis_ = 0, devices_ = 1;
-  std::vector<std::vector<Use>> uses_;         // of each tensor, by (stage, phase class)
   std::vector<std::vector<Signature>> table_;  // legal rows of each op
   std::vector<Unit> units_;
   std::vector<Member> members_;                // of each op
   std::vector<double> work_;                   // of each op, by its dearest row
-  std::map<TensorId, GradientMirror> mirrors_; // by gradient
+  std::vector<Edge> edges_;                    // of each tensor
 };
 
 }  // namespace oneflow

@@ -1,6 +1,7 @@
 #include "compiler/passes/sbp_search.h"
 
 #include <deque>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -34,9 +35,18 @@ class Search {
     for (int u = 0; u < problem_.units(); ++u) label_[u] = first ? 0 : problem_.labels(u) - 1;
   }
 
-  // Single moves until none helps, then joint ones, and again.
-  void Descend() {
-    Sweep();
+  // Single moves, back and forth, until none helps.
+  void Sweep() {
+    for (int sweep = 0; sweep < kSweeps; ++sweep) {
+      double gain = 0;
+      for (int u = 0; u < problem_.units(); ++u) gain += Respond(u);
+      for (int u = problem_.units() - 1; u >= 0; --u) gain += Respond(u);
+      if (gain <= 0) return;
+    }
+  }
+
+  // Joint moves where single ones are stuck, then single ones again.
+  void Refine() {
     for (int round = 0; round < kRounds && JointMoves(); ++round) Sweep();
   }
 
@@ -65,15 +75,6 @@ class Search {
     }
     label_[u] = best;
     return old < 0 ? 0 : old_price - best_price;
-  }
-
-  void Sweep() {
-    for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      double gain = 0;
-      for (int u = 0; u < problem_.units(); ++u) gain += Respond(u);
-      for (int u = problem_.units() - 1; u >= 0; --u) gain += Respond(u);
-      if (gain <= 0) return;
-    }
   }
 
   bool JointMoves() {
@@ -135,7 +136,7 @@ double PriceOf(const SbpProblem& problem, const std::vector<int>& label) {
 }
 
 std::vector<int> SearchSbp(const SbpProblem& problem) {
-  std::vector<int> best;
+  std::optional<Search> best;
   double best_price = 0;
   for (int start = 0; start < 3; ++start) {
     Search search(problem);
@@ -144,13 +145,14 @@ std::vector<int> SearchSbp(const SbpProblem& problem) {
     } else {
       search.Fill(start == 1);
     }
-    search.Descend();
+    search.Sweep();
     const double price = PriceOf(problem, search.label());
-    if (!best.empty() && price >= best_price * (1 - kGain)) continue;
-    best = search.label();
+    if (best && price >= best_price * (1 - kGain)) continue;
+    best.emplace(std::move(search));
     best_price = price;
   }
-  return best;
+  best->Refine();
+  return best->label();
 }
 
 }  // namespace oneflow
