@@ -30,6 +30,11 @@ std::string ToString(const KernelSample& sample);
 Graph GraphOf(const KernelSample& sample, DType dtype);
 // Values of the inputs; input i is a function of its dims and i.
 std::vector<Values> InputValues(const KernelSample& sample);
+// How many of the kind's first inputs are update registers: the kernel does not get them as inputs but
+// finds their values in the outputs of the same index.
+int UpdateInputs(const std::string& kind);
+// Sets the op's input i, wherever its kernel looks for it.
+void SetOpInput(KernelHarness& harness, int i, const Values& values);
 // The kernel of the sample on whole tensors, inputs set.
 KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads = 1);
 // Numbers for adamw.

@@ -8,8 +8,9 @@
 namespace oneflow {
 
 absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& product) {
-  RETURN_IF_ERROR(
-      NeedWorkspace(setup, ProductWorkspace(product.m, product.n, product.k, setup.threads)));
+  const bool empty = product.m == 0 || product.n == 0 || product.k == 0;  // then no block is packed
+  RETURN_IF_ERROR(NeedWorkspace(
+      setup, empty ? 0 : ProductWorkspace(product.m, product.n, product.k, setup.threads)));
   return ForFloats(setup, setup.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     return [p = product, &v = Vector<T>()](const KernelCall& call) {

@@ -109,7 +109,7 @@ ONEFLOW_INLINE T SumTerms(int64_t n, Term term) {
   return Sum<T>((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-// e^x to about 1e-7 relative: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 6 for e^r, and 2^n put
+// e^x to about 1e-7 relative: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 7 for e^r, and 2^n put
 // into the exponent in two halves so that results near overflow and denormals stay finite and exact.
 ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
   typedef int32_t VecInt __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
@@ -121,7 +121,8 @@ ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
   const Vec<float> n = shifted - kRound;
   Vec<float> r = c - n * 0.693145751953125f;
   r = r - n * 1.42860682030941723e-6f;
-  Vec<float> p = r * 1.3981999507e-3f + 8.3334519073e-3f;
+  Vec<float> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;

@@ -1,0 +1,94 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/kernel/kernel_samples.h"
+
+namespace oneflow {
+namespace {
+
+struct State {
+  double w, m, v;
+};
+
+// AdamW as it is written down, one element.
+State Update(State s, double g, double norm, const StepNumbers& n, bool decay) {
+  g *= n.clip > 0 ? std::min(1.0, n.clip / (norm + 1e-6)) : 1.0;
+  s.m = n.beta1 * s.m + (1 - n.beta1) * g;
+  s.v = n.beta2 * s.v + (1 - n.beta2) * g * g;
+  const double m_hat = s.m / (1 - std::pow(n.beta1, n.step + 1));
+  const double v_hat = s.v / (1 - std::pow(n.beta2, n.step + 1));
+  const double wd = decay ? n.weight_decay : 0;
+  s.w -= n.learning_rate * (m_hat / (std::sqrt(v_hat) + n.epsilon) + wd * s.w);
+  return s;
+}
+
+KernelHarness AdamHarness(int64_t n, bool decay) {
+  const Port x = WholePort({n}), scalar = WholePort({});
+  KernelHarness h("adamw", {{"decay", decay}}, {{x}, {scalar}}, {x, x, x});
+  h.run().optimizer = TestStepNumbers;
+  return h;
+}
+
+TEST_CASE("adamw follows its formula over steps, with and without decay and clipping") {
+  constexpr int64_t kN = 37;
+  for (bool decay : {false, true}) {
+    for (double norm : {0.5, 4.0}) {
+      std::vector<State> expected(kN);
+      Values w = RandomValues(kN, 1), m(kN, 0), v(kN, 0);
+      for (int64_t i = 0; i < kN; ++i) expected[i] = {w[i], 0, 0};
+      KernelHarness h = AdamHarness(kN, decay);
+      h.run().first_step = 10;  // a run that was resumed
+      REQUIRE(h.Make() == absl::OkStatus());
+      for (int64_t firing = 0; firing < 4; ++firing) {
+        const Values g = RandomValues(kN, 50 + firing);
+        const Values* in[] = {&w, &m, &v, &g};
+        for (int i = 0; i < 4; ++i) SetOpInput(h, i, *in[i]);
+        SetOpInput(h, 4, {norm});
+        REQUIRE(h.Call(false, firing) == absl::OkStatus());
+        w = h.Output(0), m = h.Output(1), v = h.Output(2);
+        for (int64_t i = 0; i < kN; ++i) {
+          expected[i] = Update(expected[i], g[i], norm, TestStepNumbers(10 + firing), decay);
+          REQUIRE(w[i] == Approx(expected[i].w).epsilon(1e-12));
+          REQUIRE(m[i] == Approx(expected[i].m).epsilon(1e-12));
+          REQUIRE(v[i] == Approx(expected[i].v).epsilon(1e-12));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a norm that is not finite skips the step") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (double norm : {inf, std::numeric_limits<double>::quiet_NaN()}) {
+    KernelHarness h = AdamHarness(3, true);
+    const Values w{1, 2, 3}, m{4, 5, 6}, v{7, 8, 9};
+    h.SetOutput(0, w);
+    h.SetOutput(1, m);
+    h.SetOutput(2, v);
+    h.SetInput(0, {inf, 0, 1});
+    h.SetInput(1, {norm});
+    REQUIRE(h.Make() == absl::OkStatus());
+    REQUIRE(h.Call() == absl::OkStatus());
+    CHECK(h.Output(0) == w);
+    CHECK(h.Output(1) == m);
+    CHECK(h.Output(2) == v);
+  }
+}
+
+TEST_CASE("sum_squares adds blocks of 4096 in order") {
+  constexpr int64_t kN = 4096 * 600 + 123;  // more than one batch of blocks
+  const Values g = RandomValues(kN, 3);
+  KernelHarness h("sum_squares", {}, {{WholePort({kN}, DType::kF32)}}, {WholePort({})}, 2);
+  h.SetInput(0, g);
+  REQUIRE(h.Make() == absl::OkStatus());
+  REQUIRE(h.Call() == absl::OkStatus());
+  double expected = 0;
+  for (double v : g) expected += v * v;
+  CHECK(h.Output(0)[0] == Approx(expected).epsilon(1e-11));
+}
+
+}  // namespace
+}  // namespace oneflow
