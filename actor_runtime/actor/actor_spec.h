@@ -1,5 +1,5 @@
-// What is fixed about one actor on one device: its rates and whom it tells. Made once, at load, from
-// the plan (exec/instantiate.h); constant while anything runs.
+// What is fixed about one actor on one device: its rates and whom it tells. Made once, at load,
+// from the plan (exec/instantiate.h); constant while anything runs.
 //
 // It knows no kernel, no memory and no stream.
 #pragma once
@@ -23,8 +23,8 @@ struct ActorInput {
   int32_t fires_per_read = 1;  // k
   int32_t initial_fills = 0;   // d
   int32_t slots = 1;           // of the register read
-  // Nobody writes the register in this program, or this actor updates it in place: never waited for,
-  // never returned.
+  // Nobody writes the register in this program, or this actor updates it in place: never waited
+  // for, never returned.
   bool always_full = false;
   int32_t first_source = 0, n_sources = 0;  // in ActorSpec::sources
 };

@@ -20,8 +20,8 @@ int32_t SlotOf(int64_t fill, int32_t slots) {
   return static_cast<int32_t>(slot < 0 ? slot + slots : slot);
 }
 
-// Fills of an output that `firings` issued firings have begun, or of an input that they have read to
-// the end.
+// Fills of an output that `firings` issued firings have begun, or of an input that they have read
+// to the end.
 int64_t Begun(int64_t firings, int32_t per) { return Quotient(firings + per - 1, per); }
 int64_t Done(int64_t firings, int32_t per) { return Quotient(firings, per); }
 
@@ -63,8 +63,9 @@ void Tell(const ActorSpec& spec, int64_t n, bool same_stream, Actions* actions) 
 }
 
 absl::Status Broken(const ActorSpec& spec, int invariant, absl::string_view what, int64_t index) {
-  return absl::InternalError(absl::StrCat("actor ", spec.actor, " at rank ", spec.rank, ": invariant ",
-                                          invariant, " of actor_state broken at ", what, " ", index));
+  return absl::InternalError(absl::StrCat("actor ", spec.actor, " at rank ", spec.rank,
+                                          ": invariant ", invariant, " of actor_state broken at ",
+                                          what, " ", index));
 }
 
 absl::Status CheckInput(const ActorSpec& spec, const ActorState& state, const ActorInput& input) {
@@ -79,13 +80,15 @@ absl::Status CheckInput(const ActorSpec& spec, const ActorState& state, const Ac
   return absl::OkStatus();
 }
 
-absl::Status CheckOutput(const ActorSpec& spec, const ActorState& state, const ActorOutput& output) {
+absl::Status CheckOutput(const ActorSpec& spec, const ActorState& state,
+                         const ActorOutput& output) {
   const int64_t begun = Begun(state.issued, output.fires_per_fill);
   const int64_t full = Done(state.issued, output.fires_per_fill);
   for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
     const int32_t d = spec.readers[q].initial_fills;
     if (state.returned[q] > d + full) return Broken(spec, 3, "reader", q);
-    if (begun > state.returned[q] + std::max(output.slots, d) - d) return Broken(spec, 4, "reader", q);
+    if (begun > state.returned[q] + std::max(output.slots, d) - d)
+      return Broken(spec, 4, "reader", q);
   }
   return absl::OkStatus();
 }
@@ -141,15 +144,14 @@ bool CanFire(const ActorSpec& spec, const ActorState& state) {
 }
 
 void Receive(const ActorSpec& spec, const Message& message, ActorState* state) {
-  std::vector<int64_t>& counts =
-      message.kind == Message::kFilled ? state->filled : state->returned;
+  std::vector<int64_t>& counts = message.kind == Message::kFilled ? state->filled : state->returned;
   CHECK(message.to_rank == spec.rank && message.actor == spec.actor && message.port < counts.size())
-      << "a message for actor " << message.actor << " at rank " << message.to_rank << " reached actor "
-      << spec.actor << " at rank " << spec.rank;
+      << "a message for actor " << message.actor << " at rank " << message.to_rank
+      << " reached actor " << spec.actor << " at rank " << spec.rank;
   int64_t& count = counts[message.port];
   CHECK(static_cast<uint64_t>(count) == message.sequence)
-      << "actor " << spec.actor << " at rank " << spec.rank << ", port " << message.port << ": message "
-      << message.sequence << " where " << count << " was due";
+      << "actor " << spec.actor << " at rank " << spec.rank << ", port " << message.port
+      << ": message " << message.sequence << " where " << count << " was due";
   ++count;
 }
 
@@ -233,8 +235,8 @@ std::vector<FiringWait> WaitsOf(const ActorSpec& spec, const ActorState& state) 
     const ActorOutput& output = spec.outputs[o];
     if (!Divides(output.fires_per_fill, n)) continue;
     for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
-      const int64_t need = Quotient(n, output.fires_per_fill) - output.slots + 1 +
-                           spec.readers[q].initial_fills;
+      const int64_t need =
+          Quotient(n, output.fires_per_fill) - output.slots + 1 + spec.readers[q].initial_fills;
       if (state.returned[q] < need) {
         waits.push_back({true, static_cast<int32_t>(o), q, state.returned[q], need});
       }

@@ -8,19 +8,19 @@
 //     Complete(spec, &state, &actions);  // messages that wait for the work to be done
 //   }
 //
-// Pure: no I/O, no clock, no thread, no allocation (given Actions with capacity MaxActions(spec)), and
-// nothing depends on anything but the arguments. Several drivers share it: the threaded runtime, the
-// deterministic runtime and the simulator. It is not the checker of liveness: that is a token game of
-// its own in the compiler.
+// Pure: no I/O, no clock, no thread, no allocation (after Actions::Reserve), and nothing depends on
+// anything but the arguments. Several drivers share it: the threaded
+// runtime, the deterministic runtime and the simulator. It is not the checker of liveness: that is
+// a token game of its own in the compiler.
 //
-// Invariants (checked by CheckInvariants), for all inputs i with sources p and outputs o with readers q:
+// Invariants (checked by CheckInvariants), for all sources p of an input, readers q of an output:
 //  1. completed <= issued.
-//  2. reads issued of p <= d + filled[p] <= reads issued of p + max(s, d): never ahead of the writer,
-//     and never more fills there than the register has slots for.
-//  3. returned[q] <= d + fills issued of o: nobody returns what was not written.
-//  4. fills issued of o <= returned[q] + max(s, d) - d: no slot is overwritten before it is returned.
-// A message carries the receiver's own count as its sequence, so a lost, doubled or overtaken message is
-// noticed at once (CHECK: our bug).
+//  2. reads begun <= d + filled[p] <= reads done + max(s, d): never ahead of the writer, and never
+//     more fills there than the register has slots for.
+//  3. returned[q] <= d + fills done: nobody returns what was not written.
+//  4. fills begun <= returned[q] + max(s, d) - d: no slot is overwritten before it is returned.
+// A message carries the receiver's own count as its sequence, so a lost, doubled or overtaken
+// message is noticed at once (CHECK: our bug).
 #pragma once
 
 #include <cstdint>
@@ -87,8 +87,8 @@ absl::Status CheckInvariants(const ActorSpec& spec, const ActorState& state);
 // What the next firing waits for: a source's fill, or the return of a reader.
 struct FiringWait {
   bool for_return = false;
-  int32_t edge = 0;  // input or output
-  int32_t peer = 0;  // index in spec.sources or spec.readers
+  int32_t edge = 0;            // input or output
+  int32_t peer = 0;            // index in spec.sources or spec.readers
   int64_t have = 0, need = 0;  // fills or returns
   bool operator==(const FiringWait&) const = default;
 };

@@ -11,7 +11,8 @@ namespace {
 constexpr uint32_t kSource = 7, kReader = 9;  // actors at the far ends
 
 ActorInput In(int k, int d, int s, int first, int n) {
-  return {.fires_per_read = k, .initial_fills = d, .slots = s, .first_source = first, .n_sources = n};
+  return {
+      .fires_per_read = k, .initial_fills = d, .slots = s, .first_source = first, .n_sources = n};
 }
 
 ActorOutput Out(int s, int f, ActorOutput::Mode mode, int n) {
@@ -66,8 +67,8 @@ class Script {
     CHECK(CheckInvariants(spec_, state_).ok());
     std::string text;
     for (const Message& m : actions_.sends) {
-      text += (m.kind == Message::kFilled ? "filled " : "returned ") + std::to_string(m.actor) + "@" +
-              std::to_string(m.to_rank) + ":" + std::to_string(m.port) + " #" +
+      text += (m.kind == Message::kFilled ? "filled " : "returned ") + std::to_string(m.actor) +
+              "@" + std::to_string(m.to_rank) + ":" + std::to_string(m.port) + " #" +
               std::to_string(m.sequence) + " slot " + std::to_string(m.slot) + "; ";
     }
     return text;
@@ -99,7 +100,8 @@ TEST_CASE("a writer stops when its two slots are full and goes on with a returne
 TEST_CASE("every reader of a register must have returned it") {
   ActorSpec spec;
   spec.outputs = {Out(1, 1, ActorOutput::kFresh, 2)};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 0}, {.rank = 1, .actor = kReader, .port = 0}};
+  spec.readers = {{.rank = 0, .actor = kReader, .port = 0},
+                  {.rank = 1, .actor = kReader, .port = 0}};
   Script a(spec);
   CHECK(a.Fire() == "filled 9@0:0 #0 slot 0; filled 9@1:0 #0 slot 0; ");
   a.Returned(1);
@@ -111,14 +113,16 @@ TEST_CASE("every reader of a register must have returned it") {
 TEST_CASE("an input with several sources waits for each of them, and returns to each") {
   ActorSpec spec;
   spec.inputs = {In(1, 0, 1, 0, 3)};
-  for (uint32_t rank = 0; rank < 3; ++rank) spec.sources.push_back({.rank = rank, .actor = kSource, .port = 5});
+  for (uint32_t rank = 0; rank < 3; ++rank)
+    spec.sources.push_back({.rank = rank, .actor = kSource, .port = 5});
   Script a(spec);
   a.Filled(2);
   a.Filled(0);
   CHECK_FALSE(a.can_fire());
   CHECK(WaitsOf(a.spec(), a.state()) == std::vector<FiringWait>{{false, 0, 1, 0, 1}});
   a.Filled(1);
-  CHECK(a.Fire() == "returned 7@0:5 #0 slot 0; returned 7@1:5 #0 slot 0; returned 7@2:5 #0 slot 0; ");
+  CHECK(a.Fire() ==
+        "returned 7@0:5 #0 slot 0; returned 7@1:5 #0 slot 0; returned 7@2:5 #0 slot 0; ");
   CHECK(a.drained());
 }
 
@@ -143,7 +147,9 @@ TEST_CASE("accumulate: M firings make one fill, the first overwrites, credits ar
   CHECK(a.launch().firing == 3);
 }
 
-TEST_CASE("an update register: the reader has d = 1 and returns once in M firings; the writer waits for it") {
+TEST_CASE(
+    "an update register: the reader has d = 1 and returns once in M firings; the writer waits for "
+    "it") {
   ActorSpec reader_spec;
   reader_spec.inputs = {In(2, 1, 1, 0, 1)};
   reader_spec.sources = {{.rank = 0, .actor = kSource, .port = 0}};

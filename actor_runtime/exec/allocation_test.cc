@@ -1,5 +1,5 @@
-// Law: nothing is allocated between the first and the last step. Counts every operator new of the process; the
-// thread that called Run only waits.
+// Law: nothing is allocated between the first and the last step. Counts every operator new of the
+// process; the thread that called Run only waits.
 #include <catch2/catch.hpp>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Arena: the one block of memory of a device and memory kind, mapped at load and given back at the end. It is
-// not an allocator: the plan says where everything lies.
+// Arena: the one block of memory of a device and memory kind, mapped at load and given back at the
+// end. It is not an allocator: the plan says where everything lies.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,8 @@ struct Binder {
       ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, source));
       ASSIGN_OR_RETURN(std::byte * base, context.devices[source].Find(reg));
       if (reg.slots() > 1) {
-        bound.reads_.push_back({base, reg.slot_bytes(), i, static_cast<int32_t>(bound.in_pointers_.size())});
+        bound.reads_.push_back(
+            {base, reg.slot_bytes(), i, static_cast<int32_t>(bound.in_pointers_.size())});
       }
       ports.push_back(std::move(port));
       bound.in_pointers_.push_back(base);

@@ -1,5 +1,5 @@
-// BoundActor: a concrete actor with its kernel and the addresses of everything it reads and writes. Peers'
-// registers are read in place: all devices of this process share one address space.
+// BoundActor: a concrete actor with its kernel and the addresses of everything it reads and writes.
+// Peers' registers are read in place: all devices of this process share one address space.
 #pragma once
 
 #include <cstdint>

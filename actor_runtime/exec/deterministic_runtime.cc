@@ -16,7 +16,11 @@ namespace {
 class Game {
  public:
   Game(LoadedProgram& program, int64_t steps, int launch_queue, uint64_t seed)
-      : program_(program), net_(program.net), steps_(steps), launch_queue_(launch_queue), random_(seed) {
+      : program_(program),
+        net_(program.net),
+        steps_(steps),
+        launch_queue_(launch_queue),
+        random_(seed) {
     for (const ActorSpec& spec : net_.specs) states_.push_back(InitialState(spec));
     positions_.resize(net_.streams.size());
   }
@@ -115,11 +119,12 @@ class Game {
   absl::Status CheckEnd() const {
     std::string waits;
     for (size_t s = 0; s < positions_.size(); ++s) {
-      if (positions_[s].step < steps_) absl::StrAppend(&waits, waits.empty() ? "" : "; ", WhoWaits(s));
+      if (positions_[s].step < steps_)
+        absl::StrAppend(&waits, waits.empty() ? "" : "; ", WhoWaits(s));
     }
     if (!waits.empty()) {
-      return absl::InternalError(
-          absl::StrCat("program ", net_.program, " is stuck after ", firings_, " firings: ", waits));
+      return absl::InternalError(absl::StrCat("program ", net_.program, " is stuck after ",
+                                              firings_, " firings: ", waits));
     }
     for (size_t a = 0; a < net_.specs.size(); ++a) {
       if (IsDrained(net_.specs[a], states_[a])) continue;
@@ -134,7 +139,8 @@ class Game {
   std::string WhoWaits(size_t stream) const {
     const int32_t actor = net_.streams[stream].firings[positions_[stream].next];
     const ActorSpec& spec = net_.specs[actor];
-    std::string text = absl::StrCat(net_.NameOf(actor), ", firing ", states_[actor].issued, ", waits");
+    std::string text =
+        absl::StrCat(net_.NameOf(actor), ", firing ", states_[actor].issued, ", waits");
     absl::string_view separator = " for ";
     for (const FiringWait& wait : WaitsOf(spec, states_[actor])) {
       const ActorPeer& peer = wait.for_return ? spec.readers[wait.peer] : spec.sources[wait.peer];
@@ -162,15 +168,16 @@ class Game {
 
 absl::StatusOr<std::unique_ptr<DeterministicRuntime>> DeterministicRuntime::Create(
     const proto::Plan& plan, const DeterministicOptions& options) {
-  if (options.launch_queue < 1) return absl::InvalidArgumentError("launch_queue must be at least 1");
+  if (options.launch_queue < 1)
+    return absl::InvalidArgumentError("launch_queue must be at least 1");
   const LoadOptions load{options.threads, options.make_kernel, options.prove};
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedPlan> loaded, LoadedPlan::Load(plan, load));
   return std::unique_ptr<DeterministicRuntime>(
       new DeterministicRuntime(std::move(loaded), options.launch_queue));
 }
 
-absl::Status DeterministicRuntime::Run(std::string_view program, const RunContext& context, int64_t steps,
-                                       uint64_t seed) {
+absl::Status DeterministicRuntime::Run(std::string_view program, const RunContext& context,
+                                       int64_t steps, uint64_t seed) {
   ASSIGN_OR_RETURN(const int index, loaded_->FindProgram(program));
   LoadedProgram& of_program = loaded_->programs()[index];
   for (BoundActor& actor : of_program.actors) actor.Begin(&context);

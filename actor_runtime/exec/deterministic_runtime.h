@@ -1,13 +1,16 @@
-// DeterministicRuntime: the same net and the same actor_state as Runtime, on one thread, in an order drawn from
-// a seed: which stream fires next, when work completes, which message arrives. The same seed, the same order.
-// For tests: whatever the order, a proved plan must end drained with the same bits.
+// DeterministicRuntime: the same net and the same actor_state as Runtime, on one thread, in an
+// order drawn from a seed: which stream fires next, when work completes, which message arrives. The
+// same seed, the same order. For tests: whatever the order, a proved plan must end drained with the
+// same bits.
 //
 //   ASSIGN_OR_RETURN(auto runtime, DeterministicRuntime::Create(plan, {}));   // dry: tokens only
-//   for (uint64_t seed = 0; seed < 200; ++seed) RETURN_IF_ERROR(runtime->Run("train", context, 2, seed));
+//   for (uint64_t seed = 0; seed < 200; ++seed) {
+//     RETURN_IF_ERROR(runtime->Run("train", context, /*steps=*/2, seed));
+//   }
 //
-// Kept: a stream fires and completes in its order; messages from one stream to another stay in order. All
-// else may happen. Checked after every event: the invariants of actor_state; at the end: every slot is returned.
-// It is not fast and knows no time.
+// Kept: a stream fires and completes in its order; messages from one stream to another stay in
+// order. All else may happen. Checked after every event: the invariants of actor_state; at the end:
+// every slot is returned. It is not fast and knows no time.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +28,19 @@ struct DeterministicOptions {
   KernelFactory make_kernel;  // null: dry
   int threads = 1;
   bool prove = true;  // VerifyPlan at load
-  // Firings that a stream may have issued and not completed. 1: the two moments coincide, as on CPU.
+  // Firings that a stream may have issued and not completed. 1: the two moments coincide, as on
+  // CPU.
   int launch_queue = 1;
 };
 
 class DeterministicRuntime {
  public:
-  static absl::StatusOr<std::unique_ptr<DeterministicRuntime>> Create(const proto::Plan& plan,
-                                                                      const DeterministicOptions& options);
-  // INTERNAL when it sticks: the message says who waits for whom. A kernel's failure is returned as it is.
-  absl::Status Run(std::string_view program, const RunContext& context, int64_t steps, uint64_t seed);
+  static absl::StatusOr<std::unique_ptr<DeterministicRuntime>> Create(
+      const proto::Plan& plan, const DeterministicOptions& options);
+  // INTERNAL when it sticks: the message says who waits for whom. A kernel's failure is returned as
+  // it is.
+  absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
+                   uint64_t seed);
 
   int64_t firings() const { return firings_; }  // of the last run
   int64_t ArenaBytes(int rank) const { return loaded_->ArenaBytes(rank); }

@@ -11,7 +11,8 @@ namespace oneflow {
 namespace {
 
 std::unique_ptr<DeterministicRuntime> Make(const proto::Plan& plan, DeterministicOptions options) {
-  absl::StatusOr<std::unique_ptr<DeterministicRuntime>> runtime = DeterministicRuntime::Create(plan, options);
+  absl::StatusOr<std::unique_ptr<DeterministicRuntime>> runtime =
+      DeterministicRuntime::Create(plan, options);
   INFO(runtime.status());
   REQUIRE(runtime.ok());
   return *std::move(runtime);
@@ -19,13 +20,16 @@ std::unique_ptr<DeterministicRuntime> Make(const proto::Plan& plan, Deterministi
 
 TEST_CASE("200 interleavings of each plan end drained, with the same bits") {
   for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
-    const int ranks = plan.memory_size() * (plan.mesh().axis_size() > 0 && plan.stage_axis() < 0 ? 2 : 1);
+    const int ranks =
+        plan.memory_size() * (plan.mesh().axis_size() > 0 && plan.stage_axis() < 0 ? 2 : 1);
     std::set<std::vector<float>> results;
     for (const int launch_queue : {1, 3}) {
       for (uint64_t seed = 0; seed < 100; ++seed) {
-        const auto runtime = Make(plan, {.make_kernel = MakeTestKernel, .launch_queue = launch_queue});
+        const auto runtime =
+            Make(plan, {.make_kernel = MakeTestKernel, .launch_queue = launch_queue});
         for (const proto::Program& program : plan.program()) {
-          const absl::Status status = runtime->Run(program.name(), {}, program.name() == "init" ? 1 : 3, seed);
+          const absl::Status status =
+              runtime->Run(program.name(), {}, program.name() == "init" ? 1 : 3, seed);
           INFO(status);
           REQUIRE(status.ok());
         }
@@ -60,10 +64,12 @@ TEST_CASE("a plan that sticks says who waits for whom") {
   CHECK(std::string(status.message()) ==
         "program train is stuck after 0 firings: "
         "actor w at rank 0, firing 0, waits for fill 1 of actor g.sum at rank 0 (has 0); "
-        "actor g.sum at rank 0, firing 0, waits for fill 1 of actor g at rank 0 (has 0) and fill 1 of actor g "
+        "actor g.sum at rank 0, firing 0, waits for fill 1 of actor g at rank 0 (has 0) and fill 1 "
+        "of actor g "
         "at rank 1 (has 0); "
         "actor w at rank 1, firing 0, waits for fill 1 of actor g.sum at rank 1 (has 0); "
-        "actor g.sum at rank 1, firing 0, waits for fill 1 of actor g at rank 0 (has 0) and fill 1 of actor g "
+        "actor g.sum at rank 1, firing 0, waits for fill 1 of actor g at rank 0 (has 0) and fill 1 "
+        "of actor g "
         "at rank 1 (has 0)");
   // The proof refuses it before it runs.
   CHECK_FALSE(DeterministicRuntime::Create(plan, {}).ok());

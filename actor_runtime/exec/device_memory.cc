@@ -12,7 +12,8 @@ absl::StatusOr<DeviceMemory> DeviceMemory::Create(const proto::Plan& plan, int s
   ASSIGN_OR_RETURN(device.arena_, Arena::Create(memory.arena_bytes()));
   if (memory.workspace_bytes() > 0) {
     const int64_t begin = memory.persistent_bytes() + memory.register_bytes();
-    device.workspace_ = {device.arena_.data() + begin, static_cast<size_t>(memory.workspace_bytes())};
+    device.workspace_ = {device.arena_.data() + begin,
+                         static_cast<size_t>(memory.workspace_bytes())};
   }
   return device;
 }
@@ -20,10 +21,11 @@ absl::StatusOr<DeviceMemory> DeviceMemory::Create(const proto::Plan& plan, int s
 absl::StatusOr<std::byte*> DeviceMemory::Find(const proto::Register& reg) const {
   if (reg.slot_bytes() == 0) return nullptr;
   if (reg.memory_kind() != kind_) {
-    return InputError(absl::StrCat("plan, register ", reg.name()),
-                      absl::StrCat("lies in memory of kind ", proto::MemoryKind_Name(reg.memory_kind()),
-                                   ", of which stage ", reg.stage(), " has no arena"),
-                      "compile it again");
+    return InputError(
+        absl::StrCat("plan, register ", reg.name()),
+        absl::StrCat("lies in memory of kind ", proto::MemoryKind_Name(reg.memory_kind()),
+                     ", of which stage ", reg.stage(), " has no arena"),
+        "compile it again");
   }
   return arena_.data() + reg.offset();
 }

@@ -1,5 +1,5 @@
-// DeviceMemory: the arena of one rank, and where the plan put things in it: persistent registers, then the
-// registers of the running program, then one workspace.
+// DeviceMemory: the arena of one rank, and where the plan put things in it: persistent registers,
+// then the registers of the running program, then one workspace.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ class DeviceMemory {
   // VerifyPlanTypes: that all registers lie inside is proved there.
   static absl::StatusOr<DeviceMemory> Create(const proto::Plan& plan, int stage);
 
-  // Slot 0 of a register of this stage; slot i is i * slot_bytes further. Null for a control register.
+  // Slot 0 of a register of this stage; slot i is i * slot_bytes further. Null for a control
+  // register.
   absl::StatusOr<std::byte*> Find(const proto::Register& reg) const;
   // One firing's scratch; used by the actors of one stream only.
   std::span<std::byte> workspace() const { return workspace_; }

@@ -10,7 +10,9 @@
 namespace oneflow {
 namespace {
 
-std::vector<int> Along(const proto::PeerRule& rule) { return {rule.along().begin(), rule.along().end()}; }
+std::vector<int> Along(const proto::PeerRule& rule) {
+  return {rule.along().begin(), rule.along().end()};
+}
 
 // Place of `rank` among the peers of a device; it is one of them, since the relation is symmetric.
 uint32_t PlaceOf(int rank, const std::vector<int>& peers) {
@@ -19,7 +21,9 @@ uint32_t PlaceOf(int rank, const std::vector<int>& peers) {
   return static_cast<uint32_t>(found - peers.begin());
 }
 
-bool IsWaitedFor(const NetRegister& reg, int reader) { return reg.writer >= 0 && reg.writer != reader; }
+bool IsWaitedFor(const NetRegister& reg, int reader) {
+  return reg.writer >= 0 && reg.writer != reader;
+}
 
 // Specs of one program, from the side of one device.
 struct SpecMaker {
@@ -115,7 +119,7 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   for (const NetStream& stream : plan_net.streams) {
     if (stream.proto->stage() != stage || stream.firings.empty()) continue;
     StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(), stream.proto->host(),
-                         stream.proto->name()};
+                      stream.proto->name()};
     order.firings.reserve(stream.firings.size());
     for (const int actor : stream.firings) {
       const int32_t concrete = net->Find(rank, actor);

@@ -12,7 +12,8 @@
 
 namespace oneflow {
 
-absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan, const LoadOptions& options) {
+absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
+                                                             const LoadOptions& options) {
   RETURN_IF_ERROR(options.prove ? VerifyPlan(plan) : VerifyPlanTypes(plan));
   std::unique_ptr<LoadedPlan> loaded(new LoadedPlan);
   loaded->plan_ = std::move(plan);
@@ -33,7 +34,8 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan, c
     loaded->pools_.push_back(std::make_unique<ThreadPool>(loaded->kernel_threads_));
   }
   loaded->pools_.push_back(std::make_unique<ThreadPool>(1));
-  for (int i = 0; i < p.program_size(); ++i) RETURN_IF_ERROR(loaded->BindProgram(i, options.make_kernel));
+  for (int i = 0; i < p.program_size(); ++i)
+    RETURN_IF_ERROR(loaded->BindProgram(i, options.make_kernel));
   return loaded;
 }
 
@@ -46,8 +48,10 @@ absl::Status LoadedPlan::BindProgram(int program, const KernelFactory& make_kern
     const int rank = static_cast<int>(net.specs[a].rank);
     const bool host = net.stream_of[a] >= 0 && net.streams[net.stream_of[a]].host;
     ThreadPool* pool = host ? pools_.back().get() : pools_[rank].get();
-    absl::StatusOr<BoundActor> actor = Bind(context, static_cast<int>(net.specs[a].actor), rank, pool);
-    if (!actor.ok()) return Annotate(actor.status(), absl::StrCat("program ", net.program, ", rank ", rank));
+    absl::StatusOr<BoundActor> actor =
+        Bind(context, static_cast<int>(net.specs[a].actor), rank, pool);
+    if (!actor.ok())
+      return Annotate(actor.status(), absl::StrCat("program ", net.program, ", rank ", rank));
     loaded.actors.push_back(*std::move(actor));
   }
   return absl::OkStatus();
@@ -59,8 +63,8 @@ absl::StatusOr<int> LoadedPlan::FindProgram(std::string_view name) const {
     if (programs_[i].net.program == name) return static_cast<int>(i);
     absl::StrAppend(&known, known.empty() ? "" : ", ", programs_[i].net.program);
   }
-  return absl::NotFoundError(
-      absl::StrCat("the plan has no program \"", ToAbsl(name), "\"; it has ", known.empty() ? "none" : known));
+  return absl::NotFoundError(absl::StrCat("the plan has no program \"", ToAbsl(name), "\"; it has ",
+                                          known.empty() ? "none" : known));
 }
 
 std::span<std::byte> LoadedPlan::PersistentBytes(int rank, int register_id, int slot) const {

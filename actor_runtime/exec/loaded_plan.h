@@ -1,5 +1,6 @@
-// LoadedPlan: a proved plan with all it needs to run in this process: for every rank its arena and kernel
-// threads, for every program its net and bound actors. What the drivers share; it fires nothing itself.
+// LoadedPlan: a proved plan with all it needs to run in this process: for every rank its arena and
+// kernel threads, for every program its net and bound actors. What the drivers share; it fires
+// nothing itself.
 //
 // It is pinned: actors point into it.
 #pragma once
@@ -33,7 +34,8 @@ struct LoadedProgram {
 
 class LoadedPlan {
  public:
-  static absl::StatusOr<std::unique_ptr<LoadedPlan>> Load(proto::Plan plan, const LoadOptions& options);
+  static absl::StatusOr<std::unique_ptr<LoadedPlan>> Load(proto::Plan plan,
+                                                          const LoadOptions& options);
   LoadedPlan(const LoadedPlan&) = delete;
   LoadedPlan& operator=(const LoadedPlan&) = delete;
 

@@ -1,5 +1,6 @@
-// ActorNet: one program of a plan as concrete actors and streams of all devices of a mesh: what the drivers
-// (runtime.h, deterministic_runtime.h) fire. Token flow only: it knows no kernel and no byte.
+// ActorNet: one program of a plan as concrete actors and streams of all devices of a mesh: what the
+// drivers (runtime.h, deterministic_runtime.h) fire. Token flow only: it knows no kernel and no
+// byte.
 //
 // Constant after Instantiate; ActorState and stream positions belong to the drivers.
 #pragma once
@@ -28,11 +29,11 @@ struct ActorNet {
   int32_t ranks = 0;
   int32_t actors_in_plan = 0;
 
-  std::vector<ActorSpec> specs;  // concrete actors, by (rank, actor)
-  std::vector<int32_t> stream_of;  // for each of them: index in `streams`, -1 if it never fires
+  std::vector<ActorSpec> specs;      // concrete actors, by (rank, actor)
+  std::vector<int32_t> stream_of;    // for each of them: index in `streams`, -1 if it never fires
   std::vector<StreamOrder> streams;  // by (rank, stream)
-  std::vector<std::string> names;       // of actors, by index in the program
-  std::vector<int32_t> index;           // [rank * actors_in_plan + actor] -> specs; -1: not on that rank
+  std::vector<std::string> names;    // of actors, by index in the program
+  std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank
 
   // The concrete actor; requires that it exists.
   int32_t Find(uint32_t rank, uint32_t actor) const { return index[rank * actors_in_plan + actor]; }
@@ -41,9 +42,9 @@ struct ActorNet {
   std::string NameOf(int32_t actor) const;
 };
 
-// Messages that may be unread at once between two streams of a net are bounded by credits: max(slots,
-// initial fills) on each edge and direction. The bound for a worker that drives the given streams:
-// the sum over edges from streams that are not its own.
+// Messages that may be unread at once between two streams of a net are bounded by credits:
+// max(slots, initial fills) on each edge and direction. The bound for a worker that drives the
+// given streams: the sum over edges from streams that are not its own.
 int64_t MailboxCapacity(const ActorNet& net, const std::vector<bool>& own_stream);
 
 }  // namespace oneflow

@@ -1,5 +1,6 @@
-// RunBoard: where the control thread and the workers of a process meet: it starts runs, learns of finished
-// steps, keeps the first failure and knows when every worker is at rest. It moves no messages.
+// RunBoard: where the control thread and the workers of a process meet: it starts runs, learns of
+// finished steps, keeps the first failure and knows when every worker is at rest. It moves no
+// messages.
 //
 //   control: board.Start(); ... board.WaitForSteps(...) until all are at rest; board.TakeFailure()
 //   worker:  while (board.WaitForRun(&seen)) { drive; board.Rest(); }
@@ -27,8 +28,8 @@ class RunBoard {
   // Control thread.
   void Start();  // requires that all are at rest
   void Quit();   // ends every WaitForRun for good
-  // Waits until every worker has finished more than `steps` steps, or all are at rest; returns the steps that
-  // every worker has finished.
+  // Waits until every worker has finished more than `steps` steps, or all are at rest; returns the
+  // steps that every worker has finished.
   int64_t WaitForSteps(int64_t steps);
   bool AtRest();
   absl::Status TakeFailure();

@@ -29,7 +29,8 @@ Assignment Assign(const ActorNet& net) {
   Assignment assignment;
   assignment.streams_of.resize(net.ranks + 1);
   for (size_t s = 0; s < net.streams.size(); ++s) {
-    const int32_t worker = net.streams[s].host ? net.ranks : static_cast<int32_t>(net.streams[s].rank);
+    const int32_t worker =
+        net.streams[s].host ? net.ranks : static_cast<int32_t>(net.streams[s].rank);
     assignment.streams_of[worker].push_back(static_cast<int32_t>(s));
   }
   for (size_t a = 0; a < net.specs.size(); ++a) {
@@ -58,7 +59,7 @@ std::vector<int64_t> Capacities(const std::vector<LoadedProgram>& programs,
 // Members in the order of their making; threads last, so that they are joined first.
 struct Runtime::Impl {
   std::unique_ptr<LoadedPlan> loaded;
-  std::vector<Assignment> assignments;           // by program
+  std::vector<Assignment> assignments;          // by program
   std::vector<std::vector<ActorState>> states;  // by program; initial marking between runs
   std::optional<Trace> trace;
   std::optional<Bus> bus;
@@ -97,19 +98,15 @@ struct Runtime::Impl {
     LoadedProgram& of_program = loaded->programs()[program];
     for (BoundActor& actor : of_program.actors) actor.Begin(&context);
     if (trace) trace->Begin(of_program.net);
-    const ProgramRun run{&of_program,
-                         &states[program],
-                         &assignments[program].worker_of,
-                         ++epoch,
-                         steps,
-                         context.first_step,
-                         trace ? &*trace : nullptr};
+    const ProgramRun run{&of_program, &states[program],   &assignments[program].worker_of, ++epoch,
+                         steps,       context.first_step, trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
   }
 
-  // All workers are at rest. Back to the initial marking; a good run must have reached it by itself.
+  // All workers are at rest. Back to the initial marking; a good run must have reached it by
+  // itself.
   absl::Status Finish(int program, const absl::Status& failure) {
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
@@ -134,7 +131,8 @@ Runtime::~Runtime() = default;
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan,
                                                          const RuntimeOptions& options) {
   if (options.threads < 1) {
-    return InputError(absl::StrCat("--threads=", options.threads), "is not positive", "use 1 or more");
+    return InputError(absl::StrCat("--threads=", options.threads), "is not positive",
+                      "use 1 or more");
   }
   LoadOptions load{options.threads, options.make_kernel, options.prove};
   if (!load.make_kernel) load.make_kernel = MakeKernel;

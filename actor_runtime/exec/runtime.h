@@ -1,15 +1,16 @@
-// Runtime: runs the programs of a plan on all devices of its mesh, in this process. A worker thread a device
-// drives the device's streams, one more drives the host streams of all of them; nobody schedules.
+// Runtime: runs the programs of a plan on all devices of its mesh, in this process. A worker thread
+// a device drives the device's streams, one more drives the host streams of all of them; nobody
+// schedules.
 //
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, {.threads = 2}));
 //   RETURN_IF_ERROR(runtime->Run("init", context, 1));
 //   RETURN_IF_ERROR(runtime->Run("train", context, 100));
 //
-// Guarantees: the plan is proved before anything starts. Persistent registers keep their values between runs. A run
-// ends drained, every slot returned, or with the Status of the first kernel that failed; then all
-// workers are at rest and another Run may follow (the failed one's registers hold what they held). Between the
-// first and the last step workers and actors allocate nothing.
-// It is not thread-safe, but for Cancel. It does not read checkpoints or data: RunContext does.
+// Guarantees: the plan is proved before anything starts. Persistent registers keep their values
+// between runs. A run ends drained, every slot returned, or with the Status of the first kernel
+// that failed; then all workers are at rest and another Run may follow (the failed one's registers
+// hold what they held). Between the first and the last step workers and actors allocate nothing. It
+// is not thread-safe, but for Cancel. It does not read checkpoints or data: RunContext does.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@
 namespace oneflow {
 
 struct RuntimeOptions {
-  // Kernel threads in all: each device's kernels get threads / devices of them, at least 1, at most the
-  // plan's kernel_threads. Results do not depend on it.
+  // Kernel threads in all: each device's kernels get threads / devices of them, at least 1, at most
+  // the plan's kernel_threads. Results do not depend on it.
   int threads = 1;
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
   bool prove = true;          // VerifyPlan at load
@@ -50,7 +51,8 @@ class Runtime {
   // `steps` steps of a program; `context` must outlive the call.
   absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
                    const RunOptions& options = {});
-  // Ends the Run in progress with CANCELLED, soon. Any thread; nothing happens when none is in progress.
+  // Ends the Run in progress with CANCELLED, soon. Any thread; nothing happens when none is in
+  // progress.
   void Cancel();
 
   int64_t ArenaBytes(int rank) const;

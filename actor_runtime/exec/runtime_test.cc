@@ -30,7 +30,8 @@ TEST_CASE("a chain accumulates four micro-batches and updates once a step") {
   CHECK(Persistent(plan, *runtime, 1) == std::vector<float>(kElements, ChainResult(7)));
 }
 
-TEST_CASE("persistent registers live between runs: init, then three steps, then none, then init again") {
+TEST_CASE(
+    "persistent registers live between runs: init, then three steps, then none, then init again") {
   const proto::Plan plan = ChainPlan();
   const std::unique_ptr<Runtime> runtime = Make(plan);
   REQUIRE(runtime->Run("init", {}, 1).ok());
@@ -80,10 +81,11 @@ TEST_CASE("a finished step is told in order, on the thread that called Run") {
   bool here = true;
   REQUIRE(runtime
               ->Run("train", {}, 20,
-                    {.on_step = [&](int64_t step) {
-                      steps.push_back(step);
-                      here &= std::this_thread::get_id() == self;
-                    }})
+                    {.on_step =
+                         [&](int64_t step) {
+                           steps.push_back(step);
+                           here &= std::this_thread::get_id() == self;
+                         }})
               .ok());
   std::vector<int64_t> expected(20);
   for (int64_t i = 0; i < 20; ++i) expected[i] = i;
@@ -111,9 +113,10 @@ TEST_CASE("a kernel's failure ends the run with its name; the next run and the n
 TEST_CASE("Cancel ends a long run; the next one works") {
   const proto::Plan plan = TwoRanksPlan();
   const std::unique_ptr<Runtime> runtime = Make(plan);
-  const absl::Status status = runtime->Run("train", {}, int64_t{1} << 40, {.on_step = [&](int64_t step) {
-                                             if (step == 2) runtime->Cancel();
-                                           }});
+  const absl::Status status =
+      runtime->Run("train", {}, int64_t{1} << 40, {.on_step = [&](int64_t step) {
+                     if (step == 2) runtime->Cancel();
+                   }});
   CHECK(status.code() == absl::StatusCode::kCancelled);
   runtime->Cancel();  // nothing runs: no effect
   CHECK(runtime->Run("train", {}, 2).ok());
@@ -121,7 +124,8 @@ TEST_CASE("Cancel ends a long run; the next one works") {
 
 TEST_CASE("mistakes are named") {
   const std::unique_ptr<Runtime> runtime = Make(ChainPlan());
-  CHECK(Text(runtime->Run("evaluate", {}, 1)) == "the plan has no program \"evaluate\"; it has init, train");
+  CHECK(Text(runtime->Run("evaluate", {}, 1)) ==
+        "the plan has no program \"evaluate\"; it has init, train");
   CHECK(runtime->Run("train", {}, -1).code() == absl::StatusCode::kInvalidArgument);
 
   proto::Plan unknown = ChainPlan();

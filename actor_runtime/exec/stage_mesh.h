@@ -1,5 +1,5 @@
-// Which devices an edge of the plan joins: PeerRule as code. The one place of the runtime that knows the
-// stage axis; all else sees ranks.
+// Which devices an edge of the plan joins: PeerRule as code. The one place of the runtime that
+// knows the stage axis; all else sees ranks.
 #pragma once
 
 #include <string_view>

@@ -10,12 +10,10 @@
 namespace oneflow {
 namespace {
 
-constexpr char kChain[] = R"pb(
+constexpr char kChain[] = R"plan(
   version: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
   memory { persistent_bytes: 64 register_bytes: 192 workspace_bytes: 64 arena_bytes: 320 }
-  persistent {
-    id: 0 name: "w" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
-  }
+  persistent { id: 0 name: "w" fill_mode: UPDATE }
   program {
     name: "init" micro_batches: 1 micro_batch_size: 1
     actor { id: 0 name: "w" kernel: "ones" output: 0 }
@@ -24,61 +22,58 @@ constexpr char kChain[] = R"pb(
   }
   program {
     name: "train" micro_batches: 4 micro_batch_size: 1
-    register { id: 1 name: "x" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
+    register { id: 1 name: "x" slots: 2 offset: 64 }
     register {
-      id: 2 name: "dw" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1
+      id: 2 name: "dw"
       fill_mode: ACCUMULATE fires_per_fill: 4 offset: 192
     }
     actor { id: 0 name: "x" kernel: "count" output: 1 }
     actor {
       id: 1 name: "dw" kernel: "multiply" output: 2 workspace_bytes: 64
-      input { register: 1 fires_per_read: 1 }
+      input { register: 1 }
       input { register: 0 fires_per_read: 4 initial_fills: 1 }
     }
-    actor { id: 2 name: "w" kernel: "update" input { register: 2 fires_per_read: 1 } output: 0 }
+    actor { id: 2 name: "w" kernel: "update" input { register: 2 } output: 0 }
     segment { id: 0 name: "F" actor: 1 }
     segment { id: 1 name: "U" actor: 2 }
     segment { id: 2 name: "data" actor: 0 }
     stream { id: 0 name: "compute" order { segment: 0 repeat: 4 } order { segment: 1 repeat: 1 } }
     stream { id: 1 name: "host.in" host: true order { segment: 2 repeat: 4 } }
-  })pb";
+  })plan";
 
-constexpr char kTwoRanks[] = R"pb(
+constexpr char kTwoRanks[] = R"plan(
   version: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
   mesh { axis { name: "data" size: 2 } }
   memory { persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
-  persistent {
-    id: 0 name: "w" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
-  }
+  persistent { id: 0 name: "w" fill_mode: UPDATE }
   program {
     name: "train" micro_batches: 3 micro_batch_size: 2
-    register { id: 1 name: "g" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
-    register { id: 2 name: "g.sum" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fires_per_fill: 1 offset: 192 }
+    register { id: 1 name: "g" slots: 2 offset: 64 }
+    register { id: 2 name: "g.sum" offset: 192 }
     actor { id: 0 name: "g" kernel: "count" output: 1 }
     actor {
       id: 1 name: "g.sum" kernel: "sum" output: 2
-      input { register: 1 peers { along: 0 } fires_per_read: 1 }
+      input { register: 1 peers { along: 0 } }
       boxing { reduce: SUM reduce_axis: 0 }
     }
-    actor { id: 2 name: "w" kernel: "update" input { register: 2 fires_per_read: 1 } output: 0 }
+    actor { id: 2 name: "w" kernel: "update" input { register: 2 } output: 0 }
     segment { id: 0 name: "F" actor: 0 }
     segment { id: 1 name: "F.sum" actor: 1 }
     segment { id: 2 name: "U" actor: 2 }
-    stream { id: 0 name: "compute" order { segment: 0 repeat: 1 } order { segment: 0 segment: 2 repeat: 2 } order { segment: 2 repeat: 1 } }
+    stream {
+      id: 0 name: "compute" order { segment: 0 repeat: 1 }
+      order { segment: 0 segment: 2 repeat: 2 } order { segment: 2 repeat: 1 }
+    }
     stream { id: 1 name: "copy" order { segment: 1 repeat: 3 } }
-  })pb";
+  })plan";
 
-constexpr char kTwoStages[] = R"pb(
+constexpr char kTwoStages[] = R"plan(
   version: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
   mesh { axis { name: "pipe" size: 2 } }
   memory { stage: 0 persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
   memory { stage: 1 persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
-  persistent {
-    id: 0 name: "w0" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
-  }
-  persistent {
-    id: 1 name: "w1" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: UPDATE fires_per_fill: 1
-  }
+  persistent { id: 0 name: "w0" fill_mode: UPDATE }
+  persistent { id: 1 name: "w1" stage: 1 fill_mode: UPDATE }
   program {
     name: "init" micro_batches: 1 micro_batch_size: 1
     actor { id: 0 name: "w0" kernel: "ones" output: 0 }
@@ -90,22 +85,24 @@ constexpr char kTwoStages[] = R"pb(
   }
   program {
     name: "train" micro_batches: 4 micro_batch_size: 1
-    register { id: 2 name: "x" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
-    register { id: 3 name: "x.recv" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 2 fires_per_fill: 1 offset: 64 }
-    register { id: 4 name: "dx" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fires_per_fill: 1 offset: 192 }
-    register { id: 5 name: "dx.recv" layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fires_per_fill: 1 offset: 192 }
-    register { id: 6 name: "dw1" stage: 1 layout { dim: 16 } dtype: F32 slot_bytes: 64 slots: 1 fill_mode: ACCUMULATE fires_per_fill: 4 offset: 256 }
+    register { id: 2 name: "x" slots: 2 offset: 64 }
+    register { id: 3 name: "x.recv" stage: 1 slots: 2 offset: 64 }
+    register { id: 4 name: "dx" stage: 1 offset: 192 }
+    register { id: 5 name: "dx.recv" offset: 192 }
+    register { id: 6 name: "dw1" stage: 1 fill_mode: ACCUMULATE fires_per_fill: 4 offset: 256 }
     actor { id: 0 name: "x" kernel: "count" output: 2 }
-    actor { id: 1 name: "x.recv" stage: 1 kernel: "copy" input { register: 2 fires_per_read: 1 } output: 3 boxing {} }
+    actor {
+      id: 1 name: "x.recv" stage: 1 kernel: "copy" input { register: 2 } output: 3 boxing {}
+    }
     actor {
       id: 2 name: "dx" stage: 1 kernel: "multiply" output: 4
-      input { register: 3 fires_per_read: 1 }
+      input { register: 3 }
       input { register: 1 fires_per_read: 4 initial_fills: 1 }
     }
-    actor { id: 3 name: "dw1" stage: 1 kernel: "copy" input { register: 3 fires_per_read: 1 } output: 6 }
-    actor { id: 4 name: "w1" stage: 1 kernel: "update" input { register: 6 fires_per_read: 1 } output: 1 }
-    actor { id: 5 name: "dx.recv" kernel: "copy" input { register: 4 fires_per_read: 1 } output: 5 boxing {} }
-    actor { id: 6 name: "w0" kernel: "update" input { register: 5 fires_per_read: 1 } output: 0 }
+    actor { id: 3 name: "dw1" stage: 1 kernel: "copy" input { register: 3 } output: 6 }
+    actor { id: 4 name: "w1" stage: 1 kernel: "update" input { register: 6 } output: 1 }
+    actor { id: 5 name: "dx.recv" kernel: "copy" input { register: 4 } output: 5 boxing {} }
+    actor { id: 6 name: "w0" kernel: "update" input { register: 5 } output: 0 }
     segment { id: 0 name: "F" actor: 0 }
     segment { id: 1 name: "B" actor: 6 }
     segment { id: 2 name: "B.recv" actor: 5 }
@@ -114,12 +111,24 @@ constexpr char kTwoStages[] = R"pb(
     segment { id: 5 name: "U" stage: 1 actor: 4 }
     stream {
       id: 0 name: "compute"
-      order { segment: 0 repeat: 2 } order { segment: 1 segment: 0 repeat: 2 } order { segment: 1 repeat: 2 }
+      order { segment: 0 repeat: 2 }
+      order { segment: 1 segment: 0 repeat: 2 }
+      order { segment: 1 repeat: 2 }
     }
     stream { id: 1 name: "copy.backward" order { segment: 2 repeat: 4 } }
-    stream { id: 2 name: "compute" stage: 1 order { segment: 4 repeat: 4 } order { segment: 5 repeat: 1 } }
+    stream {
+      id: 2 name: "compute" stage: 1 order { segment: 4 repeat: 4 } order { segment: 5 repeat: 1 }
+    }
     stream { id: 3 name: "copy.forward" stage: 1 order { segment: 3 repeat: 4 } }
-  })pb";
+  })plan";
+
+void FillIn(proto::Register* reg) {
+  reg->mutable_layout()->add_dim(kElements);
+  reg->set_dtype(proto::F32);
+  reg->set_slot_bytes(kElements * sizeof(float));
+  if (reg->slots() == 0) reg->set_slots(1);
+  if (reg->fires_per_fill() == 0) reg->set_fires_per_fill(1);
+}
 
 float At(const KernelCall& call, int input, size_t source, int i) {
   return reinterpret_cast<const float*>(call.in[input][source])[i];
@@ -171,6 +180,15 @@ float ChainResult(int64_t steps) {
 proto::Plan PlanFromText(std::string_view text) {
   proto::Plan plan;
   CHECK(google::protobuf::TextFormat::ParseFromString(std::string(text), &plan));
+  for (proto::Register& reg : *plan.mutable_persistent()) FillIn(&reg);
+  for (proto::Program& program : *plan.mutable_program()) {
+    for (proto::Register& reg : *program.mutable_register_()) FillIn(&reg);
+    for (proto::Actor& actor : *program.mutable_actor()) {
+      for (proto::Input& input : *actor.mutable_input()) {
+        if (input.fires_per_read() == 0) input.set_fires_per_read(1);
+      }
+    }
+  }
   return plan;
 }
 
@@ -178,7 +196,8 @@ proto::Plan ChainPlan() { return PlanFromText(kChain); }
 proto::Plan TwoRanksPlan() { return PlanFromText(kTwoRanks); }
 proto::Plan TwoStagesPlan() { return PlanFromText(kTwoStages); }
 
-void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor, int64_t firing) {
+void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor,
+                int64_t firing) {
   for (proto::Program& p : *plan->mutable_program()) {
     if (p.name() != program) continue;
     for (proto::Actor& a : *p.mutable_actor()) {

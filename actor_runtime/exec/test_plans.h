@@ -1,5 +1,5 @@
-// Tiny plans written by hand, and kernels for them: what the tests of the drivers run. All tensors are
-// kElements f32; the persistent registers hold the results.
+// Tiny plans written by hand, and kernels for them: what the tests of the drivers run. All tensors
+// are kElements f32; the persistent registers hold the results.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace oneflow {
 
 inline constexpr int kElements = 16;
 
-// One device: data on a host stream, gradients of 4 micro-batches accumulated, one update a step. Programs
-// "init" and "train".
+// One device: data on a host stream, gradients of 4 micro-batches accumulated, one update a step.
+// Programs "init" and "train".
 proto::Plan ChainPlan();
 // Two devices: each sums the other's part into its own, on a copy stream; 3 micro-batches a step.
 proto::Plan TwoRanksPlan();
@@ -29,8 +29,10 @@ absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup);
 // What ChainPlan's "w" is after `steps` steps.
 float ChainResult(int64_t steps);
 
+// What is not written: every register holds kElements f32, one slot, one firing a fill or read.
 proto::Plan PlanFromText(std::string_view text);
-void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor, int64_t firing);
+void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor,
+                int64_t firing);
 
 // The persistent registers of all ranks, as floats, in (register, rank) order.
 template <typename AnyRuntime>
@@ -39,7 +41,8 @@ std::vector<float> Persistent(const proto::Plan& plan, const AnyRuntime& runtime
   for (const proto::Register& reg : plan.persistent()) {
     for (int rank = 0; rank < ranks; ++rank) {
       if (plan.stage_axis() >= 0 && rank != reg.stage()) continue;  // a pipe axis alone
-      const auto* data = reinterpret_cast<const float*>(runtime.PersistentBytes(rank, reg.id()).data());
+      const auto* data =
+          reinterpret_cast<const float*>(runtime.PersistentBytes(rank, reg.id()).data());
       values.insert(values.end(), data, data + kElements);
     }
   }

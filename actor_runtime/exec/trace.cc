@@ -62,8 +62,8 @@ class TraceWriter {
     if (fresh) {
       Event("\"ph\":\"M\",\"name\":\"process_name\"," + ids + ",\"args\":{\"name\":\"rank " +
             std::to_string(stream.rank) + "\"}");
-      Event("\"ph\":\"M\",\"name\":\"thread_name\"," + ids + ",\"args\":{\"name\":" +
-            Quoted(stream.name) + "}");
+      Event("\"ph\":\"M\",\"name\":\"thread_name\"," + ids +
+            ",\"args\":{\"name\":" + Quoted(stream.name) + "}");
     }
     return ids;
   }
@@ -77,10 +77,10 @@ class TraceWriter {
       const std::string track = Track(run.net->streams[s]);
       for (const TraceEvent& event : run.buffers[s].events()) {
         const std::string& name = run.net->names[run.net->specs[event.actor].actor];
-        Event("\"ph\":\"X\",\"cat\":" + Quoted(run.net->program) + ",\"name\":" + Quoted(name) + "," +
-              track + ",\"ts\":" + Time(event.begin_ns) + ",\"dur\":" +
-              Time(start_ + event.end_ns - event.begin_ns) + ",\"args\":{\"firing\":" +
-              std::to_string(event.firing) + "}");
+        Event("\"ph\":\"X\",\"cat\":" + Quoted(run.net->program) + ",\"name\":" + Quoted(name) +
+              "," + track + ",\"ts\":" + Time(event.begin_ns) +
+              ",\"dur\":" + Time(start_ + event.end_ns - event.begin_ns) +
+              ",\"args\":{\"firing\":" + std::to_string(event.firing) + "}");
         WriteArrows(run, event, track, ends);
       }
     }
@@ -94,16 +94,19 @@ class TraceWriter {
     for (const ActorInput& input : spec.inputs) {
       if (input.always_full || event.firing % input.fires_per_read != 0) continue;
       const int64_t fill = event.firing / input.fires_per_read - input.initial_fills;
-      for (int32_t p = input.first_source; fill >= 0 && p < input.first_source + input.n_sources; ++p) {
+      for (int32_t p = input.first_source; fill >= 0 && p < input.first_source + input.n_sources;
+           ++p) {
         if (spec.sources[p].same_stream) continue;
         const int32_t writer = net.Find(spec.sources[p].rank, spec.sources[p].actor);
-        const auto end = ends.find({writer, (fill + 1) * FiresPerFill(net.specs[writer], spec.sources[p]) - 1});
+        const auto end =
+            ends.find({writer, (fill + 1) * FiresPerFill(net.specs[writer], spec.sources[p]) - 1});
         if (end == ends.end()) continue;  // dropped
-        const std::string id = "\"cat\":\"fill\",\"name\":\"fill\",\"id\":" + std::to_string(++arrows_);
+        const std::string id =
+            "\"cat\":\"fill\",\"name\":\"fill\",\"id\":" + std::to_string(++arrows_);
         const std::string from = Track(net.streams[net.stream_of[writer]]);
         // An arrow starts inside the slice it comes from.
-        Event("\"ph\":\"s\"," + id + "," + from + ",\"ts\":" +
-              Time(std::max(end->second->begin_ns, end->second->end_ns - 1)));
+        Event("\"ph\":\"s\"," + id + "," + from +
+              ",\"ts\":" + Time(std::max(end->second->begin_ns, end->second->end_ns - 1)));
         Event("\"ph\":\"f\",\"bp\":\"e\"," + id + "," + track + ",\"ts\":" + Time(event.begin_ns));
       }
     }

@@ -1,13 +1,14 @@
-// Trace: when each firing ran, in buffers made before the run, written out as Chrome/Perfetto JSON: a track
-// for each stream, a slice for each firing, an arrow for each fill that went to another stream.
+// Trace: when each firing ran, in buffers made before the run, written out as Chrome/Perfetto JSON:
+// a track for each stream, a slice for each firing, an arrow for each fill that went to another
+// stream.
 //
 //   Trace trace(/*events_per_stream=*/100000);
 //   trace.Begin(net);                             // before the workers start
 //   trace.buffer(stream)->Add({...});             // the stream's worker
 //   std::string json = trace.ToJson();            // after the run
 //
-// Bounded: what does not fit is counted, and the JSON says so. Arrows cost nothing while it runs: they follow
-// from the firing numbers and the rates.
+// Bounded: what does not fit is counted, and the JSON says so. Arrows cost nothing while it runs:
+// they follow from the firing numbers and the rates.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ std::map<std::string, int> CountByPhase(const nlohmann::json& trace) {
   return counts;
 }
 
-TEST_CASE("a slice for each firing, a track for each stream, an arrow for each fill between streams") {
+TEST_CASE(
+    "a slice for each firing, a track for each stream, an arrow for each fill between streams") {
   const nlohmann::json trace = TraceOf(TwoStagesPlan(), 2, 1000);
   std::map<std::string, int> counts = CountByPhase(trace);
   CHECK(counts["X"] == 2 * 25);

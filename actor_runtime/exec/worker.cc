@@ -28,7 +28,8 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
   const ActorNet& net = run.program->net;
   positions_.clear();
   for (const int32_t stream : streams) {
-    positions_.push_back({&net.streams[stream], 0, 0, run.trace ? run.trace->buffer(stream) : nullptr});
+    positions_.push_back(
+        {&net.streams[stream], 0, 0, run.trace ? run.trace->buffer(stream) : nullptr});
     for (const int32_t actor : net.streams[stream].firings) actions_.Reserve(net.specs[actor]);
   }
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
@@ -116,9 +117,9 @@ void Worker::Advance(Position* position) {
 void Worker::Fail(const Position& position, int32_t actor, const Launch& launch,
                   const absl::Status& status) {
   const ActorNet& net = run_.program->net;
-  if (board_->Fail(Annotate(status, absl::StrCat("program ", net.program, ", step ",
-                                                 run_.first_step + position.step, ", ",
-                                                 net.NameOf(actor), ", firing ", launch.firing)))) {
+  if (board_->Fail(Annotate(
+          status, absl::StrCat("program ", net.program, ", step ", run_.first_step + position.step,
+                               ", ", net.NameOf(actor), ", firing ", launch.firing)))) {
     bus_->WakeAll();
   }
 }

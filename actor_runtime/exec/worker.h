@@ -1,8 +1,8 @@
-// Worker: one thread that fires the streams given to it, in their orders, until each has gone N times
-// through its own. It decides nothing: the next actor of a stream fires when it may.
+// Worker: one thread that fires the streams given to it, in their orders, until each has gone N
+// times through its own. It decides nothing: the next actor of a stream fires when it may.
 //
 // Invariants:
-//  1. An actor's state, its slots for writing and its stream's position belong to one worker for the run.
+//  1. An actor's state, the slots it writes and its stream's position belong to one worker.
 //  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
 #pragma once
@@ -22,7 +22,7 @@ namespace oneflow {
 // What all workers share in one run of a program; made by the control thread.
 struct ProgramRun {
   LoadedProgram* program = nullptr;
-  std::vector<ActorState>* states = nullptr;      // by concrete actor
+  std::vector<ActorState>* states = nullptr;        // by concrete actor
   const std::vector<int32_t>* worker_of = nullptr;  // by concrete actor
   uint32_t epoch = 0;
   int64_t steps = 0;
@@ -58,7 +58,8 @@ class Worker {
   bool FireNext(Position* position);
   void Deliver();
   void Advance(Position* position);
-  void Fail(const Position& position, int32_t actor, const Launch& launch, const absl::Status& status);
+  void Fail(const Position& position, int32_t actor, const Launch& launch,
+            const absl::Status& status);
   void Idle();
 
   const int id_;

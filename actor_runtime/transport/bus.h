@@ -1,5 +1,6 @@
-// Bus: carries messages between the workers of one process. It holds one mailbox a worker; a worker's own
-// messages never cross it. It is not a scheduler and knows no actors: who asks has looked up the worker.
+// Bus: carries messages between the workers of one process. It holds one mailbox a worker; a
+// worker's own messages never cross it. It is not a scheduler and knows no actors: who asks has
+// looked up the worker.
 //
 //   Bus bus({capacity of worker 0, capacity of worker 1});
 //   bus.Send(1, message);
@@ -18,7 +19,8 @@ namespace oneflow {
 class Bus {
  public:
   explicit Bus(const std::vector<int64_t>& capacities) {
-    for (const int64_t capacity : capacities) mailboxes_.push_back(std::make_unique<Mailbox>(capacity));
+    for (const int64_t capacity : capacities)
+      mailboxes_.push_back(std::make_unique<Mailbox>(capacity));
   }
 
   int workers() const { return static_cast<int>(mailboxes_.size()); }

@@ -1,16 +1,18 @@
-// Mailbox: a bounded ring of messages with many senders and one owner, the worker who drains it and may
-// park on it.
+// Mailbox: a bounded ring of messages with many senders and one owner, the worker who drains it and
+// may park on it.
 //
 //   Mailbox box(capacity);
 //   box.Push(message);                       // any thread
 //   while (box.Pop(&message)) ...            // owner
 //   const uint32_t ticket = box.PrepareToPark();
-//   if (box.HasMail() || stopped) { box.StayAwake(); } else { box.Park(ticket); }   // owner
+//   box.HasMail() || stopped ? box.StayAwake() : box.Park(ticket);   // owner
 //
-// Requirements: at most `capacity` messages are ever unread. Credits bound them (see MailboxCapacity in
-// exec/net.h), so there is no full mailbox to wait for: an overflow is our own bug and a CHECK.
-// Guarantees: messages of one sender arrive in the order it sent them; all that a sender wrote before Push is
-// seen by the owner after Pop; a Push or Wake after PrepareToPark ends Park. It allocates in the constructor only.
+// Requires: at most `capacity` messages are ever unread. Credits bound them (see
+// MailboxCapacity in exec/net.h), so there is no full mailbox to wait for: an overflow is our own
+// bug and a CHECK.
+// Guarantees: messages of one sender arrive in the order it sent them; all that a
+// sender wrote before Push is seen by the owner after Pop; a Push or Wake after PrepareToPark ends
+// Park. It allocates in the constructor only.
 //
 // Invariants: with p = position of a cell in the endless sequence of messages,
 //  1. cell.turn == p: free for the sender of message p; == p + 1: holds message p, for the owner.
@@ -59,8 +61,8 @@ class Mailbox {
   const std::unique_ptr<Cell[]> cells_;
   alignas(64) std::atomic<uint64_t> tail_{0};  // senders
   alignas(64) uint64_t head_ = 0;              // owner
-  // Written by the owner before it sleeps, read by every sender. Sequentially consistent with `turn`:
-  // either the sender sees parked_, or the owner sees the message.
+  // Written by the owner before it sleeps, read by every sender. Sequentially consistent with
+  // `turn`: either the sender sees parked_, or the owner sees the message.
   alignas(64) std::atomic<bool> parked_{false};
   std::atomic<uint32_t> ticket_{0};  // raised by whoever wakes the owner
 };

@@ -1,5 +1,5 @@
-// What actors say to each other inside a process: the fields of proto/message.proto as a plain struct.
-// Ids only, never a pointer, so that the same message may cross a process boundary.
+// What actors say to each other inside a process: the fields of proto/message.proto as a plain
+// struct. Ids only, never a pointer, so that the same message may cross a process boundary.
 //
 // It carries no tensor: the bytes are in the slot that it names.
 #pragma once
@@ -21,8 +21,9 @@ struct Message {
   uint32_t from_rank = 0;
   uint32_t actor = 0;  // receiving actor, index in the program
   Kind kind = kFilled;
-  // Where it arrives at the receiver. kFilled: the n-th of the reader's (input, source) pairs; kReturned:
-  // the n-th of the writer's (output, reader, device) triples; both in that lexicographic order.
+  // Where it arrives at the receiver. kFilled: the n-th of the reader's (input, source) pairs;
+  // kReturned: the n-th of the writer's (output, reader, device) triples; both in that
+  // lexicographic order.
   uint32_t port = 0;
   uint32_t slot = 0;
   uint64_t sequence = 0;  // fill number since the start of the run, as the receiver counts it
