@@ -29,7 +29,9 @@ class News {
     for (const NetRegister& r : net.registers) {
       if (r.writer < 0 || net.actors[r.writer].stream != stream) continue;
       for (const NetReader& reader : r.readers) {
-        if (reader.along.empty() || net.actors[reader.actor].stream != stream) continue;
+        // What waits from the step before says nothing of this one.
+        if (reader.along.empty() || reader.initial_fills > 0) continue;
+        if (net.actors[reader.actor].stream != stream) continue;
         const std::vector<int>& reads = at[reader.actor];
         for (size_t n = 0; n < reads.size(); ++n) {
           const size_t fill = n / reader.fires_per_read;
