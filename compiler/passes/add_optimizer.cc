@@ -38,8 +38,8 @@ class OptimizerBuilder {
     for (LogicalVariable& variable : variables_) {
       RETURN_IF_ERROR(SumUses(&variable));
       const Replica& lowest = variable.replicas.front();
-      ASSIGN_OR_RETURN(OpId id, Add("sum_squares", variable.name + "/sum_squares", {lowest.grad}, {},
-                                    graph_->ops[lowest.op]));
+      ASSIGN_OR_RETURN(OpId id, Add("sum_squares", variable.name + "/sum_squares", {lowest.grad},
+                                    {}, graph_->ops[lowest.op]));
       squares.push_back(graph_->ops[id].outputs[0]);
     }
     RETURN_IF_ERROR(AddNorms(squares));
@@ -68,9 +68,10 @@ class OptimizerBuilder {
     for (LogicalVariable& v : variables_) {
       auto by_op = [](const UseGradient& a, const UseGradient& b) { return a.use < b.use; };
       std::stable_sort(v.uses.begin(), v.uses.end(), by_op);
-      std::stable_sort(v.replicas.begin(), v.replicas.end(), [this](const Replica& a, const Replica& b) {
-        return graph_->ops[a.op].stage < graph_->ops[b.op].stage;
-      });
+      std::stable_sort(v.replicas.begin(), v.replicas.end(),
+                       [this](const Replica& a, const Replica& b) {
+                         return graph_->ops[a.op].stage < graph_->ops[b.op].stage;
+                       });
     }
   }
 

@@ -1,13 +1,13 @@
-// Appends the update of a step, all in Phase::kUpdate. For every logical variable with a gradient, in
-// order of first appearance:
+// Appends the update of a step, all in Phase::kUpdate. For every logical variable with a gradient,
+// in order of first appearance:
 //
 //   sum_uses      the gradients of its uses, in op order (left out for a single use)
 //   sum_squares   once, on the lowest stage that holds it
 //   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m")
 //
-// and on every stage one global_norm ("grad_norm", "grad_norm@2") over all sums of squares in variable
-// order. A gradient passes from the backward phase to the update phase by accumulating over the
-// micro-batches, so everything here fires once a step.
+// and on every stage one global_norm ("grad_norm", "grad_norm@2") over all sums of squares in
+// variable order. A gradient passes from the backward phase to the update phase by accumulating
+// over the micro-batches, so everything here fires once a step.
 #pragma once
 
 #include "absl/status/status.h"

@@ -16,9 +16,10 @@ absl::Status BindBatch(Graph* graph, int64_t micro_batch_size) {
       if (tensor.shape.dims[d] != 0) continue;
       const std::string name = tensor.shape.names.empty() ? "" : tensor.shape.names[d];
       if (name != "batch") {
-        return InputError(tensor.name,
-                          "dimension " + std::to_string(d) + " has size 0 and the name \"" + name + "\"",
-                          "give it a size, or the name \"batch\"");
+        return InputError(
+            tensor.name,
+            "dimension " + std::to_string(d) + " has size 0 and the name \"" + name + "\"",
+            "give it a size, or the name \"batch\"");
       }
       tensor.shape.dims[d] = micro_batch_size;
     }

@@ -1,4 +1,5 @@
-// Dimensions of size 0 named "batch" get the sequences of one micro-batch. Before shapes are inferred.
+// Dimensions of size 0 named "batch" get the sequences of one micro-batch. Before shapes are
+// inferred.
 #pragma once
 
 #include <cstdint>

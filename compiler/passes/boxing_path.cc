@@ -133,10 +133,10 @@ class PathSearch {
 
   void Relax(const Node& at, int axis, Sbp next) {
     if (at.sbp[axis] == next || !Allowed(at.sbp, axis, next)) return;
-    const double price = at.price + Others(at.sbp, axis).first *
-                                        TransitionPrice(at.sbp[axis], next,
-                                                        static_cast<double>(bytes_),
-                                                        mesh_.axes[axis].size);
+    const double price =
+        at.price + Others(at.sbp, axis).first * TransitionPrice(at.sbp[axis], next,
+                                                                static_cast<double>(bytes_),
+                                                                mesh_.axes[axis].size);
     NdSbp sbp = at.sbp;
     sbp[axis] = next;
     Node& node = nodes_[KeyOf(sbp)];

@@ -1,5 +1,5 @@
-// Which primitives turn one nd-SBP into another on the devices of one stage, and what they move. The
-// knowledge that infer_sbp (prices) and insert_boxing (ops) share. Not a pass.
+// Which primitives turn one nd-SBP into another on the devices of one stage, and what they move.
+// The knowledge that infer_sbp (prices) and insert_boxing (ops) share. Not a pass.
 //
 // A primitive changes one mesh axis. Bytes moved for a tensor of T bytes over an axis of p devices:
 //
@@ -42,8 +42,8 @@ struct BoxingStep {
 };
 
 // The cheapest way. Two axes that split the same dimension are cut in mesh order, so a primitive on
-// an axis may split or unsplit a dimension only while no later axis splits it: the way un-splits the
-// later axis first where it must. Empty if from == to. Deterministic.
+// an axis may split or unsplit a dimension only while no later axis splits it: the way un-splits
+// the later axis first where it must. Empty if from == to. Deterministic.
 std::vector<BoxingStep> BoxingPath(const Mesh& mesh, const Dims& dims, int64_t bytes,
                                    const NdSbp& from, const NdSbp& to);
 

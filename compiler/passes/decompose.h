@@ -16,8 +16,8 @@
 
 namespace oneflow {
 
-// Requires inferred shapes. `micro_batches`: M of a step; the loss is the mean over all rows of a step,
-// so the losses of its micro-batches add up.
+// Requires inferred shapes. `micro_batches`: M of a step; the loss is the mean over all rows of a
+// step, so the losses of its micro-batches add up.
 absl::Status Decompose(Graph* graph, int64_t micro_batches);
 
 }  // namespace oneflow

@@ -69,7 +69,8 @@ class Differentiator {
   absl::Status SeedLoss(TensorId loss) {
     const std::string name = FreeName(*graph_, graph_->tensors[loss].name + ".grad");
     const OpId like = graph_->tensors[loss].producer;
-    const OpId id = graph_->AddOp("fill", name, {}, {{"value", 1.0}, {"dims", std::vector<int64_t>{}}});
+    const OpId id =
+        graph_->AddOp("fill", name, {}, {{"value", 1.0}, {"dims", std::vector<int64_t>{}}});
     RETURN_IF_ERROR(Adopt(id, like, graph_->ops[like].stage));
     const TensorId grad = graph_->ops[id].outputs[0];
     graph_->tensors[grad].dtype = graph_->tensors[loss].dtype;
@@ -134,7 +135,8 @@ class Differentiator {
     if (!grads.ok()) return Annotate(grads.status(), graph_->ops[id].name);
     RETURN_IF_ERROR(Adopt(first, id, graph_->ops[id].stage));
     CHECK_EQ(grads->size(), inputs.size()) << graph_->ops[id].name;
-    for (int i = static_cast<int>(inputs.size()) - 1; i >= 0; --i) Record(id, i, inputs[i], (*grads)[i]);
+    for (int i = static_cast<int>(inputs.size()) - 1; i >= 0; --i)
+      Record(id, i, inputs[i], (*grads)[i]);
     return absl::OkStatus();
   }
 

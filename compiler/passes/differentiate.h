@@ -1,10 +1,10 @@
-// Reverse-mode differentiation: appends the backward ops of a loss with the gradient functions of the
-// op registry. It does not sum the gradients of a variable: each use has its own, since each
+// Reverse-mode differentiation: appends the backward ops of a loss with the gradient functions of
+// the op registry. It does not sum the gradients of a variable: each use has its own, since each
 // accumulates over the micro-batches by itself (the order of sums must not depend on stages).
 //
 // Gradient ops have Phase::kBackward, the stage of their forward op, and its scope. Only tensors
-// between a variable and the loss get a gradient. Gradients of an activation with several readers are
-// summed by `add_n` in the order of the readers.
+// between a variable and the loss get a gradient. Gradients of an activation with several readers
+// are summed by `add_n` in the order of the readers.
 #pragma once
 
 #include <vector>
@@ -25,8 +25,8 @@ struct VariableGradients {
   std::vector<UseGradient> uses;  // in op order, never empty
 };
 
-// That `grad` is the gradient of what `reader` reads at `input`; reader -1: of `of` as it was made, over
-// all of its readers. infer_sbp lays gradients out as the tensors they belong to.
+// That `grad` is the gradient of what `reader` reads at `input`; reader -1: of `of` as it was made,
+// over all of its readers. infer_sbp lays gradients out as the tensors they belong to.
 struct GradientMirror {
   TensorId of = -1;
   OpId reader = -1;

@@ -1,11 +1,13 @@
-// Chooses how every tensor lies on every mesh axis (the stage axis aside): for each axis, one after the
-// other, one row of each op's table of 1-D signatures. The choice minimises what boxing moves in a step
-// plus what the devices compute, so that splitting wins over repeating work and fewer boxings over more.
+// Chooses how every tensor lies on every mesh axis (the stage axis aside): for each axis, one after
+// the other, one row of each op's table of 1-D signatures. The choice minimises what boxing moves
+// in a step plus what the devices compute, so that splitting wins over repeating work and fewer
+// boxings over more.
 //
-// What is fixed: a constraint is the SBP of its tensor; a variable, its replicas on other stages and its
-// optimizer states lie alike and reach `adamw` without boxing; partial values do not cross stages.
-// What is all but fixed: gradients mirror their tensors. What is free: everything else. The search is deterministic: greedy in op order from three starts,
-// then local moves until none helps. It proves no optimum.
+// What is fixed: a constraint is the SBP of its tensor; a variable, its replicas on other stages
+// and its optimizer states lie alike and reach `adamw` without boxing; partial values do not cross
+// stages. What is all but fixed: gradients mirror their tensors. What is free: everything else. The
+// search is deterministic: the best of three starts, then local moves until none helps.
+// It proves no optimum.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +22,27 @@ namespace oneflow {
 
 struct SbpOptions {
   int64_t micro_batches = 1;  // forward and backward count this often, the update once
-  // Work in bytes of communication. Only flops beyond `flops_per_byte` of what an op reads and writes
-  // count: the others hide behind memory. Dear on purpose: work that is split stays split.
+  // Work in bytes of communication. Only flops beyond `flops_per_byte` of what an op reads and
+  // writes count: the others hide behind memory. Dear on purpose: work that is split stays split.
   double bytes_per_flop = 2;
   double flops_per_byte = 2;
   double bytes_per_byte_touched = 0.02;
-  // From Differentiate: a gradient that does not lie as its tensor does (S as S; B as B or P) is dear.
-  // Without it, plans are as right but harder to foresee.
+  // From Differentiate: a gradient that does not lie as its tensor does (S as S; B as B or P) is
+  // dear. Without it, plans are as right but harder to foresee.
   std::vector<GradientMirror> mirrors = {};
 };
 
-// What tensors do not say by themselves. `op_inputs[op][i]`: the nd-SBP that the chosen signature of
-// `op` needs of its input i; insert_boxing makes it so.
+// What tensors do not say by themselves. `op_inputs[op][i]`: the nd-SBP that the chosen signature
+// of `op` needs of its input i; insert_boxing makes it so.
 struct SbpChoice {
   std::vector<std::vector<NdSbp>> op_inputs;
   std::vector<std::string> notes;  // for `explain`, one sentence each
 };
 
-// Fills in Tensor::sbp of all tensors. Requires shapes; no boxing ops yet. A constraint that no signature
-// meets is an input error that lists the legal ones. Constraints on axes that the mesh has not are ignored
-// if the axis is a conventional one (data, tensor, expert, seq), since meshes come from the command line;
-// one on axis "data" holds for data.0, data.1, ... of a factored axis.
+// Fills in Tensor::sbp of all tensors. Requires shapes; no boxing ops yet. A constraint that no
+// signature meets is an input error that lists the legal ones. Constraints on axes that the mesh
+// has not are ignored if the axis is a conventional one (data, tensor, expert, seq), since meshes
+// come from the command line; one on axis "data" holds for data.0, data.1, ... of a factored axis.
 absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options = {});
 
 }  // namespace oneflow

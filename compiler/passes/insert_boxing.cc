@@ -38,7 +38,8 @@ class BoxingInserter {
     for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
       Op op = graph_->ops[id];
       for (size_t i = 0; i < op.inputs.size(); ++i) {
-        op.inputs[i] = Provide(op.inputs[i], {choice.op_inputs[id][i], op.stage, op.phase, op.name});
+        op.inputs[i] =
+            Provide(op.inputs[i], {choice.op_inputs[id][i], op.stage, op.phase, op.name});
       }
       ops_.push_back(std::move(op));
     }

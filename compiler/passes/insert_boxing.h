@@ -1,13 +1,13 @@
-// Inserts the ops that make every tensor lie as its readers need it: boxing on the devices of a stage,
-// one mesh axis an op (kinds slice, all_gather, reduce_scatter, all_reduce, all_to_all, zero_fill with the
-// attributes `axis`, `dim_from`, `dim_to`), and `transfer` from stage to stage.
+// Inserts the ops that make every tensor lie as its readers need it: boxing on the devices of a
+// stage, one mesh axis an op (kinds slice, all_gather, reduce_scatter, all_reduce, all_to_all,
+// zero_fill with the attributes `axis`, `dim_from`, `dim_to`), and `transfer` from stage to stage.
 //
-// Readers that need the same of a tensor on the same stage share the ops; readers of the update phase
-// have their own, which run after accumulation, once a step. Forward and backward readers share, except
-// of a variable: what is gathered from it does not live from forward to backward.
+// Readers that need the same of a tensor on the same stage share the ops; readers of the update
+// phase have their own, which run after accumulation, once a step. Forward and backward readers
+// share, except of a variable: what is gathered from it does not live from forward to backward.
 //
-// Partial values are resolved before they cross a stage, and where a run looks at them: Graph::loss and
-// Graph::outputs become the resolved tensors (the loss in the update phase).
+// Partial values are resolved before they cross a stage, and where a run looks at them: Graph::loss
+// and Graph::outputs become the resolved tensors (the loss in the update phase).
 //
 // Guarantees: each op's inputs have exactly the SBP of its chosen signature and lie on its stage
 // (verify_graph.h proves it). Op::why of each op added says who needed it.

@@ -1,16 +1,16 @@
 // The passes of the front end, in the order in which compile runs them. Each is a function on the
-// Graph IR, in a file of its own name; it either finishes its one job or returns an error that names
-// the place and the mend. None of them knows registers, orders or bytes of memory.
+// Graph IR, in a file of its own name; it either finishes its one job or returns an error that
+// names the place and the mend. None of them knows registers, orders or bytes of memory.
 //
-//   1. BindBatch       dims named "batch" get the micro-batch's size
+//   1. BindBatch            dims named "batch" get the micro-batch's size
 //   2. CheckAndInferShapes  ops fit their definitions; shapes and dtypes of all tensors
-//   3. Decompose       composite ops -> primitive ones
-//   4. PlaceVariables  one variable (and one input) op for each stage that uses it
-//   5. Differentiate   appends the backward ops; one gradient for each use of a variable
-//   6. AddOptimizer    appends the update: gradients summed over uses, global norm, AdamW
-//   7. InferSbp        how each tensor lies on each mesh axis
-//   8. InsertBoxing    ops that turn one SBP into another, and cross stages
-//   9. VerifyGraph     proves 7 and 8 against the ops' tables
+//   3. Decompose            composite ops -> primitive ones
+//   4. PlaceVariables       one variable (and one input) op for each stage that uses it
+//   5. Differentiate        appends the backward ops; one gradient for each use of a variable
+//   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
+//   7. InferSbp             how each tensor lies on each mesh axis
+//   8. InsertBoxing         ops that turn one SBP into another, and cross stages
+//   9. VerifyGraph          proves 7 and 8 against the ops' tables
 //
 // Forward-only programs (eval, generate, run) leave out 5 and 6.
 #pragma once

@@ -2,8 +2,8 @@
 // one op on each ("wte" on the lowest, "wte@3" on stage 3). Each is updated where it lives and each
 // stage loads its own tokens, so neither ever crosses a stage.
 //
-// Guarantees: every op of kind "variable" has the attribute `variable` (its logical name), every op of
-// kind "input" the attribute `input`; both stand on the stage of all their users.
+// Guarantees: every op of kind "variable" has the attribute `variable` (its logical name), every op
+// of kind "input" the attribute `input`; both stand on the stage of all their users.
 #pragma once
 
 #include "absl/status/status.h"

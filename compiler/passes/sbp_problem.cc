@@ -17,19 +17,19 @@
 namespace oneflow {
 namespace {
 
-// A split variable that its readers need whole is fetched before every micro-batch and stands in its way:
-// worth twice, unless the user asked for it.
+// A split variable that its readers need whole is fetched before every micro-batch and stands in
+// its way: worth twice, unless the user asked for it.
 constexpr double kGatherVariable = 2;
 
-// Whether a gradient lies as the tensor it belongs to, which lies as `of`. That of a split variable may
-// be partial: its reduction splits it.
+// Whether a gradient lies as the tensor it belongs to, which lies as `of`. That of a split variable
+// may be partial: its reduction splits it.
 bool Mirrors(Sbp of, Sbp grad, bool variable) {
   if (of.split()) return grad == of || (variable && grad.kind == Sbp::kPartialSum);
   return grad.broadcast() || grad.kind == Sbp::kPartialSum;
 }
 
-// Readers that may share one boxing: those of a variable only within a phase, so that what is gathered
-// from a split variable does not live from forward to backward.
+// Readers that may share one boxing: those of a variable only within a phase, so that what is
+// gathered from a split variable does not live from forward to backward.
 int SharingClass(bool variable, Phase phase) {
   if (variable) return static_cast<int>(phase);
   return phase == Phase::kUpdate ? 1 : 0;
@@ -71,7 +71,10 @@ class OpSets {
 
 SbpProblem::SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
                        int axis)
-    : graph_(&graph), settled_(&settled), options_(&options), axis_(axis),
+    : graph_(&graph),
+      settled_(&settled),
+      options_(&options),
+      axis_(axis),
       devices_(graph.mesh.axes[axis].size) {}
 
 absl::StatusOr<SbpProblem> SbpProblem::Make(const Graph& graph, const SbpChoice& settled,
@@ -143,11 +146,11 @@ absl::Status SbpProblem::NoRow(OpId op, const std::vector<Signature>& all) const
   std::string rows;
   for (const Signature& row : all) {
     if (MeetsConstraints(op, row)) {
-      return InputError("op " + view.op.name,
-                        asked + " on axis " + axis + " leaves some of its " +
-                            std::to_string(devices_) + " devices without an element: the shape is " +
-                            ToString(view.out(0).shape),
-                        "use a larger batch (or dimension) or a smaller axis");
+      return InputError(
+          "op " + view.op.name,
+          asked + " on axis " + axis + " leaves some of its " + std::to_string(devices_) +
+              " devices without an element: the shape is " + ToString(view.out(0).shape),
+          "use a larger batch (or dimension) or a smaller axis");
     }
     rows += (rows.empty() ? "" : "; ") + RowText(view, row);
   }
@@ -182,8 +185,8 @@ void SbpProblem::FillUnits() {
   }
 }
 
-// One op: a label a row. Several: a label for each SBP of the variable for which all have a row that
-// puts out the same.
+// One op: a label a row. Several: a label for each SBP of the variable for which all have a row
+// that puts out the same.
 absl::Status SbpProblem::FillLabels(Unit* unit) {
   const OpId first = unit->ops.front();
   for (int row = 0; row < static_cast<int>(table_[first].size()); ++row) {
@@ -309,12 +312,14 @@ double SbpProblem::Compute(OpId op, const Signature& row) const {
     if (b != graph_->mesh.stage_axis() && !split_before[b]) times *= graph_->mesh.axes[b].size;
   }
   const auto& flops_of = FindOpDef(view.op.kind)->flops;
-  const double flops = (flops_of == nullptr ? 0 : flops_of(view)) - options_->flops_per_byte * all_touched;
+  const double flops =
+      (flops_of == nullptr ? 0 : flops_of(view)) - options_->flops_per_byte * all_touched;
   return times * (options_->bytes_per_flop * std::max(0.0, flops) * (split ? 1 : devices_) +
                   options_->bytes_per_byte_touched * (touched + 0.5 * held_partial));
 }
 
-// What a gradient costs for not lying as its tensor: more than boxing it, or splitting its work, can gain.
+// What a gradient costs for not lying as its tensor: more than boxing it, or splitting its work,
+// can gain.
 double SbpProblem::MirrorPrice(const Edge& edge, Sbp sbp, const std::vector<int>& label) const {
   if (edge.mirror_chooser < 0 || label[members_[edge.mirror_chooser].unit] < 0) return 0;
   const Signature& row = Chosen(edge.mirror_chooser, label);

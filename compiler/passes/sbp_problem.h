@@ -1,6 +1,6 @@
-// The choice of signatures on ONE mesh axis as an optimisation problem: units with labels, a price of
-// each label by itself and a price of each tensor given the labels around it. Part of infer_sbp; it
-// knows the graph, the search (sbp_search.h) only knows this.
+// The choice of signatures on ONE mesh axis as an optimisation problem: units with labels, a price
+// of each label by itself and a price of each tensor given the labels around it. Part of infer_sbp;
+// it knows the graph, the search (sbp_search.h) only knows this.
 //
 // A unit is the op or the ops that choose together: one op, or a variable with its replicas, its
 // optimizer states and their updates.
@@ -62,7 +62,7 @@ class SbpProblem {
     int output = 0;
     double bytes = 0, copies = 1;
     bool variable = false;
-    double gather = 1;     // factor on un-splitting
+    double gather = 1;      // factor on un-splitting
     bool observed = false;  // the loss or an output: must be whole for the run
     std::vector<Readers> readers;
     GradientMirror mirror;  // if mirror.grad >= 0
@@ -93,9 +93,9 @@ class SbpProblem {
   int axis_ = 0, devices_ = 1;
   std::vector<std::vector<Signature>> table_;  // legal rows of each op
   std::vector<Unit> units_;
-  std::vector<Member> members_;                // of each op
-  std::vector<double> work_;                   // of each op, by its dearest row
-  std::vector<Edge> edges_;                    // of each tensor
+  std::vector<Member> members_;  // of each op
+  std::vector<double> work_;     // of each op, by its dearest row
+  std::vector<Edge> edges_;      // of each tensor
 };
 
 }  // namespace oneflow

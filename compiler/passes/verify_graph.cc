@@ -57,7 +57,8 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
   const int axis = graph.mesh.FindAxis(AttrString(op, "axis"));
   if (axis < 0) return Refuse(op, "names no axis");
   for (int a = 0; a < static_cast<int>(in.sbp.size()); ++a) {
-    const bool right = a == axis ? IsPrimitive(op.kind, in.sbp[a], out.sbp[a]) : in.sbp[a] == out.sbp[a];
+    const bool right =
+        a == axis ? IsPrimitive(op.kind, in.sbp[a], out.sbp[a]) : in.sbp[a] == out.sbp[a];
     if (!right) {
       return Refuse(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
     }

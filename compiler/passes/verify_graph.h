@@ -1,12 +1,12 @@
-// The proof that inferring SBP and inserting boxing did their job, from the ops' tables alone: it shares
-// no code with the passes it checks.
+// The proof that inferring SBP and inserting boxing did their job, from the ops' tables alone: it
+// shares no code with the passes it checks.
 //
 //  1. Every tensor has an SBP for each axis; the stage axis is B.
-//  2. Every op's inputs and outputs are, on each axis, a row of its table; a boxing op changes one axis
-//     as its kind says, a transfer none.
+//  2. Every op's inputs and outputs are, on each axis, a row of its table; a boxing op changes one
+//     axis as its kind says, a transfer none.
 //  3. Every input lies on the op's stage, except a transfer's.
-//  4. No partial value crosses a stage, is a loss or an output, or is read by an update op other
-//     than boxing and ops whose table says so.
+//  4. No partial value crosses a stage, or leaves the graph as its loss or an output; that no op
+//     reads one by mistake follows from 2.
 //  5. Nothing in forward reads backward or update; nothing in backward reads update.
 //  6. `adamw` reads its variable and states as they are: no boxing between.
 #pragma once

@@ -13,9 +13,9 @@
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kPasses[] = {"bind_batch",    "infer_shapes",  "decompose",
+constexpr std::string_view kPasses[] = {"bind_batch",      "infer_shapes",  "decompose",
                                         "place_variables", "differentiate", "add_optimizer",
-                                        "infer_sbp",     "insert_boxing"};
+                                        "infer_sbp",       "insert_boxing"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -60,7 +60,7 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, Graph* g
   if (pass == "add_optimizer") return AddOptimizer(graph, *gradients);
   if (pass == "infer_sbp") {
     ASSIGN_OR_RETURN(*choice, InferSbp(graph, {.micro_batches = golden.micro_batches,
-                                              .mirrors = gradients->mirrors}));
+                                               .mirrors = gradients->mirrors}));
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(InsertBoxing(graph, *choice));
@@ -91,7 +91,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
   GoldenCase golden;
   golden.file = file;
   golden.head = std::string(text.substr(0, expect));
-  golden.graph = std::string(text.substr(graph + kGraphMark.size(), expect - graph - kGraphMark.size()));
+  golden.graph =
+      std::string(text.substr(graph + kGraphMark.size(), expect - graph - kGraphMark.size()));
   golden.expect = std::string(text.substr(expect + kExpectMark.size()));
   std::istringstream lines(std::string(text.substr(0, graph)));
   for (std::string line; std::getline(lines, line);) {

@@ -1,5 +1,5 @@
-// Runs every *.golden of this folder. With ONEFLOW_GOLDEN_UPDATE=<folder> it rewrites the expectations
-// of the files there instead (tests/golden/update); then read what changed.
+// Runs every *.golden of this folder. With ONEFLOW_GOLDEN_UPDATE=<folder> it rewrites the
+// expectations of the files there instead (tests/golden/update); then read what changed.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
