@@ -1,0 +1,105 @@
+#include "compiler/memory/plan_memory.h"
+
+#include <catch2/catch.hpp>
+
+#include "compiler/memory/lifetimes.h"
+#include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/plan/verify_plan.h"
+
+namespace oneflow {
+namespace {
+
+// Plans memory afresh, and proves the result.
+proto::Plan Planned(PlanBuilder* b, int stages = 1) {
+  proto::Plan plan = b->Finish();
+  plan.clear_memory();
+  REQUIRE(PlanMemory(stages, &plan).ok());
+  const absl::Status proof = VerifyPlan(plan);
+  INFO(proof.ToString());
+  CHECK(proof.ok());
+  return plan;
+}
+
+Spans SpansOf(const proto::Plan& plan, int reg) {
+  const auto net = MakePlanNet(plan, plan.program(0));
+  for (const Lifetime& life : LifetimesOf(*net, 0).registers) {
+    if (life.reg == reg) return life.spans;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a chain needs the bytes of its largest two neighbours") {
+  PlanBuilder b;
+  std::vector<int> regs, actors;
+  for (int i = 0; i < 6; ++i) regs.push_back(b.Register("x" + std::to_string(i), 0, 1, 16));
+  for (int i = 0; i < 6; ++i) {
+    actors.push_back(b.Actor("a" + std::to_string(i), 0,
+                             i == 0 ? std::vector<PlanBuilder::In>{} : std::vector<PlanBuilder::In>{{regs[i - 1]}},
+                             {regs[i]}));
+  }
+  b.Stream("compute", 0, {{{b.Segment("F", 0, actors)}, 4}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(plan.memory(0).register_bytes() == 128);
+  CHECK(plan.memory(0).lower_bound_bytes() == 128);
+}
+
+TEST_CASE("what is saved for the backward lives until it, other micro-batches included") {
+  PlanBuilder b;
+  const int saved = b.Register("saved", 0, 2), temporary = b.Register("temporary");
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {saved}), b.Actor("f2", 0, {{saved}}, {temporary}),
+                                   b.Actor("f3", 0, {{temporary}}, {})});
+  const int g = b.Segment("B", 0, {b.Actor("g", 0, {{saved}}, {})});
+  b.Stream("compute", 0, {{{f}, 2}, {{g}, 2}});
+  const proto::Plan plan = Planned(&b);
+  // Positions: f f2 f3 f f2 f3 g g.
+  CHECK(SpansOf(plan, saved) == Spans{{0, 7}});
+  CHECK(SpansOf(plan, temporary) == Spans{{1, 2}, {4, 5}});
+  CHECK(plan.memory(0).register_bytes() == 3 * 64);
+}
+
+TEST_CASE("what peers read lives until they have been heard") {
+  PlanBuilder b({{"tensor", 2}});
+  const int x = b.Register("x"), y = b.Register("y"), z = b.Register("z"), w = b.Register("w");
+  const int s = b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("sum", 0, {{x, {0}}}, {y}),
+                                   b.Actor("local", 0, {{y}}, {z}), b.Actor("hear", 0, {{z, {0}}}, {w})});
+  b.Stream("compute", 0, {{{s}, 1}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(SpansOf(plan, x) == Spans{{0, 3}});
+  // Nobody hears of `hear` before the next step does.
+  CHECK(SpansOf(plan, z) == Spans{{0, 3}});
+}
+
+TEST_CASE("registers of other streams keep their bytes; empty ones take none") {
+  PlanBuilder b;
+  const int in = b.Register("in", 0, 2), x = b.Register("x"), y = b.Register("y"), control = b.Register("control");
+  b.At(control).set_slot_bytes(0);
+  const int load = b.Segment("load", 0, {b.Actor("load", 0, {}, {in})});
+  const int s = b.Segment("F", 0, {b.Actor("a", 0, {{in}}, {x, control}), b.Actor("b", 0, {{x}, {control}}, {y}),
+                                   b.Actor("c", 0, {{y}}, {})});
+  b.Stream("compute", 0, {{{s}, 4}});
+  b.Stream("host.in", 0, {{{load}, 4}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(SpansOf(plan, in) == Spans{{0, 11}});
+  CHECK(SpansOf(plan, control).empty());
+  CHECK(plan.memory(0).register_bytes() == 4 * 64);
+}
+
+TEST_CASE("a plan that does not fit says by how much, and what is largest") {
+  PlanBuilder b;
+  const int big = b.Register("big", 0, 1, 1024), small = b.Register("small");
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {b.Actor("a", 0, {}, {big, small})})}, 1}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(CheckCapacity(plan, 0).ok());
+  CHECK(CheckCapacity(plan, 4160).ok());
+  const absl::Status status = CheckCapacity(plan, 4000);
+  CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+  const std::string message(status.message());
+  INFO(message);
+  CHECK(message.find("needs 4,160 bytes (4.1 KiB), a device has 4,000 bytes (3.9 KiB): 160 bytes too many") !=
+        std::string::npos);
+  CHECK(message.find("the largest: big (1 x 4,096 bytes (4.0 KiB)), small") != std::string::npos);
+}
+
+}  // namespace oneflow
