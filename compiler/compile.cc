@@ -26,7 +26,8 @@ namespace oneflow {
 namespace {
 
 // The graph with its mesh: which tensors the user or the model's builder has placed.
-absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view file, const Mesh& mesh) {
+absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view file,
+                                   const Mesh& mesh) {
   ASSIGN_OR_RETURN(Graph logical, GraphFromProto(graph, file));
   logical.mesh = mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, mesh));
@@ -66,7 +67,8 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
   // Front end: what is computed, and where. The first program decides how variables lie.
   PersistentIds ids;
   for (ProgramDraft& draft : drafts) {
-    RETURN_IF_ERROR(Annotate(FrontEnd(logical, plan, &draft), absl::StrCat("program ", draft.lower.name)));
+    RETURN_IF_ERROR(
+        Annotate(FrontEnd(logical, plan, &draft), absl::StrCat("program ", draft.lower.name)));
     RETURN_IF_ERROR(AddPersistent(draft.graph, &plan, &ids));
   }
   for (const std::string& note : drafts.front().notes) plan.add_note(note);

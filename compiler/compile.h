@@ -1,15 +1,18 @@
 // From a logical graph to a proved plan.
 //
 //   CompileOptions options{.mesh = *ParseMesh("data=2,pipe=2")};
-//   options.train.set_batch(16), options.train.set_micro_batches(4), options.train.set_schedule("1f1b");
-//   ASSIGN_OR_RETURN(proto::Plan plan, Compile(graph, "gpt.textproto", options));
+//   options.train.set_batch(16), options.train.set_micro_batches(4),
+//   options.train.set_schedule("1f1b"); ASSIGN_OR_RETURN(proto::Plan plan, Compile(graph,
+//   "gpt.textproto", options));
 //
 // The programs of a plan:
 //   init, save, load   always
 //   train, eval        if the graph has a loss
-//   generate           if it also has an output: forward to the first output, one sequence a data part
-//   run                if it has no loss or no "batch": every output is fetched, raw (the local piece, in its
-//                      own SBP; attribute raw = true) and resolved (partial values summed; raw = false)
+//   generate           if it also has an output: forward to the first output, one sequence a data
+//   part run                if it has no loss or no "batch": every output is fetched, raw (the
+//   local piece, in its
+//                      own SBP; attribute raw = true) and resolved (partial values summed; raw =
+//                      false)
 #pragma once
 
 #include <string_view>
@@ -29,9 +32,9 @@ struct CompileOptions {
   proto::Cluster cluster;  // capacity of a device and its kernel threads
 };
 
-// `file`: where the graph came from, for errors. Input errors name the place and the mend; a plan that
-// does not fit a device is RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its fingerprint.
-// A pure function: equal arguments give equal plans.
+// `file`: where the graph came from, for errors. Input errors name the place and the mend; a plan
+// that does not fit a device is RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its
+// fingerprint. A pure function: equal arguments give equal plans.
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options);
 

@@ -1,9 +1,13 @@
-// End to end: a small GPT on every kind of mesh compiles, and its plan passes the proof and a few laws.
+// End to end: a small GPT on every kind of mesh compiles, and its plan passes the proof and a few
+// laws.
 #include "compiler/compile.h"
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -32,11 +36,29 @@ CompileOptions OptionsFor(const std::string& mesh, int64_t batch, int64_t micro_
   return options;
 }
 
+const proto::Program& Program(const proto::Plan& plan, const std::string& name) {
+  const proto::Program* program = FindProgram(plan, name);
+  REQUIRE(program != nullptr);
+  return *program;
+}
+
+int SlotsOf(const proto::Plan& plan, const std::string& name) {
+  for (const proto::Register& r : Program(plan, "train").register_()) {
+    if (r.name() == name) return r.slots();
+  }
+  FAIL("no register " << name);
+  return 0;
+}
+
+std::string Refusal(const proto::Graph& graph, const CompileOptions& options) {
+  return std::string(ToStd(Compile(graph, "gpt", options).status().message()));
+}
+
 }  // namespace
 
 TEST_CASE("a GPT compiles on all products of data, tensor and pipe") {
-  for (const std::string mesh : {"", "data=2", "tensor=2", "pipe=2", "data=2,tensor=2", "pipe=2,data=2",
-                                 "pipe=2,tensor=2", "pipe=2,data=2,tensor=2"}) {
+  for (const std::string mesh : {"", "data=2", "tensor=2", "pipe=2", "data=2,tensor=2",
+                                 "pipe=2,data=2", "pipe=2,tensor=2", "pipe=2,data=2,tensor=2"}) {
     for (const std::string schedule : {"gpipe", "1f1b"}) {
       INFO("mesh " << mesh << ", schedule " << schedule);
       const auto plan = Compile(SmallGpt(), "gpt", OptionsFor(mesh, 8, 4, schedule));
@@ -49,6 +71,95 @@ TEST_CASE("a GPT compiles on all products of data, tensor and pipe") {
       CHECK(programs == "init train eval generate save load ");
     }
   }
+}
+
+TEST_CASE("compiling is a function: equal arguments, equal bytes") {
+  const CompileOptions options = OptionsFor("pipe=2,data=2,tensor=2", 16, 4);
+  CHECK(Compile(SmallGpt(), "gpt", options)->fingerprint() ==
+        Compile(SmallGpt(), "gpt", options)->fingerprint());
+}
+
+TEST_CASE("1f1b keeps P - s micro-batches of what backward needs, gpipe all") {
+  const auto one = Compile(SmallGpt(4), "gpt", OptionsFor("pipe=4", 8, 8, "1f1b"));
+  const auto all = Compile(SmallGpt(4), "gpt", OptionsFor("pipe=4", 8, 8, "gpipe"));
+  for (int stage = 0; stage < 4; ++stage) {
+    const std::string saved = "h." + std::to_string(stage) + ".mlp.gelu";
+    CHECK(SlotsOf(*one, saved) == 4 - stage);
+    CHECK(SlotsOf(*all, saved) == 8);
+    CHECK(one->memory(stage).arena_bytes() < all->memory(stage).arena_bytes());
+  }
+}
+
+TEST_CASE("arenas stay near their lower bound") {
+  for (const auto& [mesh, slack] :
+       {std::pair("", 1.02), std::pair("tensor=2", 1.1), std::pair("pipe=2,data=2", 1.1)}) {
+    const auto plan = Compile(SmallGpt(6), "gpt", OptionsFor(mesh, 16, 4));
+    for (const proto::StageMemory& m : plan->memory()) {
+      INFO("mesh " << mesh << ": " << m.arena_bytes() << " of " << m.lower_bound_bytes());
+      CHECK(m.arena_bytes() >= m.lower_bound_bytes());
+      CHECK(static_cast<double>(m.arena_bytes()) <=
+            slack * static_cast<double>(m.lower_bound_bytes()));
+    }
+  }
+}
+
+TEST_CASE("a plan does not grow with symmetric axes nor with micro-batches") {
+  const auto small = Compile(SmallGpt(), "gpt", OptionsFor("data=2", 64, 2));
+  const auto large = Compile(SmallGpt(), "gpt", OptionsFor("data=8", 64, 8));
+  CHECK(Program(*small, "train").actor_size() == Program(*large, "train").actor_size());
+  CHECK(Program(*small, "train").register__size() == Program(*large, "train").register__size());
+  CHECK(small->ByteSizeLong() + 256 > large->ByteSizeLong());
+}
+
+TEST_CASE("all programs share the registers that train laid out") {
+  // The head is split over tensor: eval and generate read the very registers that train writes.
+  const auto plan = Compile(SmallGpt(), "gpt", OptionsFor("tensor=2", 8, 2));
+  int split = 0;
+  for (const proto::Register& r : plan->persistent())
+    split += r.name() == "wte" && r.layout().cut_size() == 1;
+  CHECK(split == 1);
+}
+
+TEST_CASE("a graph without a loss becomes a program run with raw and resolved outputs") {
+  const auto source = ParseGraphSource(R"g(
+      name: "mm" output: "y"
+      op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } sbp { on { key: "data" value: "S(1)" } } }
+      op { name: "w" kind: "input" shape { dim { size: 6 } dim { size: 8 } } sbp { on { key: "data" value: "S(0)" } } }
+      op { name: "y" kind: "matmul" input: "x" input: "w" sbp { on { key: "data" value: "P" } } })g",
+                                       "mm");
+  REQUIRE(source.ok());
+  const auto plan = Compile(source->graph, "mm", OptionsFor("data=2", 1, 1));
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  CHECK(FindProgram(*plan, "train") == nullptr);
+  std::string text;
+  for (const proto::Actor& a : Program(*plan, "run").actor()) text += a.kernel() + " ";
+  CHECK(text == "feed feed matmul all_reduce fetch fetch ");
+}
+
+TEST_CASE("mistakes are refused with their numbers and the mend") {
+  const proto::Graph gpt = SmallGpt();
+  CHECK(Refusal(gpt, OptionsFor("", 10, 4)) ==
+        "micro-batches 4: do not divide the batch of 10; use a batch of 12, or a divisor of 10");
+  CHECK(Refusal(gpt, OptionsFor("data=4", 4, 2)) ==
+        "batch 4 in 2 micro-batches: a micro-batch of 2 sequences cannot be split over 4 data "
+        "parts of the mesh "
+        "data=4; use a batch of at least 8, fewer micro-batches or fewer data parts");
+  CHECK(Refusal(gpt, OptionsFor("", 4, 2, "zigzag")).find("use one of: 1f1b, gpipe") !=
+        std::string::npos);
+  CHECK_FALSE(Refusal(gpt, OptionsFor("pipe=3", 4, 2)).empty());  // two blocks for three stages
+  CHECK_FALSE(Refusal(gpt, OptionsFor("", 0, 1)).empty());
+  CHECK_FALSE(Refusal(gpt, OptionsFor("", 1, 0)).empty());
+  CompileOptions tight = OptionsFor("", 8, 2);
+  tight.cluster.mutable_device()->set_memory_bytes(100000);
+  const auto plan = Compile(gpt, "gpt", tight);
+  CHECK(plan.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(plan.status().message().find("too many") != absl::string_view::npos);
+  proto::Graph aimless = gpt;
+  aimless.clear_loss();
+  aimless.clear_output();
+  CHECK(Refusal(aimless, OptionsFor("", 4, 2)).find("has neither a loss nor an output") !=
+        std::string::npos);
 }
 
 }  // namespace oneflow

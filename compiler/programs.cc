@@ -22,24 +22,30 @@ bool HasBatch(const Graph& graph) {
 
 absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
   const int64_t batch = train.batch(), m = train.micro_batches();
-  if (batch < 1) return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence");
-  if (m < 1) return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch");
+  if (batch < 1)
+    return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence");
+  if (m < 1)
+    return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch");
   if (batch % m != 0) {
-    return InputError(absl::StrCat("micro-batches ", m), absl::StrCat("do not divide the batch of ", batch),
-                      absl::StrCat("use a batch of ", (batch / m + 1) * m, ", or a divisor of ", batch));
+    return InputError(
+        absl::StrCat("micro-batches ", m), absl::StrCat("do not divide the batch of ", batch),
+        absl::StrCat("use a batch of ", (batch / m + 1) * m, ", or a divisor of ", batch));
   }
   const int64_t degree = DataDegree(graph);
   if (batch / m < degree) {
     return InputError(
         absl::StrCat("batch ", batch, " in ", m, m == 1 ? " micro-batch" : " micro-batches"),
         absl::StrCat("a micro-batch of ", batch / m, batch / m == 1 ? " sequence" : " sequences",
-                     " cannot be split over ", degree, " data parts of the mesh ", ToString(graph.mesh)),
-        absl::StrCat("use a batch of at least ", degree * m, ", fewer micro-batches or fewer data parts"));
+                     " cannot be split over ", degree, " data parts of the mesh ",
+                     ToString(graph.mesh)),
+        absl::StrCat("use a batch of at least ", degree * m,
+                     ", fewer micro-batches or fewer data parts"));
   }
   return absl::OkStatus();
 }
 
-ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size, const CompileOptions& options) {
+ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
+                   const CompileOptions& options) {
   ProgramDraft draft;
   draft.lower.name = std::move(name);
   draft.lower.micro_batches = micro_batches;
@@ -66,18 +72,23 @@ void ReportLoss(ProgramDraft* draft) {
 std::vector<int64_t> Replicated(const Graph& graph, TensorId t) {
   std::vector<int64_t> axes;
   for (int axis = 0; axis < static_cast<int>(graph.mesh.axes.size()); ++axis) {
-    if (axis != graph.mesh.stage_axis() && graph.tensors[t].sbp[axis].broadcast()) axes.push_back(axis);
+    if (axis != graph.mesh.stage_axis() && graph.tensors[t].sbp[axis].broadcast())
+      axes.push_back(axis);
   }
   return axes;
 }
 
 // Fetches output i, which bore `name` and was tensor `raw` before boxing resolved it.
-void Fetch(ProgramDraft* draft, TensorId whole, TensorId raw, const std::string& name, bool with_raw) {
-  draft->lower.outputs.push_back({"fetch", name + ".fetch", {whole},
-                                  {{"name", name}, {"raw", false},
-                                   {"replicated_axes", Replicated(draft->graph, whole)}}});
+void Fetch(ProgramDraft* draft, TensorId whole, TensorId raw, const std::string& name,
+           bool with_raw) {
+  draft->lower.outputs.push_back(
+      {"fetch",
+       name + ".fetch",
+       {whole},
+       {{"name", name}, {"raw", false}, {"replicated_axes", Replicated(draft->graph, whole)}}});
   if (!with_raw) return;
-  draft->lower.outputs.push_back({"fetch", name + ".fetch_raw", {raw}, {{"name", name}, {"raw", true}}});
+  draft->lower.outputs.push_back(
+      {"fetch", name + ".fetch_raw", {raw}, {{"name", name}, {"raw", true}}});
 }
 
 }  // namespace
@@ -98,7 +109,8 @@ int64_t DataDegree(const Graph& graph) {
   return most;
 }
 
-absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph, const CompileOptions& options) {
+absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
+                                                        const CompileOptions& options) {
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;
   const bool batch = HasBatch(graph), loss = graph.loss >= 0, outputs = !graph.outputs.empty();
@@ -120,7 +132,8 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph, cons
     drafts.back().lower.feed_inputs = true;
   }
   if (drafts.empty()) {
-    return InputError("graph " + graph.name, "has neither a loss nor an output", "set `loss` or `output`");
+    return InputError("graph " + graph.name, "has neither a loss nor an output",
+                      "set `loss` or `output`");
   }
   return drafts;
 }

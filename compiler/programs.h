@@ -1,5 +1,5 @@
-// Which programs a plan gets, and the front end's work for each: from the logical graph to a boxed one.
-// Part of compile.
+// Which programs a plan gets, and the front end's work for each: from the logical graph to a boxed
+// one. Part of compile.
 #pragma once
 
 #include <string>
@@ -16,17 +16,19 @@ namespace oneflow {
 struct ProgramDraft {
   LowerOptions lower;
   bool train = false;
-  bool loss = false;    // keep the loss
-  size_t outputs = 0;   // keep so many outputs
-  Graph graph;          // boxed, once FrontEnd has run
+  bool loss = false;   // keep the loss
+  size_t outputs = 0;  // keep so many outputs
+  Graph graph;         // boxed, once FrontEnd has run
   std::vector<std::string> notes;
 };
 
-// Devices that share the batch: the product of the axes on which an input's dimension "batch" is split.
+// Devices that share the batch: the product of the axes on which an input's dimension "batch" is
+// split.
 int64_t DataDegree(const Graph& graph);
 
 // The programs with a graph of their own, "train" first. Checks batch, micro-batches and mesh.
-absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph, const CompileOptions& options);
+absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
+                                                        const CompileOptions& options);
 
 // Runs the passes. `plan`: variables of earlier programs keep their layouts.
 absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft);

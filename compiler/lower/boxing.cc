@@ -11,7 +11,8 @@
 namespace oneflow {
 namespace {
 
-// Bytes that the device at coordinate 0, which has the largest part, takes from others in one firing.
+// Bytes that the device at coordinate 0, which has the largest part, takes from others in one
+// firing.
 double BytesReceived(const Graph& graph, const Op& op, const std::vector<int>& along) {
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
   const Coordinate c(graph.mesh.axes.size(), 0);
@@ -21,7 +22,8 @@ double BytesReceived(const Graph& graph, const Op& op, const std::vector<int>& a
   for (int peer : graph.mesh.Peers(c, along)) {
     if (peer == self) continue;
     const Layout layout = LayoutOf(from.shape.dims, from.sbp);
-    elements += Intersect(mine, SliceOf(layout, graph.mesh, graph.mesh.CoordinateOf(peer))).elements();
+    elements +=
+        Intersect(mine, SliceOf(layout, graph.mesh, graph.mesh.CoordinateOf(peer))).elements();
   }
   return static_cast<double>(elements) * static_cast<double>(SizeOf(from.dtype));
 }
@@ -29,8 +31,8 @@ double BytesReceived(const Graph& graph, const Op& op, const std::vector<int>& a
 }  // namespace
 
 bool IsBoxing(const Op& op) {
-  static constexpr std::string_view kKinds[] = {"slice",     "all_gather", "reduce_scatter", "all_reduce",
-                                                "all_to_all", "zero_fill",  "transfer"};
+  static constexpr std::string_view kKinds[] = {
+      "slice", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "zero_fill", "transfer"};
   return std::find(std::begin(kKinds), std::end(kKinds), op.kind) != std::end(kKinds);
 }
 

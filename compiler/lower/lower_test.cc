@@ -30,10 +30,12 @@ struct Example {
     norm = Add("global_norm", "norm", {squares}, {}, {B()}, Phase::kUpdate);
     const OpId adamw = graph.AddOp("adamw", "w/adamw", {w, m, v, sum, norm}, {}, 3);
     graph.ops[adamw].phase = Phase::kUpdate;
-    for (TensorId t : graph.ops[adamw].outputs) graph.tensors[t].shape = Shape{4, 6}, graph.tensors[t].sbp = {B()};
+    for (TensorId t : graph.ops[adamw].outputs)
+      graph.tensors[t].shape = Shape{4, 6}, graph.tensors[t].sbp = {B()};
   }
 
-  TensorId Add(std::string kind, std::string name, std::vector<TensorId> inputs, Dims dims, NdSbp sbp, Phase phase) {
+  TensorId Add(std::string kind, std::string name, std::vector<TensorId> inputs, Dims dims,
+               NdSbp sbp, Phase phase) {
     const OpId op = graph.AddOp(std::move(kind), std::move(name), std::move(inputs), {});
     graph.ops[op].phase = phase;
     const TensorId t = graph.ops[op].outputs[0];
@@ -82,15 +84,16 @@ Result Lower(const Example& example, LowerOptions options = {.name = "train", .m
 
 TEST_CASE("registers hold the largest part, rounded up to 64 bytes") {
   const Result r = Lower(Example());
-  CHECK(r.Reg("x").slot_bytes() == 64);        // 4 x 4 f32
-  CHECK(r.Reg("y").slot_bytes() == 128);       // 4 x 6 f32 = 96
+  CHECK(r.Reg("x").slot_bytes() == 64);   // 4 x 4 f32
+  CHECK(r.Reg("y").slot_bytes() == 128);  // 4 x 6 f32 = 96
   CHECK(r.Reg("w").slot_bytes() == 128);
   CHECK(r.Reg("x").layout().cut_size() == 1);
   CHECK(r.Reg("dw").layout().cut_size() == 0);  // partial: whole on every device
   CHECK(r.Reg("x").id() == 3);                  // after w, w/m and w/v
 }
 
-TEST_CASE("rates: a gradient accumulates over the micro-batches, a variable is read by all of them") {
+TEST_CASE(
+    "rates: a gradient accumulates over the micro-batches, a variable is read by all of them") {
   const Result r = Lower(Example());
   CHECK(r.Reg("dw").fill_mode() == proto::Register::ACCUMULATE);
   CHECK(r.Reg("dw").fires_per_fill() == 4);
@@ -136,8 +139,8 @@ TEST_CASE("segments and lanes: data on the host, the rest in F, B and U") {
   const Result r = Lower(example, options);
   std::string text;
   for (const proto::Segment& s : r.lowered.program.segment()) {
-    text += s.name() + ":" + std::to_string(static_cast<int>(r.lowered.segments[s.id()].lane)) + ":" +
-            std::to_string(s.actor_size()) + " ";
+    text += s.name() + ":" + std::to_string(static_cast<int>(r.lowered.segments[s.id()].lane)) +
+            ":" + std::to_string(s.actor_size()) + " ";
   }
   CHECK(text == "x:4:1 F:0:1 B:0:1 U:0:4 report:5:1 ");
   CHECK(r.Actor("x").kernel() == "load_tokens");
@@ -153,7 +156,8 @@ TEST_CASE("a transfer is an actor of the receiving stage, on a copy lane of its 
     if (op.name != "x" && op.name != "dw.all_reduce") op.stage = 0;
   }
   // x goes on to stage 1, where it is added to itself.
-  const TensorId sent = example.Add("transfer", "x.to1", {example.x}, {8, 4}, {B()}, Phase::kForward);
+  const TensorId sent =
+      example.Add("transfer", "x.to1", {example.x}, {8, 4}, {B()}, Phase::kForward);
   example.graph.ops.back().stage = 1;
   example.Add("add", "z", {sent, sent}, {8, 4}, {B()}, Phase::kForward);
   example.graph.ops.back().stage = 1;
@@ -181,7 +185,8 @@ TEST_CASE("a tensor read both once a micro-batch and once a step is refused") {
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &plan, &ids).ok());
   const auto lowered = LowerToActors(example.graph, ids, {.name = "train", .micro_batches = 4});
-  CHECK(lowered.status().message().find("dw: is read both once a micro-batch and once a step") == 0);
+  CHECK(lowered.status().message().find("dw: is read both once a micro-batch and once a step") ==
+        0);
 }
 
 TEST_CASE("state programs touch every register; save gives each variable once") {

@@ -17,13 +17,18 @@ namespace oneflow {
 namespace {
 
 // Invariants:
-//  1. register_of_[t] is the register of tensor t; several tensors share one only where adamw updates
+//  1. register_of_[t] is the register of tensor t; several tensors share one only where adamw
+//  updates
 //     in place.
 //  2. Actors are made in op order, so segments hold them in topological order.
 class Lowering {
  public:
   Lowering(const Graph& graph, const PersistentIds& ids, const LowerOptions& options)
-      : graph_(graph), ids_(ids), options_(options), uses_(UsesOf(graph)), register_of_(graph.tensors.size(), -1) {
+      : graph_(graph),
+        ids_(ids),
+        options_(options),
+        uses_(UsesOf(graph)),
+        register_of_(graph.tensors.size(), -1) {
     lowered_.program.set_name(options.name);
     lowered_.program.set_micro_batches(options.micro_batches);
     lowered_.program.set_micro_batch_size(options.micro_batch_size);
@@ -38,12 +43,15 @@ class Lowering {
   }
 
  private:
-  int64_t FiringsOf(Phase phase) const { return phase == Phase::kUpdate ? 1 : options_.micro_batches; }
+  int64_t FiringsOf(Phase phase) const {
+    return phase == Phase::kUpdate ? 1 : options_.micro_batches;
+  }
 
   bool HostReadsOncePerStep(TensorId t) const {
-    return std::any_of(options_.outputs.begin(), options_.outputs.end(), [t](const HostOutput& output) {
-      return std::find(output.tensors.begin(), output.tensors.end(), t) != output.tensors.end();
-    });
+    return std::any_of(
+        options_.outputs.begin(), options_.outputs.end(), [t](const HostOutput& output) {
+          return std::find(output.tensors.begin(), output.tensors.end(), t) != output.tensors.end();
+        });
   }
 
   // Whether a tensor of the micro-batches is read once a step: then it sums over them.
@@ -87,8 +95,10 @@ class Lowering {
 
   absl::Status ShareUpdated(const Op& op) {
     for (size_t i = 0; i < op.outputs.size(); ++i) {
-      CHECK(graph_.ProducerOf(op.inputs[i]).kind == "variable") << op.name << " updates no variable";
-      CHECK(uses_[op.outputs[i]].empty()) << op.name << ": its outputs are read in the next step only";
+      CHECK(graph_.ProducerOf(op.inputs[i]).kind == "variable")
+          << op.name << " updates no variable";
+      CHECK(uses_[op.outputs[i]].empty())
+          << op.name << ": its outputs are read in the next step only";
       register_of_[op.outputs[i]] = register_of_[op.inputs[i]];
     }
     return absl::OkStatus();
@@ -137,7 +147,8 @@ class Lowering {
   static Lane LaneOf(const Op& op) {
     if (op.kind == "input") return Lane::kHostIn;
     if (op.kind != "transfer") return Lane::kCompute;
-    static constexpr std::array<Lane, 3> kCopies = {Lane::kCopyForward, Lane::kCopyBackward, Lane::kCopyUpdate};
+    static constexpr std::array<Lane, 3> kCopies = {Lane::kCopyForward, Lane::kCopyBackward,
+                                                    Lane::kCopyUpdate};
     return kCopies[static_cast<size_t>(op.phase)];
   }
 
@@ -157,7 +168,8 @@ class Lowering {
 
   std::string KernelOf(const Op& op) const {
     if (op.kind != "input") return op.kind;
-    return options_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed" : "load_tokens";
+    return options_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed"
+                                                                              : "load_tokens";
   }
 
   void SetCost(const Op& op, proto::Actor* actor) const {
@@ -201,8 +213,8 @@ class Lowering {
   const PersistentIds& ids_;
   const LowerOptions& options_;
   const std::vector<std::vector<Use>> uses_;
-  std::vector<int> register_of_;                   // by tensor
-  std::array<std::vector<int>, 3> segment_of_;     // [phase][stage] -> F, B, U
+  std::vector<int> register_of_;                // by tensor
+  std::array<std::vector<int>, 3> segment_of_;  // [phase][stage] -> F, B, U
   Lowered lowered_;
 };
 

@@ -8,7 +8,8 @@
 //   transfer            an actor of the receiving stage, on a copy stream, in a segment of its own
 //   all other ops       an actor of the stage, in the segment F, B or U
 //
-//   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches = 8}));
+//   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches =
+//   8}));
 #pragma once
 
 #include <string>
@@ -23,18 +24,18 @@ namespace oneflow {
 
 // What leaves the program for the host.
 struct HostOutput {
-  std::string kernel;                 // "report" | "fetch"
+  std::string kernel;  // "report" | "fetch"
   std::string name;
   std::vector<TensorId> tensors;
   AttrMap attrs;
 };
 
 struct LowerOptions {
-  std::string name;                   // of the program
+  std::string name;  // of the program
   int64_t micro_batches = 1;
   int64_t micro_batch_size = 1;
   int kernel_threads = 1;
-  bool feed_inputs = false;           // every input is fed, also tokens and labels
+  bool feed_inputs = false;  // every input is fed, also tokens and labels
   std::vector<HostOutput> outputs;
 };
 

@@ -1,5 +1,5 @@
-// A program on its way from graph to plan: actors, registers and segments are there; orders, slots and
-// offsets are not yet.
+// A program on its way from graph to plan: actors, registers and segments are there; orders, slots
+// and offsets are not yet.
 #pragma once
 
 #include <vector>

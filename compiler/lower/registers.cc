@@ -5,7 +5,9 @@
 
 namespace oneflow {
 
-int64_t RoundUp(int64_t bytes) { return (bytes + kRegisterAlign - 1) / kRegisterAlign * kRegisterAlign; }
+int64_t RoundUp(int64_t bytes) {
+  return (bytes + kRegisterAlign - 1) / kRegisterAlign * kRegisterAlign;
+}
 
 proto::Register RegisterOf(const Tensor& tensor, int stage, const Mesh& mesh) {
   const Layout layout = LayoutOf(tensor.shape.dims, tensor.sbp);
@@ -22,7 +24,8 @@ proto::Register RegisterOf(const Tensor& tensor, int stage, const Mesh& mesh) {
 }
 
 Dims LocalDims(const Tensor& tensor, const Mesh& mesh) {
-  return SliceOf(LayoutOf(tensor.shape.dims, tensor.sbp), mesh, Coordinate(mesh.axes.size(), 0)).size;
+  return SliceOf(LayoutOf(tensor.shape.dims, tensor.sbp), mesh, Coordinate(mesh.axes.size(), 0))
+      .size;
 }
 
 }  // namespace oneflow

@@ -52,7 +52,8 @@ class StateProgram {
 
 }  // namespace
 
-std::vector<int64_t> ReplicatedAxes(const proto::Mesh& mesh, int stage_axis, const proto::Layout& layout) {
+std::vector<int64_t> ReplicatedAxes(const proto::Mesh& mesh, int stage_axis,
+                                    const proto::Layout& layout) {
   std::vector<int64_t> axes;
   for (int axis = 0; axis < mesh.axis_size(); ++axis) {
     bool cut = axis == stage_axis;
@@ -84,7 +85,8 @@ Lowered SaveProgram(const proto::Plan& plan) {
     input->set_fires_per_read(1);
     input->set_initial_fills(1);
     auto* axes = (*actor->mutable_attr())["replicated_axes"].mutable_ints();
-    for (int64_t axis : ReplicatedAxes(plan.mesh(), plan.stage_axis(), v.layout())) axes->add_value(axis);
+    for (int64_t axis : ReplicatedAxes(plan.mesh(), plan.stage_axis(), v.layout()))
+      axes->add_value(axis);
   }
   return program.Take();
 }

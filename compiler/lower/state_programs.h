@@ -1,5 +1,5 @@
-// The programs that only touch persistent registers: init fills them, save gives them to the host, load
-// takes them from it. One host segment a stage each.
+// The programs that only touch persistent registers: init fills them, save gives them to the host,
+// load takes them from it. One host segment a stage each.
 #pragma once
 
 #include "compiler/lower/lowered.h"
@@ -13,6 +13,7 @@ Lowered SaveProgram(const proto::Plan& plan);
 Lowered LoadProgram(const proto::Plan& plan);
 
 // Mesh axes, the stage axis aside, along which all devices hold the same piece of a register.
-std::vector<int64_t> ReplicatedAxes(const proto::Mesh& mesh, int stage_axis, const proto::Layout& layout);
+std::vector<int64_t> ReplicatedAxes(const proto::Mesh& mesh, int stage_axis,
+                                    const proto::Layout& layout);
 
 }  // namespace oneflow

@@ -68,7 +68,11 @@ class News {
 class StageAnalysis {
  public:
   StageAnalysis(const PlanNet& net, int stage, int stream)
-      : net_(net), stage_(stage), stream_(stream), at_(PositionsOn(net, stream)), news_(net, stream, at_) {}
+      : net_(net),
+        stage_(stage),
+        stream_(stream),
+        at_(PositionsOn(net, stream)),
+        news_(net, stream, at_) {}
 
   StageLifetimes Run() const {
     StageLifetimes result;
@@ -136,7 +140,8 @@ class StageAnalysis {
 
 int ComputeStream(const PlanNet& net, int stage) {
   for (const NetStream& stream : net.streams) {
-    if (stream.proto->stage() == stage && stream.proto->name() == "compute") return stream.proto->id();
+    if (stream.proto->stage() == stage && stream.proto->name() == "compute")
+      return stream.proto->id();
   }
   return -1;
 }
@@ -150,8 +155,11 @@ StageLifetimes LifetimesOf(const PlanNet& net, int stage) {
   for (const NetRegister& r : net.registers) {
     if (r.persistent || r.proto->stage() != stage || r.proto->slot_bytes() == 0) continue;
     const Spans whole(r.proto->slots(), {0, 0});
-    result.registers.push_back(
-        {r.proto->id(), r.proto->slots() * r.proto->slot_bytes(), {{0, 0}}, whole, r.proto->slot_bytes()});
+    result.registers.push_back({r.proto->id(),
+                                r.proto->slots() * r.proto->slot_bytes(),
+                                {{0, 0}},
+                                whole,
+                                r.proto->slot_bytes()});
   }
   return result;
 }

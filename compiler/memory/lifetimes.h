@@ -1,4 +1,5 @@
-// When a register holds something that may still be touched, in positions of its stage's compute stream.
+// When a register holds something that may still be touched, in positions of its stage's compute
+// stream.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,14 @@ struct Lifetime {
 };
 
 struct StageLifetimes {
-  int length = 1;     // positions of the compute stream; at least 1
+  int length = 1;                   // positions of the compute stream; at least 1
   std::vector<Lifetime> registers;  // those of a program's stage that have bytes, by id
 };
 
-// A register that only the compute stream touches lives from its first write to its last read. One that
-// peers read, too, lives until our stream has heard from all of them: until the first later actor that
-// reads, along the same axes, something they wrote after their read. One that other streams or stages
-// touch lives for the whole step.
+// A register that only the compute stream touches lives from its first write to its last read. One
+// that peers read, too, lives until our stream has heard from all of them: until the first later
+// actor that reads, along the same axes, something they wrote after their read. One that other
+// streams or stages touch lives for the whole step.
 StageLifetimes LifetimesOf(const PlanNet& net, int stage);
 
 bool Meet(const Spans& a, const Spans& b);

@@ -17,7 +17,8 @@ namespace {
 std::pair<std::vector<int64_t>, int64_t> FirstFit(const std::vector<Lifetime>& lives) {
   std::vector<int> order(lives.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return lives[a].bytes > lives[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return lives[a].bytes > lives[b].bytes; });
   std::vector<int64_t> offset(lives.size(), 0);
   std::vector<int> placed;
   int64_t total = 0;
@@ -95,11 +96,12 @@ std::string LargestRegisters(const proto::Plan& plan, int stage) {
       for (const proto::Register& r : program.register_()) add(r);
     }
   }
-  std::stable_sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(sizes.begin(), sizes.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(5, sizes.size()); ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : ", ", sizes[i].second->name(), " (", sizes[i].second->slots(), " x ",
-                    BytesText(sizes[i].second->slot_bytes()), ")");
+    absl::StrAppend(&text, i == 0 ? "" : ", ", sizes[i].second->name(), " (",
+                    sizes[i].second->slots(), " x ", BytesText(sizes[i].second->slot_bytes()), ")");
   }
   return text;
 }
@@ -112,7 +114,8 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
     RETURN_IF_ERROR(PlaceProgram(stages, plan, plan->mutable_program(i)));
   }
   for (proto::StageMemory& memory : *plan->mutable_memory()) {
-    memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes() + memory.workspace_bytes());
+    memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes() +
+                           memory.workspace_bytes());
     memory.set_lower_bound_bytes(memory.lower_bound_bytes() + memory.persistent_bytes() +
                                  memory.workspace_bytes());
   }
@@ -124,10 +127,11 @@ absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity) {
   for (const proto::StageMemory& memory : plan.memory()) {
     if (memory.arena_bytes() <= capacity) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
-        "memory of stage ", memory.stage(), ": needs ", BytesText(memory.arena_bytes()), ", a device has ",
-        BytesText(capacity), ": ", BytesText(memory.arena_bytes() - capacity), " too many (weights and optimizer ",
-        BytesText(memory.persistent_bytes()), ", registers ", BytesText(memory.register_bytes()), ", workspace ",
-        BytesText(memory.workspace_bytes()), "); the largest: ", LargestRegisters(plan, memory.stage()),
+        "memory of stage ", memory.stage(), ": needs ", BytesText(memory.arena_bytes()),
+        ", a device has ", BytesText(capacity), ": ", BytesText(memory.arena_bytes() - capacity),
+        " too many (weights and optimizer ", BytesText(memory.persistent_bytes()), ", registers ",
+        BytesText(memory.register_bytes()), ", workspace ", BytesText(memory.workspace_bytes()),
+        "); the largest: ", LargestRegisters(plan, memory.stage()),
         "; use more micro-batches, or split on more devices"));
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Where every register lies: one arena a stage, persistent registers first, then those of the programs
-// (which take the same bytes, since one program runs at a time), then one workspace.
+// Where every register lies: one arena a stage, persistent registers first, then those of the
+// programs (which take the same bytes, since one program runs at a time), then one workspace.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,12 +7,12 @@
 
 namespace oneflow {
 
-// Sets all offsets and plan->memory. Registers share bytes where their lifetimes on the compute stream
-// do not meet; within that, first fit, largest first. Requires orders and slots.
+// Sets all offsets and plan->memory. Registers share bytes where their lifetimes on the compute
+// stream do not meet; within that, first fit, largest first. Requires orders and slots.
 absl::Status PlanMemory(int stages, proto::Plan* plan);
 
-// An input error (code RESOURCE_EXHAUSTED) when an arena is larger than `capacity` bytes (0: no limit):
-// by how much, and the registers that take most.
+// An input error (code RESOURCE_EXHAUSTED) when an arena is larger than `capacity` bytes (0: no
+// limit): by how much, and the registers that take most.
 absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity);
 
 }  // namespace oneflow

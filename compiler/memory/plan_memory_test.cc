@@ -35,9 +35,10 @@ TEST_CASE("a chain needs the bytes of its largest two neighbours") {
   std::vector<int> regs, actors;
   for (int i = 0; i < 6; ++i) regs.push_back(b.Register("x" + std::to_string(i), 0, 1, 16));
   for (int i = 0; i < 6; ++i) {
-    actors.push_back(b.Actor("a" + std::to_string(i), 0,
-                             i == 0 ? std::vector<PlanBuilder::In>{} : std::vector<PlanBuilder::In>{{regs[i - 1]}},
-                             {regs[i]}));
+    actors.push_back(b.Actor(
+        "a" + std::to_string(i), 0,
+        i == 0 ? std::vector<PlanBuilder::In>{} : std::vector<PlanBuilder::In>{{regs[i - 1]}},
+        {regs[i]}));
   }
   b.Stream("compute", 0, {{{b.Segment("F", 0, actors)}, 4}});
   const proto::Plan plan = Planned(&b);
@@ -48,8 +49,9 @@ TEST_CASE("a chain needs the bytes of its largest two neighbours") {
 TEST_CASE("what is saved for the backward lives until it, other micro-batches included") {
   PlanBuilder b;
   const int saved = b.Register("saved", 0, 2), temporary = b.Register("temporary");
-  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {saved}), b.Actor("f2", 0, {{saved}}, {temporary}),
-                                   b.Actor("f3", 0, {{temporary}}, {})});
+  const int f = b.Segment("F", 0,
+                          {b.Actor("f", 0, {}, {saved}), b.Actor("f2", 0, {{saved}}, {temporary}),
+                           b.Actor("f3", 0, {{temporary}}, {})});
   const int g = b.Segment("B", 0, {b.Actor("g", 0, {{saved}}, {})});
   b.Stream("compute", 0, {{{f}, 2}, {{g}, 2}});
   const proto::Plan plan = Planned(&b);
@@ -62,8 +64,9 @@ TEST_CASE("what is saved for the backward lives until it, other micro-batches in
 TEST_CASE("what peers read lives until they have been heard") {
   PlanBuilder b({{"tensor", 2}});
   const int x = b.Register("x"), y = b.Register("y"), z = b.Register("z"), w = b.Register("w");
-  const int s = b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("sum", 0, {{x, {0}}}, {y}),
-                                   b.Actor("local", 0, {{y}}, {z}), b.Actor("hear", 0, {{z, {0}}}, {w})});
+  const int s = b.Segment("F", 0,
+                          {b.Actor("a", 0, {}, {x}), b.Actor("sum", 0, {{x, {0}}}, {y}),
+                           b.Actor("local", 0, {{y}}, {z}), b.Actor("hear", 0, {{z, {0}}}, {w})});
   b.Stream("compute", 0, {{{s}, 1}});
   const proto::Plan plan = Planned(&b);
   CHECK(SpansOf(plan, x) == Spans{{0, 3}});
@@ -73,11 +76,13 @@ TEST_CASE("what peers read lives until they have been heard") {
 
 TEST_CASE("registers of other streams keep their bytes; empty ones take none") {
   PlanBuilder b;
-  const int in = b.Register("in", 0, 2), x = b.Register("x"), y = b.Register("y"), control = b.Register("control");
+  const int in = b.Register("in", 0, 2), x = b.Register("x"), y = b.Register("y"),
+            control = b.Register("control");
   b.At(control).set_slot_bytes(0);
   const int load = b.Segment("load", 0, {b.Actor("load", 0, {}, {in})});
-  const int s = b.Segment("F", 0, {b.Actor("a", 0, {{in}}, {x, control}), b.Actor("b", 0, {{x}, {control}}, {y}),
-                                   b.Actor("c", 0, {{y}}, {})});
+  const int s = b.Segment("F", 0,
+                          {b.Actor("a", 0, {{in}}, {x, control}),
+                           b.Actor("b", 0, {{x}, {control}}, {y}), b.Actor("c", 0, {{y}}, {})});
   b.Stream("compute", 0, {{{s}, 4}});
   b.Stream("host.in", 0, {{{load}, 4}});
   const proto::Plan plan = Planned(&b);
@@ -97,8 +102,10 @@ TEST_CASE("a plan that does not fit says by how much, and what is largest") {
   CHECK(status.code() == absl::StatusCode::kResourceExhausted);
   const std::string message(status.message());
   INFO(message);
-  CHECK(message.find("needs 4,160 bytes (4.1 KiB), a device has 4,000 bytes (3.9 KiB): 160 bytes too many") !=
-        std::string::npos);
+  CHECK(
+      message.find(
+          "needs 4,160 bytes (4.1 KiB), a device has 4,000 bytes (3.9 KiB): 160 bytes too many") !=
+      std::string::npos);
   CHECK(message.find("the largest: big (1 x 4,096 bytes (4.0 KiB)), small") != std::string::npos);
 }
 

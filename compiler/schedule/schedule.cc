@@ -7,7 +7,8 @@ namespace oneflow {
 namespace {
 
 const std::vector<Schedule>& Table() {
-  static const auto& table = *new std::vector<Schedule>{{"1f1b", OneFOneBOrder}, {"gpipe", GPipeOrder}};
+  static const auto& table =
+      *new std::vector<Schedule>{{"1f1b", OneFOneBOrder}, {"gpipe", GPipeOrder}};
   return table;
 }
 
@@ -20,7 +21,8 @@ absl::StatusOr<Schedule> FindSchedule(std::string_view name) {
     if (schedule.name == name) return schedule;
     absl::StrAppend(&known, known.empty() ? "" : ", ", schedule.name);
   }
-  return InputError("schedule", absl::StrCat("\"", ToAbsl(name), "\" is not known"), "use one of: " + known);
+  return InputError("schedule", absl::StrCat("\"", ToAbsl(name), "\" is not known"),
+                    "use one of: " + known);
 }
 
 std::string ToString(const StageOrder& order) {

@@ -1,5 +1,6 @@
-// Pipeline schedules. A schedule is nothing but the order in which each stage takes its forward (F) and
-// backward (B) segments in one step; everything else of the compiler treats all schedules alike.
+// Pipeline schedules. A schedule is nothing but the order in which each stage takes its forward (F)
+// and backward (B) segments in one step; everything else of the compiler treats all schedules
+// alike.
 //
 //   gpipe   F×M  B×M                      all forwards, then all backwards
 //   1f1b    F×w  (B F)×(M−w)  B×w         w = min(M, P − s): at most w micro-batches in flight
@@ -32,8 +33,8 @@ struct PipelineShape {
   int64_t micro_batches = 1;  // M
 };
 
-StageOrder GPipeOrder(const PipelineShape& shape);         // gpipe.cc
-StageOrder OneFOneBOrder(const PipelineShape& shape);      // one_f_one_b.cc
+StageOrder GPipeOrder(const PipelineShape& shape);     // gpipe.cc
+StageOrder OneFOneBOrder(const PipelineShape& shape);  // one_f_one_b.cc
 
 struct Schedule {
   std::string name;

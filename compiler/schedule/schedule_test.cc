@@ -72,7 +72,8 @@ TEST_CASE("an unknown schedule lists the known ones") {
 
 TEST_CASE("a register that one stream touches gets exactly the slots of its order") {
   PlanBuilder b;
-  const int saved = b.Register("saved"), passing = b.Register("passing"), unread = b.Register("unread");
+  const int saved = b.Register("saved"), passing = b.Register("passing"),
+            unread = b.Register("unread");
   const int f = b.Actor("f", 0, {}, {saved, unread}), f2 = b.Actor("f2", 0, {{saved}}, {passing});
   const int f3 = b.Actor("f3", 0, {{passing}}, {}), g = b.Actor("g", 0, {{saved}}, {});
   const int forward = b.Segment("F", 0, {f, f2, f3}), backward = b.Segment("B", 0, {g});

@@ -15,7 +15,8 @@ namespace {
 std::vector<std::vector<int>> Positions(const PlanNet& net) {
   std::vector<std::vector<int>> at(net.actors.size());
   for (const NetStream& stream : net.streams) {
-    for (size_t i = 0; i < stream.firings.size(); ++i) at[stream.firings[i]].push_back(static_cast<int>(i));
+    for (size_t i = 0; i < stream.firings.size(); ++i)
+      at[stream.firings[i]].push_back(static_cast<int>(i));
   }
   return at;
 }
@@ -47,7 +48,8 @@ class SlotCounter {
       const auto touch = [&](int actor, int64_t first, int64_t last) {
         const Span s{at_[actor][first], at_[actor][last]};
         const auto [it, fresh] = span.emplace(net_.actors[actor].stream, s);
-        if (!fresh) it->second = {std::min(it->second.first, s.first), std::max(it->second.second, s.second)};
+        if (!fresh)
+          it->second = {std::min(it->second.first, s.first), std::max(it->second.second, s.second)};
       };
       const int64_t f = r.proto->fires_per_fill();
       touch(r.writer, j * f, (j + 1) * f - 1);
@@ -85,7 +87,8 @@ class Unblocker {
     bool moved = false;
     for (size_t s = 0; s < net_.streams.size(); ++s) {
       const std::vector<int>& firings = net_.streams[s].firings;
-      while (cursor_[s] < firings.size() && Filled(firings[cursor_[s]]) && FullRegister(firings[cursor_[s]]) < 0) {
+      while (cursor_[s] < firings.size() && Filled(firings[cursor_[s]]) &&
+             FullRegister(firings[cursor_[s]]) < 0) {
         ++fired_[firings[cursor_[s]++]];
         moved = true;
       }

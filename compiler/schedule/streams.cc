@@ -49,7 +49,8 @@ class StreamBuilder {
     std::vector<int> found;
     for (const proto::Segment& segment : lowered_->program.segment()) {
       const SegmentInfo& info = lowered_->segments[segment.id()];
-      if (segment.stage() == stage_ && info.lane == lane && info.phase == phase) found.push_back(segment.id());
+      if (segment.stage() == stage_ && info.lane == lane && info.phase == phase)
+        found.push_back(segment.id());
     }
     return found;
   }
@@ -80,7 +81,8 @@ void AddStreams(Lowered* lowered, int stages, const Schedule& schedule) {
   for (int stage = 0; stage < stages; ++stage) {
     StreamBuilder builder(lowered, stage);
     builder.AddCompute(schedule, stages);
-    for (Lane lane : {Lane::kCopyForward, Lane::kCopyBackward, Lane::kCopyUpdate, Lane::kHostIn, Lane::kHostOut}) {
+    for (Lane lane : {Lane::kCopyForward, Lane::kCopyBackward, Lane::kCopyUpdate, Lane::kHostIn,
+                      Lane::kHostOut}) {
       builder.AddLane(lane);
     }
   }

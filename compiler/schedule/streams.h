@@ -6,8 +6,8 @@
 
 namespace oneflow {
 
-// Adds the streams of the program: "compute" in the order of the schedule, then U; every other lane its
-// segments in topological order, once for each micro-batch.
+// Adds the streams of the program: "compute" in the order of the schedule, then U; every other lane
+// its segments in topological order, once for each micro-batch.
 void AddStreams(Lowered* lowered, int stages, const Schedule& schedule);
 
 }  // namespace oneflow

@@ -30,7 +30,8 @@ void AppendValue(std::string& out, const Message& m, const FieldDescriptor* f, i
   const bool many = i >= 0;
   switch (f->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return AppendInt(out, static_cast<int64_t>(many ? r.GetRepeatedInt32(m, f, i) : r.GetInt32(m, f)));
+      return AppendInt(out,
+                       static_cast<int64_t>(many ? r.GetRepeatedInt32(m, f, i) : r.GetInt32(m, f)));
     case FieldDescriptor::CPPTYPE_INT64:
       return AppendInt(out, many ? r.GetRepeatedInt64(m, f, i) : r.GetInt64(m, f));
     case FieldDescriptor::CPPTYPE_UINT32:
@@ -40,15 +41,19 @@ void AppendValue(std::string& out, const Message& m, const FieldDescriptor* f, i
     case FieldDescriptor::CPPTYPE_BOOL:
       return AppendInt(out, many ? r.GetRepeatedBool(m, f, i) : r.GetBool(m, f));
     case FieldDescriptor::CPPTYPE_ENUM:
-      return AppendInt(out, static_cast<int64_t>(many ? r.GetRepeatedEnumValue(m, f, i) : r.GetEnumValue(m, f)));
+      return AppendInt(
+          out, static_cast<int64_t>(many ? r.GetRepeatedEnumValue(m, f, i) : r.GetEnumValue(m, f)));
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return AppendInt(out, std::bit_cast<uint64_t>(many ? r.GetRepeatedDouble(m, f, i) : r.GetDouble(m, f)));
+      return AppendInt(
+          out, std::bit_cast<uint64_t>(many ? r.GetRepeatedDouble(m, f, i) : r.GetDouble(m, f)));
     case FieldDescriptor::CPPTYPE_FLOAT:
-      return AppendInt(out, std::bit_cast<uint32_t>(many ? r.GetRepeatedFloat(m, f, i) : r.GetFloat(m, f)));
+      return AppendInt(
+          out, std::bit_cast<uint32_t>(many ? r.GetRepeatedFloat(m, f, i) : r.GetFloat(m, f)));
     case FieldDescriptor::CPPTYPE_STRING:
       return AppendBytes(out, many ? r.GetRepeatedString(m, f, i) : r.GetString(m, f));
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return AppendBytes(out, CanonicalBytes(many ? r.GetRepeatedMessage(m, f, i) : r.GetMessage(m, f)));
+      return AppendBytes(out,
+                         CanonicalBytes(many ? r.GetRepeatedMessage(m, f, i) : r.GetMessage(m, f)));
   }
 }
 

@@ -1,6 +1,6 @@
-// The fingerprint of a plan: a hash of its canonical form. Protobuf bytes are not canonical (maps have
-// no order, encoders may differ), so the walk is our own: fields by number, map entries by key, values
-// in fixed widths, defaults left out.
+// The fingerprint of a plan: a hash of its canonical form. Protobuf bytes are not canonical (maps
+// have no order, encoders may differ), so the walk is our own: fields by number, map entries by
+// key, values in fixed widths, defaults left out.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace oneflow {
 
-// 32 hex digits. Ignores the field `fingerprint` itself. Equal plans have equal fingerprints on every
-// machine and in every build.
+// 32 hex digits. Ignores the field `fingerprint` itself. Equal plans have equal fingerprints on
+// every machine and in every build.
 std::string Fingerprint(const proto::Plan& plan);
 
 // The canonical bytes of any message, for hashing and comparing.

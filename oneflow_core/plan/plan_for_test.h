@@ -27,10 +27,12 @@ class PlanBuilder {
     int fires_per_read = 1;
     int initial_fills = 0;
   };
-  int Actor(const std::string& name, int stage, const std::vector<In>& inputs, const std::vector<int>& outputs);
+  int Actor(const std::string& name, int stage, const std::vector<In>& inputs,
+            const std::vector<int>& outputs);
   int Segment(const std::string& name, int stage, const std::vector<int>& actors);
   // Order: {segments, repeat}.
-  void Stream(const std::string& name, int stage, const std::vector<std::pair<std::vector<int>, int>>& order);
+  void Stream(const std::string& name, int stage,
+              const std::vector<std::pair<std::vector<int>, int>>& order);
 
   // Registers one after the other, unless they were given an offset; arenas as large as needed.
   proto::Plan Finish();

@@ -47,7 +47,8 @@ bool IsText(const std::string& path) { return absl::EndsWith(path, ".textproto")
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
-    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+    if (text.empty())
+      text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
   }
   std::string text;
 };
@@ -57,7 +58,8 @@ absl::StatusOr<proto::Plan> ParseText(const std::string& bytes, std::string_view
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   proto::Plan plan;
-  if (!parser.ParseFromString(bytes, &plan)) return InputError(where, error.text, "it is no plan in text form");
+  if (!parser.ParseFromString(bytes, &plan))
+    return InputError(where, error.text, "it is no plan in text form");
   return plan;
 }
 
@@ -78,15 +80,18 @@ absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view w
   if (bytes.size() < kMagic.size() || bytes.substr(0, kMagic.size()) != kMagic) {
     return InputError(where, "is no plan", "give a file that `oneflow compile` wrote");
   }
-  if (bytes.size() < kHeader) return InputError(where, "is truncated in its header", "copy or compile it again");
+  if (bytes.size() < kHeader)
+    return InputError(where, "is truncated in its header", "copy or compile it again");
   const uint64_t version = IntAt(bytes, 8, 4), length = IntAt(bytes, 16, 8);
   if (version != kPlanVersion) {
-    return InputError(where, absl::StrCat("is a plan of version ", version, ", this build reads ", kPlanVersion),
-                      "compile it again with this build");
+    return InputError(
+        where, absl::StrCat("is a plan of version ", version, ", this build reads ", kPlanVersion),
+        "compile it again with this build");
   }
   const std::string_view payload = bytes.substr(kHeader);
   if (payload.size() < length) {
-    return InputError(where, absl::StrCat("is truncated: ", payload.size(), " of ", length, " bytes"),
+    return InputError(where,
+                      absl::StrCat("is truncated: ", payload.size(), " of ", length, " bytes"),
                       "copy or compile it again");
   }
   if (payload.size() > length) {
@@ -94,7 +99,8 @@ absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view w
                       "copy or compile it again");
   }
   if (Checksum(payload) != bytes.substr(24, 16)) {
-    return InputError(where, "is corrupt: its checksum does not fit its content", "copy or compile it again");
+    return InputError(where, "is corrupt: its checksum does not fit its content",
+                      "copy or compile it again");
   }
   proto::Plan plan;
   if (!plan.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
@@ -117,14 +123,17 @@ absl::Status WritePlan(const proto::Plan& plan, const std::string& path) {
   if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
     const std::string reason = std::strerror(errno);
     std::remove(temporary.c_str());
-    return InputError(path, absl::StrCat("cannot be written: ", reason), "check the folder and the disk");
+    return InputError(path, absl::StrCat("cannot be written: ", reason),
+                      "check the folder and the disk");
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<proto::Plan> ReadPlan(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)), "check the path");
+  if (!file)
+    return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)),
+                      "check the path");
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   return IsText(path) ? ParseText(bytes, path) : ParsePlan(bytes, path);
 }

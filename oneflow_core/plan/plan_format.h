@@ -1,8 +1,10 @@
 // Plan files. A header of 40 bytes (magic, format version, length, checksum) and a binary Plan
-// message; a path that ends in ".textproto" holds the message as text instead, for reading and tests.
+// message; a path that ends in ".textproto" holds the message as text instead, for reading and
+// tests.
 //
 //   RETURN_IF_ERROR(WritePlan(plan, "gpt.plan"));
-//   ASSIGN_OR_RETURN(proto::Plan plan, ReadPlan("gpt.plan"));   // intact, not yet proved: see VerifyPlan
+//   ASSIGN_OR_RETURN(proto::Plan plan, ReadPlan("gpt.plan"));   // intact, not yet proved: see
+//   VerifyPlan
 #pragma once
 
 #include <string>
@@ -16,7 +18,8 @@ namespace oneflow {
 // Raised whenever a plan of before would be misread.
 inline constexpr int kPlanVersion = 1;
 
-// The file's bytes, and back. `where` begins the errors: not a plan, of another version, truncated, corrupt.
+// The file's bytes, and back. `where` begins the errors: not a plan, of another version, truncated,
+// corrupt.
 std::string SerializePlan(const proto::Plan& plan);
 absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view where);
 

@@ -35,7 +35,8 @@ std::string Refusal(const std::string& bytes) {
 }  // namespace
 
 TEST_CASE("a plan survives its file, in both forms") {
-  const auto folder = std::filesystem::temp_directory_path() / ("plan_format_test." + std::to_string(getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("plan_format_test." + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   for (const char* name : {"a.plan", "a.textproto"}) {
     const std::string path = folder / name;
@@ -44,7 +45,8 @@ TEST_CASE("a plan survives its file, in both forms") {
     REQUIRE(plan.ok());
     CHECK(MessageDifferencer::Equals(*plan, SomePlan()));
   }
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);  // no temporary is left
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) ==
+        2);  // no temporary is left
   CHECK_FALSE(ReadPlan(folder / "none.plan").ok());
   CHECK_FALSE(WritePlan(SomePlan(), folder / "no" / "such" / "a.plan").ok());
   std::filesystem::remove_all(folder);
@@ -91,7 +93,8 @@ TEST_CASE("plans print one line an actor and a register") {
   CHECK(PlanText(SomePlan()) ==
         "plan of , version 1, fingerprint \n"
         "mesh data=2: 2 devices, 1 stage; batch 0 in 0 micro-batches, schedule \n"
-        "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers 128 bytes + workspace 0 "
+        "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers 128 "
+        "bytes + workspace 0 "
         "bytes; lower bound 0 bytes\n"
         "persistent:\n"
         "program train: micro_batches=1 of 1\n"

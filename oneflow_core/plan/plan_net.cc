@@ -6,7 +6,8 @@
 namespace oneflow {
 namespace {
 
-// Errors of a program: a plan is made by the compiler, so all of them mean a damaged or edited file.
+// Errors of a program: a plan is made by the compiler, so all of them mean a damaged or edited
+// file.
 absl::Status Bad(const proto::Program& program, const std::string& what) {
   return InputError(absl::StrCat("plan, program ", program.name()), what,
                     "the file was edited or made by another version; compile it again");
@@ -30,8 +31,8 @@ absl::Status IndexEdges(PlanNet& net) {
   for (int a = 0; a < net.program->actor_size(); ++a) {
     const proto::Actor& actor = net.program->actor(a);
     if (actor.id() != a) {
-      return Bad(*net.program, absl::StrCat("actor ", actor.name(), " has id ", actor.id(),
-                                            " at place ", a));
+      return Bad(*net.program,
+                 absl::StrCat("actor ", actor.name(), " has id ", actor.id(), " at place ", a));
     }
     for (int i = 0; i < actor.input_size(); ++i) {
       const proto::Input& input = actor.input(i);
@@ -40,7 +41,10 @@ absl::Status IndexEdges(PlanNet& net) {
                                               input.register_(), ", which does not exist"));
       }
       net.registers[input.register_()].readers.push_back(
-          {a, i, input.fires_per_read(), input.initial_fills(),
+          {a,
+           i,
+           input.fires_per_read(),
+           input.initial_fills(),
            {input.peers().along().begin(), input.peers().along().end()}});
     }
     for (int id : actor.output()) {
@@ -73,7 +77,8 @@ absl::Status IndexSegments(PlanNet& net) {
                                               ", which does not exist"));
       }
       if (net.actors[a].segment >= 0) {
-        return Bad(*net.program, absl::StrCat("actor ", net.actor(a).name(), " is in two segments"));
+        return Bad(*net.program,
+                   absl::StrCat("actor ", net.actor(a).name(), " is in two segments"));
       }
       net.actors[a].segment = s;
     }
@@ -119,8 +124,8 @@ absl::Status IndexStreams(PlanNet& net) {
     const proto::Stream& stream = net.program->stream(s);
     net.streams[s].proto = &stream;
     if (stream.id() != s) {
-      return Bad(*net.program, absl::StrCat("stream ", stream.name(), " has id ", stream.id(),
-                                            " at place ", s));
+      return Bad(*net.program,
+                 absl::StrCat("stream ", stream.name(), " has id ", stream.id(), " at place ", s));
     }
     for (const proto::OrderRun& run : stream.order()) {
       for (int i = 0; i < run.repeat(); ++i) {

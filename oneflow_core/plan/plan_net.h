@@ -21,34 +21,34 @@ namespace oneflow {
 // An input of an actor, seen from the register it reads.
 struct NetReader {
   int actor = 0;
-  int input = 0;            // index in Actor.input
+  int input = 0;  // index in Actor.input
   int64_t fires_per_read = 1;
   int64_t initial_fills = 0;
-  std::vector<int> along;   // mesh axes
+  std::vector<int> along;  // mesh axes
 };
 
 struct NetRegister {
   const proto::Register* proto = nullptr;
   bool persistent = false;
-  int writer = -1;          // actor; -1: nobody in this program
+  int writer = -1;  // actor; -1: nobody in this program
   std::vector<NetReader> readers;
 };
 
 struct NetStream {
   const proto::Stream* proto = nullptr;
-  std::vector<int> firings;     // actors in the order of one step
-  std::vector<int> entry_of;    // for each firing: index in `entries`
+  std::vector<int> firings;   // actors in the order of one step
+  std::vector<int> entry_of;  // for each firing: index in `entries`
   struct Entry {
     int segment = 0;
-    int micro_batch = 0;        // n-th occurrence of the segment in the step
-    int begin = 0;              // first firing
+    int micro_batch = 0;  // n-th occurrence of the segment in the step
+    int begin = 0;        // first firing
   };
   std::vector<Entry> entries;
 };
 
 struct NetActor {
   int stream = -1, segment = -1;
-  int64_t firings = 0;          // a step
+  int64_t firings = 0;  // a step
 };
 
 struct PlanNet {

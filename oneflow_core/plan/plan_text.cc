@@ -26,12 +26,14 @@ int Devices(const proto::Mesh& mesh) {
 }
 
 // "f32[4,256,768]", then what the mesh cuts: "/data:0/tensor:2".
-std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout, proto::DataType dtype) {
+std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
+                       proto::DataType dtype) {
   static const std::map<int, const char*> kNames = {
       {proto::F32, "f32"}, {proto::F64, "f64"}, {proto::I32, "i32"}, {proto::BF16, "bf16"}};
   const auto name = kNames.find(dtype);
   std::string text = absl::StrCat(name == kNames.end() ? "?" : name->second, "[");
-  for (int i = 0; i < layout.dim_size(); ++i) absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
+  for (int i = 0; i < layout.dim_size(); ++i)
+    absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
   absl::StrAppend(&text, "]");
   for (const auto& cut : layout.cut()) {
     const bool known = cut.axis() >= 0 && cut.axis() < plan.mesh().axis_size();
@@ -48,7 +50,8 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
       const bool known = s >= 0 && s < program.segment_size();
       absl::StrAppend(&names, names.empty() ? "" : " ", known ? program.segment(s).name() : "?");
     }
-    if (run.repeat() != 1) names = absl::StrCat(run.segment_size() > 1 ? "(" + names + ")" : names, "×", run.repeat());
+    if (run.repeat() != 1)
+      names = absl::StrCat(run.segment_size() > 1 ? "(" + names + ")" : names, "×", run.repeat());
     absl::StrAppend(&text, text.empty() ? "" : " ", names);
   }
   return text;
@@ -56,31 +59,27 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
 
 std::string AttrText(const proto::AttrValue& value) {
   switch (value.value_case()) {
-    case proto::AttrValue::kI:
-      return absl::StrCat(value.i());
+    case proto::AttrValue::kI: return absl::StrCat(value.i());
     case proto::AttrValue::kF: {
       char text[32];
       std::snprintf(text, sizeof(text), "%.9g", value.f());
       return text;
     }
-    case proto::AttrValue::kB:
-      return value.b() ? "true" : "false";
-    case proto::AttrValue::kS:
-      return value.s();
+    case proto::AttrValue::kB: return value.b() ? "true" : "false";
+    case proto::AttrValue::kS: return value.s();
     case proto::AttrValue::kInts: {
       std::string text;
       for (int64_t i : value.ints().value()) absl::StrAppend(&text, text.empty() ? "[" : ",", i);
       return text.empty() ? "[]" : text + "]";
     }
-    default:
-      return "?";
+    default: return "?";
   }
 }
 
 std::string RegisterLine(const proto::Plan& plan, const proto::Register& r) {
   std::string text = absl::StrCat("  r", r.id(), " ", r.name(), " stage=", r.stage(), " ",
-                                  LayoutText(plan, r.layout(), r.dtype()), " slots=", r.slots(), " x ",
-                                  r.slot_bytes(), " at ", r.offset());
+                                  LayoutText(plan, r.layout(), r.dtype()), " slots=", r.slots(),
+                                  " x ", r.slot_bytes(), " at ", r.offset());
   if (r.fill_mode() == proto::Register::ACCUMULATE) absl::StrAppend(&text, " accumulate");
   if (r.fill_mode() == proto::Register::UPDATE) absl::StrAppend(&text, " update");
   if (r.fires_per_fill() != 1) absl::StrAppend(&text, " fires_per_fill=", r.fires_per_fill());
@@ -99,8 +98,10 @@ std::string InputText(const proto::Plan& plan, const proto::Input& input) {
 }
 
 std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
-  std::string text = absl::StrCat("  a", actor.id(), " ", actor.name(), " ", actor.kernel(), " stage=", actor.stage());
-  for (const proto::Input& input : actor.input()) absl::StrAppend(&text, " ", InputText(plan, input));
+  std::string text = absl::StrCat("  a", actor.id(), " ", actor.name(), " ", actor.kernel(),
+                                  " stage=", actor.stage());
+  for (const proto::Input& input : actor.input())
+    absl::StrAppend(&text, " ", InputText(plan, input));
   absl::StrAppend(&text, " ->");
   for (int id : actor.output()) absl::StrAppend(&text, " r", id);
   std::map<std::string, std::string> attrs;
@@ -131,17 +132,20 @@ std::string BoxingText(const proto::Program& program) {
   }
   std::string text;
   for (const auto& [kernel, sum] : sums) {
-    absl::StrAppend(&text, "    ", kernel, ": ", sum.first, sum.first == 1 ? " actor, " : " actors, ",
+    absl::StrAppend(&text, "    ", kernel, ": ", sum.first,
+                    sum.first == 1 ? " actor, " : " actors, ",
                     BytesText(static_cast<int64_t>(sum.second)), " a step to a device\n");
   }
   return text;
 }
 
 std::string ProgramSummary(const proto::Program& program, int stages) {
-  std::string text = absl::StrCat("program ", program.name(), ": ", program.actor_size(), " actors, ",
-                                  program.register__size(), " registers");
-  if (program.micro_batches() > 1) absl::StrAppend(&text, ", ", program.micro_batches(), " micro-batches");
-  if (program.micro_batch_size() > 1) absl::StrAppend(&text, " of ", program.micro_batch_size(), " sequences");
+  std::string text = absl::StrCat("program ", program.name(), ": ", program.actor_size(),
+                                  " actors, ", program.register__size(), " registers");
+  if (program.micro_batches() > 1)
+    absl::StrAppend(&text, ", ", program.micro_batches(), " micro-batches");
+  if (program.micro_batch_size() > 1)
+    absl::StrAppend(&text, " of ", program.micro_batch_size(), " sequences");
   text += "\n";
   for (int s = 0; s < stages; ++s) {
     for (const proto::Stream& stream : program.stream()) {
@@ -154,18 +158,20 @@ std::string ProgramSummary(const proto::Program& program, int stages) {
 
 std::string Header(const proto::Plan& plan) {
   const int devices = Devices(plan.mesh());
-  return absl::StrCat("plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
-                      "\nmesh ", MeshText(plan.mesh()), ": ", devices, devices == 1 ? " device, " : " devices, ",
-                      plan.memory_size(), plan.memory_size() == 1 ? " stage" : " stages", "; batch ",
+  return absl::StrCat("plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ",
+                      plan.fingerprint(), "\nmesh ", MeshText(plan.mesh()), ": ", devices,
+                      devices == 1 ? " device, " : " devices, ", plan.memory_size(),
+                      plan.memory_size() == 1 ? " stage" : " stages", "; batch ",
                       plan.train().batch(), " in ", plan.train().micro_batches(),
-                      plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
-                      plan.train().schedule(), "\n");
+                      plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches",
+                      ", schedule ", plan.train().schedule(), "\n");
 }
 
 std::string MemoryText(const proto::Plan& plan) {
   std::string text;
   for (const proto::StageMemory& m : plan.memory()) {
-    absl::StrAppend(&text, "memory of a device of stage ", m.stage(), ": ", BytesText(m.arena_bytes()), " = weights and optimizer ",
+    absl::StrAppend(&text, "memory of a device of stage ", m.stage(), ": ",
+                    BytesText(m.arena_bytes()), " = weights and optimizer ",
                     BytesText(m.persistent_bytes()), " + registers ", BytesText(m.register_bytes()),
                     " + workspace ", BytesText(m.workspace_bytes()), "; lower bound ",
                     BytesText(m.lower_bound_bytes()), "\n");
@@ -197,9 +203,11 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
     elements += n;
   }
   std::string text = Header(plan);
-  absl::StrAppend(&text, "variables: ", plan.variable_size(), " with ", elements, " elements, states of the optimizer included\n");
+  absl::StrAppend(&text, "variables: ", plan.variable_size(), " with ", elements,
+                  " elements, states of the optimizer included\n");
   text += MemoryText(plan);
-  for (const proto::Program& program : plan.program()) text += ProgramSummary(program, plan.memory_size());
+  for (const proto::Program& program : plan.program())
+    text += ProgramSummary(program, plan.memory_size());
   if (plan.note_size() > 0) text += "inferred:\n";
   for (const std::string& note : plan.note()) absl::StrAppend(&text, "    ", note, "\n");
   return absl::StrCat(text, "proof: ", proof, "\n");
@@ -210,7 +218,8 @@ std::string PlanText(const proto::Plan& plan) {
   text += "persistent:\n";
   for (const proto::Register& r : plan.persistent()) text += RegisterLine(plan, r);
   for (const proto::Program& program : plan.program()) {
-    absl::StrAppend(&text, "program ", program.name(), ": micro_batches=", program.micro_batches(), " of ", program.micro_batch_size(), "\n");
+    absl::StrAppend(&text, "program ", program.name(), ": micro_batches=", program.micro_batches(),
+                    " of ", program.micro_batch_size(), "\n");
     for (const proto::Register& r : program.register_()) text += RegisterLine(plan, r);
     for (const proto::Actor& a : program.actor()) text += ActorLine(plan, a);
     for (const proto::Segment& s : program.segment()) {
@@ -219,7 +228,8 @@ std::string PlanText(const proto::Plan& plan) {
       text += "\n";
     }
     for (const proto::Stream& s : program.stream()) {
-      absl::StrAppend(&text, "  stream ", s.name(), " stage=", s.stage(), s.host() ? " host: " : ": ", OrderText(program, s), "\n");
+      absl::StrAppend(&text, "  stream ", s.name(), " stage=", s.stage(),
+                      s.host() ? " host: " : ": ", OrderText(program, s), "\n");
     }
   }
   return text;

@@ -41,7 +41,7 @@ class TokenGame {
 
  private:
   struct Wait {
-    int actor = -1;      // that must fire first; -1: none
+    int actor = -1;  // that must fire first; -1: none
     int reg = -1;
     bool for_slot = false;  // else for a fill
   };
@@ -110,9 +110,10 @@ class TokenGame {
       const int64_t fills = fired_[r.writer] / r.proto->fires_per_fill();
       for (const NetReader& reader : r.readers) {
         if (fired_[reader.actor] != fills * reader.fires_per_read) {
-          return absl::FailedPreconditionError(absl::StrCat(
-              "program ", net_.program->name(), ": after a step ", r.proto->name(), " was filled ", fills,
-              " times, and ", net_.actor(reader.actor).name(), " fired ", fired_[reader.actor], " times"));
+          return absl::FailedPreconditionError(
+              absl::StrCat("program ", net_.program->name(), ": after a step ", r.proto->name(),
+                           " was filled ", fills, " times, and ", net_.actor(reader.actor).name(),
+                           " fired ", fired_[reader.actor], " times"));
         }
       }
     }
@@ -147,7 +148,8 @@ class TokenGame {
 
   int Next(int s) const { return net_.streams[s].firings[cursor_[s]]; }
 
-  // "F of stage 0 in micro-batch 1 waits for a free slot of h, held by B of stage 0, which waits for ..."
+  // "F of stage 0 in micro-batch 1 waits for a free slot of h, held by B of stage 0, which waits
+  // for ..."
   std::string Story(const std::vector<int>& cycle) const {
     const NetStream& stream = net_.streams[cycle[0]];
     std::string text =

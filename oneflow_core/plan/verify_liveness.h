@@ -1,7 +1,7 @@
-// The proof that a program cannot stop: a token game over one step, one device standing for each stage.
-// A plan is a synchronous dataflow net with fixed stream orders, so the order of firing changes neither
-// values nor liveness: one step from the initial marking back to it proves all steps and all timings.
-// This game shares no code with the runtime's actors: it is their check.
+// The proof that a program cannot stop: a token game over one step, one device standing for each
+// stage. A plan is a synchronous dataflow net with fixed stream orders, so the order of firing
+// changes neither values nor liveness: one step from the initial marking back to it proves all
+// steps and all timings. This game shares no code with the runtime's actors: it is their check.
 #pragma once
 
 #include "absl/status/status.h"

@@ -14,11 +14,12 @@ constexpr int kSteps = 2;
 constexpr int kMaxAxes = 8;
 
 // What one device knows to be complete. known(β, t) = n: on every device reached from this one by
-// moving along the axes β, the first n firings of stream t are complete. Symmetry makes this the same
-// table for every device, so one table a stream stands for the whole mesh.
+// moving along the axes β, the first n firings of stream t are complete. Symmetry makes this the
+// same table for every device, so one table a stream stands for the whole mesh.
 class Clock {
  public:
-  Clock(int axes, int streams) : axes_(axes), streams_(streams), known_((size_t{1} << axes) * streams, 0) {}
+  Clock(int axes, int streams)
+      : axes_(axes), streams_(streams), known_((size_t{1} << axes) * streams, 0) {}
 
   int64_t known(uint32_t along, int stream) const { return known_[along * streams_ + stream]; }
   void Complete(int stream, int32_t count) { known_[stream] = count; }
@@ -56,8 +57,8 @@ struct Access {
 
 struct Owned {
   Access last_write;
-  std::vector<Access> last_read;        // for each reader
-  int64_t first_valid_fill = 0;         // older contents were overwritten by others
+  std::vector<Access> last_read;  // for each reader
+  int64_t first_valid_fill = 0;   // older contents were overwritten by others
   std::string evicted_by;
   // Clocks that edges to other streams and devices carry, by slot.
   std::vector<Clock> filled;
@@ -68,7 +69,8 @@ struct Owned {
 //  1. Firings are taken in one legal order. If every pair of conflicting accesses is ordered by
 //     happens-before in it, all legal orders agree on them, so one order proves all.
 //  2. owner_[stage] maps disjoint byte intervals to the register that wrote them last.
-//  3. Registers take and lose their bytes whole (all slots): which slot a step starts with may drift
+//  3. Registers take and lose their bytes whole (all slots): which slot a step starts with may
+//  drift
 //     from step to step, whole registers repeat with the step, so two steps are enough.
 class HappensBefore {
  public:
@@ -93,8 +95,8 @@ class HappensBefore {
     }
     for (size_t s = 0; s < net_.streams.size(); ++s) {
       if (cursor_[s] < kSteps * net_.streams[s].firings.size()) {
-        return absl::FailedPreconditionError(absl::StrCat("program ", net_.program->name(),
-                                                          ": the second step does not finish"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("program ", net_.program->name(), ": the second step does not finish"));
       }
     }
     return absl::OkStatus();
@@ -124,7 +126,8 @@ class HappensBefore {
 
   // Whether the edge leaves the stream of the device, so that program order does not carry it.
   bool Crosses(const NetRegister& r, const NetReader& reader) const {
-    return !reader.along.empty() || net_.actors[r.writer].stream != net_.actors[reader.actor].stream;
+    return !reader.along.empty() ||
+           net_.actors[r.writer].stream != net_.actors[reader.actor].stream;
   }
 
   void Prepare() {
@@ -137,8 +140,8 @@ class HappensBefore {
       state.first_valid_fill = std::numeric_limits<int64_t>::min();
       state.returned.resize(r.readers.size());
       for (size_t k = 0; k < r.readers.size(); ++k) {
-        state.last_read.push_back({0, net_.actors[r.readers[k].actor].stream, Mask(r.readers[k].along),
-                                   r.readers[k].actor});
+        state.last_read.push_back({0, net_.actors[r.readers[k].actor].stream,
+                                   Mask(r.readers[k].along), r.readers[k].actor});
         if (r.writer < 0 || !Crosses(r, r.readers[k])) continue;
         state.returned[k].assign(r.proto->slots(), zero);
         if (state.filled.empty()) state.filled.assign(r.proto->slots(), zero);
@@ -154,7 +157,9 @@ class HappensBefore {
     }
   }
 
-  int Next(size_t s) const { return net_.streams[s].firings[cursor_[s] % net_.streams[s].firings.size()]; }
+  int Next(size_t s) const {
+    return net_.streams[s].firings[cursor_[s] % net_.streams[s].firings.size()];
+  }
 
   static int64_t SlotOf(int64_t fill, int64_t slots) { return ((fill % slots) + slots) % slots; }
 
@@ -172,7 +177,8 @@ class HappensBefore {
       const int64_t oldest = n / r.proto->fires_per_fill() - r.proto->slots();
       for (const NetReader& reader : r.readers) {
         if (oldest < -reader.initial_fills) continue;
-        if (fired_[reader.actor] / reader.fires_per_read < oldest + 1 + reader.initial_fills) return false;
+        if (fired_[reader.actor] / reader.fires_per_read < oldest + 1 + reader.initial_fills)
+          return false;
       }
     }
     return true;
@@ -183,7 +189,8 @@ class HappensBefore {
     const int64_t n = fired_[actor];
     const proto::Actor& a = net_.actor(actor);
     const int32_t count = static_cast<int32_t>(cursor_[s] + 1);
-    for (int i = 0; i < a.input_size(); ++i) RETURN_IF_ERROR(Read(clock, a.input(i), actor, i, n, count));
+    for (int i = 0; i < a.input_size(); ++i)
+      RETURN_IF_ERROR(Read(clock, a.input(i), actor, i, n, count));
     for (int id : a.output()) TakeCredits(clock, id, n);
     for (int id : a.output()) RETURN_IF_ERROR(Write(clock, s, count, id, actor, n));
     clock.Complete(s, count);
@@ -194,24 +201,27 @@ class HappensBefore {
     return absl::OkStatus();
   }
 
-  absl::Status Read(Clock& clock, const proto::Input& input, int actor, int i, int64_t n, int32_t count) {
+  absl::Status Read(Clock& clock, const proto::Input& input, int actor, int i, int64_t n,
+                    int32_t count) {
     const NetRegister& r = net_.registers[input.register_()];
     Owned& state = state_[input.register_()];
     // Known before the firing writes: an actor must not write over what it reads.
     state.last_read[reader_index_[actor][i]].count = count;
     const int64_t fill = n / input.fires_per_read() - input.initial_fills();
     if (fill < state.first_valid_fill) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "program ", net_.program->name(), ": ", net_.NameOf(actor), " reads ", r.proto->name(),
-          " after ", state.evicted_by, " has overwritten it"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("program ", net_.program->name(), ": ", net_.NameOf(actor), " reads ",
+                       r.proto->name(), " after ", state.evicted_by, " has overwritten it"));
     }
     if (r.writer < 0 || fill < 0) return absl::OkStatus();
     const NetReader& reader = r.readers[reader_index_[actor][i]];
-    if (Crosses(r, reader)) clock.Merge(state.filled[SlotOf(fill, r.proto->slots())], Mask(reader.along));
+    if (Crosses(r, reader))
+      clock.Merge(state.filled[SlotOf(fill, r.proto->slots())], Mask(reader.along));
     return absl::OkStatus();
   }
 
-  // A fill may start only after the readers have returned the slot's old one: that is knowledge too.
+  // A fill may start only after the readers have returned the slot's old one: that is knowledge
+  // too.
   void TakeCredits(Clock& clock, int id, int64_t n) {
     const NetRegister& r = net_.registers[id];
     if (n % r.proto->fires_per_fill() != 0) return;
@@ -269,12 +279,13 @@ class HappensBefore {
   absl::Status Evict(const Clock& clock, int loser, int winner, int actor) {
     Owned& state = state_[loser];
     const auto check = [&](const Access& access, std::string_view verb) -> absl::Status {
-      if (access.count == 0 || clock.known(access.along, access.stream) >= access.count) return absl::OkStatus();
+      if (access.count == 0 || clock.known(access.along, access.stream) >= access.count)
+        return absl::OkStatus();
       return absl::FailedPreconditionError(absl::StrCat(
-          "program ", net_.program->name(), ": registers ", net_.registers[loser].proto->name(), " and ",
-          net_.registers[winner].proto->name(), " of stage ", net_.registers[winner].proto->stage(),
-          " share bytes, but ", net_.NameOf(actor), " may write while ", net_.NameOf(access.actor), " still ",
-          ToAbsl(verb)));
+          "program ", net_.program->name(), ": registers ", net_.registers[loser].proto->name(),
+          " and ", net_.registers[winner].proto->name(), " of stage ",
+          net_.registers[winner].proto->stage(), " share bytes, but ", net_.NameOf(actor),
+          " may write while ", net_.NameOf(access.actor), " still ", ToAbsl(verb)));
     };
     RETURN_IF_ERROR(check(state.last_write, "writes"));
     for (const Access& access : state.last_read) RETURN_IF_ERROR(check(access, "reads"));
@@ -303,9 +314,10 @@ class HappensBefore {
   std::map<int, int> bit_;  // mesh axis -> bit of an axes subset
   std::vector<size_t> cursor_;
   std::vector<int64_t> fired_;
-  std::vector<Clock> clock_;            // by stream
-  std::vector<Owned> state_;            // by register
-  std::vector<std::vector<int>> reader_index_;  // [actor][input] -> place among the register's readers
+  std::vector<Clock> clock_;  // by stream
+  std::vector<Owned> state_;  // by register
+  std::vector<std::vector<int>>
+      reader_index_;  // [actor][input] -> place among the register's readers
   std::vector<std::map<int64_t, Interval>> owner_;  // by stage
 };
 

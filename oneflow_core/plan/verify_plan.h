@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-// VerifyTypes, then for each program VerifyLiveness and VerifyMemory. Any message of any content may
-// be given: a refusal is a Status that names the place, never a crash.
+// VerifyTypes, then for each program VerifyLiveness and VerifyMemory. Any message of any content
+// may be given: a refusal is a Status that names the place, never a crash.
 absl::Status VerifyPlan(const proto::Plan& plan);
 
 }  // namespace oneflow

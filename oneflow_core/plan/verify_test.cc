@@ -33,7 +33,8 @@ proto::Plan ForwardBackward(int slots) {
 // Two stages: 0 sends h forward, 1 sends d back.
 proto::Plan TwoStages(int copies_first) {
   PlanBuilder b({{"pipe", 2}});
-  const int h = b.Register("h", 0), h1 = b.Register("h.to1", 1), d = b.Register("d", 1), d0 = b.Register("d.to0", 0);
+  const int h = b.Register("h", 0), h1 = b.Register("h.to1", 1), d = b.Register("d", 1),
+            d0 = b.Register("d.to0", 0);
   const int f0 = b.Segment("F", 0, {b.Actor("f0", 0, {}, {h})});
   const int send = b.Segment("send", 1, {b.Actor("send", 1, {{h}}, {h1})});
   const int f1 = b.Segment("F", 1, {b.Actor("f1", 1, {{h1}}, {d})});
@@ -51,7 +52,8 @@ proto::Plan TwoStages(int copies_first) {
 TEST_CASE("a plan with slots enough is live, one with a slot less names its cycle") {
   CHECK(Verdict(ForwardBackward(2)) == "good");
   CHECK(Verdict(ForwardBackward(1)) ==
-        "program train can stop for ever: F of stage 0 in micro-batch 1 waits for a free slot of h, held by B of "
+        "program train can stop for ever: F of stage 0 in micro-batch 1 waits for a free slot of "
+        "h, held by B of "
         "stage 0, which comes after F of stage 0");
 }
 
@@ -59,23 +61,26 @@ TEST_CASE("a cycle through two stages is told as a story") {
   CHECK(Verdict(TwoStages(false)) == "good");
   const std::string verdict = Verdict(TwoStages(true));
   Says(verdict, "can stop for ever");
-  Says(verdict, "B of stage 0 in micro-batch 0 waits for a fill of d.to0, written by back of stage 0, "
-                "which waits for a fill of d, written by F of stage 1");
+  Says(verdict,
+       "B of stage 0 in micro-batch 0 waits for a fill of d.to0, written by back of stage 0, "
+       "which waits for a fill of d, written by F of stage 1");
 }
 
 TEST_CASE("registers may share bytes only when happens-before parts them") {
   // a -> x -> b -> y -> c: x is over when c writes z.
   PlanBuilder b;
   const int x = b.Register("x"), y = b.Register("y"), z = b.Register("z");
-  const int s = b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {{x}}, {y}), b.Actor("c", 0, {{y}}, {z})});
+  const int s = b.Segment(
+      "F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {{x}}, {y}), b.Actor("c", 0, {{y}}, {z})});
   b.Stream("compute", 0, {{{s}, 3}});
   b.At(x).set_offset(0);
   b.At(y).set_offset(64);
   b.At(z).set_offset(0);
   CHECK(Verdict(b.Finish()) == "good");
   b.At(y).set_offset(0);
-  Says(Verdict(b.Finish()), "registers x and y of stage 0 share bytes, but F of stage 0 (b) may write while F of stage "
-                            "0 (b) still reads");
+  Says(Verdict(b.Finish()),
+       "registers x and y of stage 0 share bytes, but F of stage 0 (b) may write while F of stage "
+       "0 (b) still reads");
 }
 
 TEST_CASE("overlapping registers of two streams are refused") {
@@ -93,13 +98,15 @@ TEST_CASE("overlapping registers of two streams are refused") {
 }
 
 TEST_CASE("what peers read may be reused once they have been heard") {
-  // x is summed by all peers into y; z takes the bytes of x. `hear` reads y of all peers in between, or not.
+  // x is summed by all peers into y; z takes the bytes of x. `hear` reads y of all peers in
+  // between, or not.
   const auto plan = [](bool hear) {
     PlanBuilder b({{"tensor", 2}});
     const int x = b.Register("x"), y = b.Register("y"), w = b.Register("w"), z = b.Register("z");
     const int a = b.Actor("a", 0, {}, {x});
     const int sum = b.Actor("sum", 0, {{x, {0}}}, {y});
-    const int listen = b.Actor("listen", 0, {hear ? PlanBuilder::In{y, {0}} : PlanBuilder::In{y}}, {w});
+    const int listen =
+        b.Actor("listen", 0, {hear ? PlanBuilder::In{y, {0}} : PlanBuilder::In{y}}, {w});
     const int last = b.Actor("last", 0, {{w}}, {z});
     b.Stream("compute", 0, {{{b.Segment("F", 0, {a, sum, listen, last})}, 2}});
     b.At(x).set_offset(0);
@@ -109,14 +116,17 @@ TEST_CASE("what peers read may be reused once they have been heard") {
     return b.Finish();
   };
   CHECK(Verdict(plan(true)) == "good");
-  Says(Verdict(plan(false)), "registers x and z of stage 0 share bytes, but F of stage 0 (last) may write while "
-                             "F of stage 0 (sum) still reads");
+  Says(Verdict(plan(false)),
+       "registers x and z of stage 0 share bytes, but F of stage 0 (last) may write while "
+       "F of stage 0 (sum) still reads");
 }
 
 TEST_CASE("a register that loses its content before it is read is refused") {
   PlanBuilder b;
   const int x = b.Register("x"), y = b.Register("y");
-  const int s = b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {}, {y}), b.Actor("c", 0, {{x}, {y}}, {})});
+  const int s = b.Segment(
+      "F", 0,
+      {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {}, {y}), b.Actor("c", 0, {{x}, {y}}, {})});
   b.Stream("compute", 0, {{{s}, 1}});
   b.At(x).set_offset(0);
   b.At(y).set_offset(0);
@@ -136,18 +146,32 @@ TEST_CASE("what is damaged is refused with its place") {
   Says(with([](P& p) { p.clear_memory(); }), "0 arenas for 1 stages");
   Says(with([](P& p) { p.mutable_memory(0)->set_arena_bytes(7); }), "regions sum to");
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_slots(0); }), "0 slots");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_slot_bytes(1); }), "a slot of 1 bytes for 64");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_offset(1 << 20); }), "leave the region");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_stage(5); }), "no such stage");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_slot_bytes(1); }),
+       "a slot of 1 bytes for 64");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_offset(1 << 20); }),
+       "leave the region");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_stage(5); }),
+       "no such stage");
   Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->add_output(0); }), "two writers");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_register_(9); }), "does not exist");
+  Says(with([](P& p) {
+         p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_register_(9);
+       }),
+       "does not exist");
   Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->clear_output(); }), "nobody writes");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_segment(0)->add_actor(1); }), "is in two segments");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_segment(0)->clear_actor(); }), "is in no segment");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_stream(0)->mutable_order(0)->set_repeat(3); }), "is filled 3 times");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_stream(0)->mutable_order(1)->set_repeat(0); }), "stands in no order");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_fires_per_read(0); }), "0 firings a read");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->set_workspace_bytes(64); }), "workspace");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_segment(0)->add_actor(1); }),
+       "is in two segments");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_segment(0)->clear_actor(); }),
+       "is in no segment");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_stream(0)->mutable_order(0)->set_repeat(3); }),
+       "is filled 3 times");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_stream(0)->mutable_order(1)->set_repeat(0); }),
+       "stands in no order");
+  Says(with([](P& p) {
+         p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_fires_per_read(0);
+       }),
+       "0 firings a read");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->set_workspace_bytes(64); }),
+       "workspace");
   Says(with([](P& p) { *p.add_program() = p.program(0); }), "two programs train");
 }
 

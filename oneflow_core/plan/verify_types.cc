@@ -43,7 +43,8 @@ absl::Status CheckArena(const proto::StageMemory& m, int stage) {
     sum += part;
   }
   if (sum != m.arena_bytes()) {
-    return Bad(where, absl::StrCat("regions sum to ", sum, " bytes, the arena has ", m.arena_bytes()));
+    return Bad(where,
+               absl::StrCat("regions sum to ", sum, " bytes, the arena has ", m.arena_bytes()));
   }
   return absl::OkStatus();
 }
@@ -94,7 +95,8 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
   for (size_t i = 1; i < sorted.size(); ++i) {
     const proto::Register &a = *sorted[i - 1], &b = *sorted[i];
     if (a.stage() == b.stage() && a.offset() + a.slots() * a.slot_bytes() > b.offset()) {
-      return Bad("plan", absl::StrCat("persistent registers ", a.name(), " and ", b.name(), " overlap"));
+      return Bad("plan",
+                 absl::StrCat("persistent registers ", a.name(), " and ", b.name(), " overlap"));
     }
   }
   return absl::OkStatus();
@@ -124,16 +126,19 @@ absl::Status CheckVariables(const proto::Plan& plan, const Mesh& mesh) {
 class ProgramTypes {
  public:
   ProgramTypes(const PlanNet& net, Mesh mesh)
-      : net_(net), mesh_(std::move(mesh)), where_(absl::StrCat("plan, program ", net.program->name())) {}
+      : net_(net),
+        mesh_(std::move(mesh)),
+        where_(absl::StrCat("plan, program ", net.program->name())) {}
 
   absl::Status Check() {
     if (net_.program->micro_batches() < 1) return Bad(where_, "has no micro-batch");
     for (const proto::Register& r : net_.program->register_()) {
-      if (!StageExists(r.stage())) return Bad(where_, absl::StrCat("register ", r.name(), ": no such stage"));
+      if (!StageExists(r.stage()))
+        return Bad(where_, absl::StrCat("register ", r.name(), ": no such stage"));
       const proto::StageMemory& m = net_.plan->memory(r.stage());
-      RETURN_IF_ERROR(Annotate(CheckRegister(r, mesh_, m.persistent_bytes(),
-                                             m.persistent_bytes() + m.register_bytes()),
-                               where_));
+      RETURN_IF_ERROR(Annotate(
+          CheckRegister(r, mesh_, m.persistent_bytes(), m.persistent_bytes() + m.register_bytes()),
+          where_));
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
@@ -149,28 +154,33 @@ class ProgramTypes {
     if (!StageExists(actor.stage())) return Bad(where, "its stage does not exist");
     if (actor.workspace_bytes() < 0 ||
         actor.workspace_bytes() > net_.plan->memory(actor.stage()).workspace_bytes()) {
-      return Bad(where, absl::StrCat("needs ", actor.workspace_bytes(), " bytes of workspace, the stage has ",
+      return Bad(where, absl::StrCat("needs ", actor.workspace_bytes(),
+                                     " bytes of workspace, the stage has ",
                                      net_.plan->memory(actor.stage()).workspace_bytes()));
     }
-    for (const proto::Input& input : actor.input()) RETURN_IF_ERROR(CheckInput(actor, input, where));
+    for (const proto::Input& input : actor.input())
+      RETURN_IF_ERROR(CheckInput(actor, input, where));
     for (int id : actor.output()) {
       if (net_.registers[id].proto->stage() != actor.stage()) {
-        return Bad(where, absl::StrCat("writes ", net_.registers[id].proto->name(), " of another stage"));
+        return Bad(where,
+                   absl::StrCat("writes ", net_.registers[id].proto->name(), " of another stage"));
       }
     }
     if (actor.has_boxing()) return CheckCover(actor, where);
     return absl::OkStatus();
   }
 
-  absl::Status CheckInput(const proto::Actor& actor, const proto::Input& input, const std::string& where) {
+  absl::Status CheckInput(const proto::Actor& actor, const proto::Input& input,
+                          const std::string& where) {
     const NetRegister& r = net_.registers[input.register_()];
     if (r.writer < 0 && !r.persistent) {
       return Bad(where, absl::StrCat("reads ", r.proto->name(), ", which nobody writes"));
     }
     if (input.fires_per_read() < 1 || input.initial_fills() < 0 ||
         input.initial_fills() > r.proto->slots()) {
-      return Bad(where, absl::StrCat("reads ", r.proto->name(), " with ", input.fires_per_read(),
-                                     " firings a read and ", input.initial_fills(), " initial fills"));
+      return Bad(where,
+                 absl::StrCat("reads ", r.proto->name(), " with ", input.fires_per_read(),
+                              " firings a read and ", input.initial_fills(), " initial fills"));
     }
     const auto& along = input.peers().along();
     for (int i = 0; i < along.size(); ++i) {
@@ -180,21 +190,26 @@ class ProgramTypes {
       }
     }
     if (!actor.has_boxing() && (!along.empty() || r.proto->stage() != actor.stage())) {
-      return Bad(where, absl::StrCat("reads ", r.proto->name(), " of another device, but is no boxing"));
+      return Bad(where,
+                 absl::StrCat("reads ", r.proto->name(), " of another device, but is no boxing"));
     }
     return absl::OkStatus();
   }
 
-  // The sources of a boxing cover what it writes: once, or once for each combination of reduced peers.
+  // The sources of a boxing cover what it writes: once, or once for each combination of reduced
+  // peers.
   absl::Status CheckCover(const proto::Actor& actor, const std::string& where) {
-    if (actor.input_size() != 1 || actor.output_size() != 1) return Bad(where, "a boxing has one input and one output");
+    if (actor.input_size() != 1 || actor.output_size() != 1)
+      return Bad(where, "a boxing has one input and one output");
     const proto::Register& from = *net_.registers[actor.input(0).register_()].proto;
     const proto::Register& to = *net_.registers[actor.output(0)].proto;
     if (from.dtype() != to.dtype()) return Bad(where, "changes the type of elements");
     ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh_, where));
     ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh_, where));
-    if (in.dims != out.dims) return Bad(where, absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
-    const std::vector<int> along(actor.input(0).peers().along().begin(), actor.input(0).peers().along().end());
+    if (in.dims != out.dims)
+      return Bad(where, absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
+    const std::vector<int> along(actor.input(0).peers().along().begin(),
+                                 actor.input(0).peers().along().end());
     int64_t copies = 1;
     for (int axis : actor.boxing().reduce_axis()) {
       if (std::find(along.begin(), along.end(), axis) == along.end()) {
@@ -203,9 +218,11 @@ class ProgramTypes {
       copies *= mesh_.axes[axis].size;
     }
     for (int axis : actor.boxing().zero_unless_first()) {
-      if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size())) return Bad(where, "zeroes along no axis");
+      if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
+        return Bad(where, "zeroes along no axis");
     }
-    if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1) return Bad(where, "sums without a reduction");
+    if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
+      return Bad(where, "sums without a reduction");
     return CoversEverywhere(in, out, along, copies, where);
   }
 
@@ -222,8 +239,9 @@ class ProgramTypes {
         covered += Intersect(mine, SliceOf(in, mesh_, mesh_.CoordinateOf(peer))).elements();
       }
       if (covered != mine.elements() * copies) {
-        return Bad(where, absl::StrCat("its sources hold ", covered, " of ", mine.elements() * copies,
-                                       " elements it needs on rank ", ranks[i]));
+        return Bad(where,
+                   absl::StrCat("its sources hold ", covered, " of ", mine.elements() * copies,
+                                " elements it needs on rank ", ranks[i]));
       }
     }
     return absl::OkStatus();
@@ -233,8 +251,8 @@ class ProgramTypes {
     for (const proto::Segment& segment : net_.program->segment()) {
       for (int a : segment.actor()) {
         if (net_.actor(a).stage() != segment.stage()) {
-          return Bad(where_, absl::StrCat("segment ", segment.name(), " holds ", net_.actor(a).name(),
-                                          " of another stage"));
+          return Bad(where_, absl::StrCat("segment ", segment.name(), " holds ",
+                                          net_.actor(a).name(), " of another stage"));
         }
         if (net_.actors[a].firings == 0) {
           return Bad(where_, absl::StrCat("actor ", net_.actor(a).name(), " stands in no order"));
@@ -244,8 +262,9 @@ class ProgramTypes {
     for (const NetStream& stream : net_.streams) {
       for (const NetStream::Entry& entry : stream.entries) {
         if (net_.program->segment(entry.segment).stage() != stream.proto->stage()) {
-          return Bad(where_, absl::StrCat("stream ", stream.proto->name(), " of stage ",
-                                          stream.proto->stage(), " orders a segment of another stage"));
+          return Bad(where_,
+                     absl::StrCat("stream ", stream.proto->name(), " of stage ",
+                                  stream.proto->stage(), " orders a segment of another stage"));
         }
       }
     }
@@ -260,7 +279,8 @@ class ProgramTypes {
       int& stream = owner[actor.stage()];
       if (stream < 0) stream = net_.actors[actor.id()].stream;
       if (stream != net_.actors[actor.id()].stream) {
-        return Bad(where_, absl::StrCat("two streams of stage ", actor.stage(), " use the workspace"));
+        return Bad(where_,
+                   absl::StrCat("two streams of stage ", actor.stage(), " use the workspace"));
       }
     }
     return absl::OkStatus();
@@ -270,15 +290,18 @@ class ProgramTypes {
     if (r.writer < 0) return absl::OkStatus();
     const int64_t firings = net_.actors[r.writer].firings, per_fill = r.proto->fires_per_fill();
     if (firings % per_fill != 0) {
-      return Bad(where_, absl::StrCat("register ", r.proto->name(), " takes ", per_fill,
-                                      " firings a fill, its writer fires ", firings, " times a step"));
+      return Bad(where_,
+                 absl::StrCat("register ", r.proto->name(), " takes ", per_fill,
+                              " firings a fill, its writer fires ", firings, " times a step"));
     }
     for (const NetReader& reader : r.readers) {
       const int64_t reads = net_.actors[reader.actor].firings;
-      if (reads % reader.fires_per_read != 0 || reads / reader.fires_per_read != firings / per_fill) {
-        return Bad(where_, absl::StrCat("register ", r.proto->name(), " is filled ", firings / per_fill,
-                                        " times a step, but ", net_.actor(reader.actor).name(), " fires ",
-                                        reads, " times with ", reader.fires_per_read, " firings a read"));
+      if (reads % reader.fires_per_read != 0 ||
+          reads / reader.fires_per_read != firings / per_fill) {
+        return Bad(where_,
+                   absl::StrCat("register ", r.proto->name(), " is filled ", firings / per_fill,
+                                " times a step, but ", net_.actor(reader.actor).name(), " fires ",
+                                reads, " times with ", reader.fires_per_read, " firings a read"));
       }
     }
     return absl::OkStatus();
@@ -293,8 +316,10 @@ class ProgramTypes {
 
 absl::Status VerifyPlanTypes(const proto::Plan& plan) {
   if (plan.version() != kPlanVersion) {
-    return InputError("plan", absl::StrCat("format version ", plan.version(), ", this build reads ", kPlanVersion),
-                      "compile it again");
+    return InputError(
+        "plan",
+        absl::StrCat("format version ", plan.version(), ", this build reads ", kPlanVersion),
+        "compile it again");
   }
   ASSIGN_OR_RETURN(const Mesh mesh, CheckedMesh(plan));
   if (plan.memory_size() != mesh.stages()) {
@@ -306,7 +331,8 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
   RETURN_IF_ERROR(CheckVariables(plan, mesh));
   std::set<std::string> names;
   for (const proto::Program& program : plan.program()) {
-    if (!names.insert(program.name()).second) return Bad("plan", absl::StrCat("two programs ", program.name()));
+    if (!names.insert(program.name()).second)
+      return Bad("plan", absl::StrCat("two programs ", program.name()));
   }
   return absl::OkStatus();
 }

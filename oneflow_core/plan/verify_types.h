@@ -7,11 +7,13 @@
 
 namespace oneflow {
 
-// What does not depend on a program: version, mesh, variables, the arenas' sums, persistent registers.
+// What does not depend on a program: version, mesh, variables, the arenas' sums, persistent
+// registers.
 absl::Status VerifyPlanTypes(const proto::Plan& plan);
 
 // Of one program, after VerifyPlanTypes:
-//  1. every register has at least one slot, holds its largest part, and lies inside its arena region;
+//  1. every register has at least one slot, holds its largest part, and lies inside its arena
+//  region;
 //  2. what is read is written, or persistent;
 //  3. an edge stays on its stage, except into a boxing actor without peers (a transfer);
 //  4. peers are named only by boxing actors, whose sources cover exactly what they write;
