@@ -230,13 +230,13 @@ void SbpProblem::FillEdges() {
     edge.variable = IsVariable(producer);
     const bool asked = ConstraintOn(tensor, graph_->mesh, axis_).has_value();
     edge.gather = edge.variable && !asked ? kGatherVariable : 1;
-    std::map<std::pair<int, int>, Readers> groups;
+    // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
+    std::map<int, Readers> groups;
     for (const Use& use : uses[t]) {
-      const Op& reader = graph_->ops[use.op];
-      Readers& group = groups[{reader.stage, SharingClass(edge.variable, reader.phase)}];
+      const Phase phase = graph_->ops[use.op].phase;
+      Readers& group = groups[SharingClass(edge.variable, phase)];
       group.uses.push_back(use);
-      group.fires = Fires(reader.phase);
-      group.other_stage = reader.stage != producer.stage;
+      group.fires = Fires(phase);
     }
     for (auto& [key, group] : groups) edge.readers.push_back(std::move(group));
   }
@@ -332,20 +332,12 @@ double SbpProblem::MirrorPrice(const Edge& edge, Sbp sbp, const std::vector<int>
 
 double SbpProblem::ReadersPrice(const Edge& edge, const Readers& readers, Sbp from,
                                 const std::vector<int>& label) const {
-  bool crossed = !readers.other_stage;
   Sbp seen[16];  // more than a tensor has SBPs
   int n_seen = 0;
   double price = 0;
   for (const Use& use : readers.uses) {
     if (label[members_[use.op].unit] < 0) continue;
     const Sbp need = Chosen(use.op, label).in[use.input];
-    if (!crossed) {
-      const Sbp resolved = !from.partial() ? from : need.partial() ? B() : need;
-      price += TransitionPrice(from, resolved, edge.bytes, devices_);
-      price += (resolved.split() ? edge.bytes : edge.bytes * devices_) + kBoxingLatency;
-      from = resolved;
-      crossed = true;
-    }
     if (std::find(seen, seen + n_seen, need) != seen + n_seen) continue;
     if (n_seen < 16) seen[n_seen++] = need;
     price += (need.split() ? 1 : edge.gather) * TransitionPrice(from, need, edge.bytes, devices_);

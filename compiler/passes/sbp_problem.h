@@ -50,11 +50,10 @@ class SbpProblem {
   struct Member {
     int unit = -1, index = -1;
   };
-  // Readers of a tensor that share its boxings: on one stage, of one sharing class.
+  // Readers of a tensor that share its boxings: of one sharing class.
   struct Readers {
     std::vector<Use> uses;
     double fires = 1;
-    bool other_stage = false;  // than the producer's
   };
   // What the price of a tensor is made of, gathered once: the search asks millions of times.
   struct Edge {

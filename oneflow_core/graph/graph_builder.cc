@@ -44,6 +44,7 @@ Value GraphBuilder::Variable(std::string name, NamedDims dims, Init init, DType 
   op.set_kind("variable");
   AttrMap attrs = {{"init", init.kind}};
   if (init.kind == "normal" || init.kind == "constant") attrs["init_value"] = init.value;
+  if (init.decay) attrs["decay"] = *init.decay;
   *op.mutable_attr() = AttrsToProto(attrs);
   return Source(std::move(op), dims, dtype);
 }

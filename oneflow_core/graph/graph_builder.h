@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,9 @@ using NamedDims = std::vector<NamedDim>;
 struct Init {
   std::string kind;
   double value = 0;  // standard deviation or constant
+  std::optional<bool> decay = {};  // whether AdamW decays the variable; default: rank >= 2
 };
+inline Init NoDecay(Init init) { return {std::move(init.kind), init.value, false}; }
 inline Init Normal(double deviation) { return {"normal", deviation}; }
 inline Init Zeros() { return {"zeros", 0}; }
 inline Init Ones() { return {"ones", 0}; }

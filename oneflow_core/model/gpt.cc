@@ -62,8 +62,9 @@ class Gpt {
   // Projections back onto the residual stream: it adds 2 * layers of them.
   Init Residual() const { return Normal(kDeviation / std::sqrt(2.0 * config_.layers)); }
 
+  // Said outright, because the query, key and value biases have more than one dimension.
   Value Bias(const std::string& at, NamedDims dims) {
-    return config_.bias ? g_.Variable(at + ".bias", std::move(dims), Zeros()) : Value{};
+    return config_.bias ? g_.Variable(at + ".bias", std::move(dims), NoDecay(Zeros())) : Value{};
   }
 
   Value LayerNorm(const std::string& at, Value x) {
