@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "oneflow_core/base/strings.h"
@@ -135,6 +136,40 @@ TEST_CASE("a graph without a loss becomes a program run with raw and resolved ou
   std::string text;
   for (const proto::Actor& a : Program(*plan, "run").actor()) text += a.kernel() + " ";
   CHECK(text == "feed feed matmul all_reduce fetch fetch ");
+}
+
+TEST_CASE("weights split over data are gathered where they are read") {
+  proto::Graph graph = SmallGpt();
+  for (proto::Op& op : *graph.mutable_op()) {
+    if (op.kind() == "variable")
+      (*(op.sbp_size() > 0 ? op.mutable_sbp(0) : op.add_sbp())->mutable_on())["data"] = "S(0)";
+  }
+  for (const std::string mesh : {"data=2", "pipe=2,data=2", "data=2,tensor=2"}) {
+    INFO("mesh " << mesh);
+    const auto plan = Compile(graph, "gpt", OptionsFor(mesh, 16, 4));
+    const auto whole = Compile(SmallGpt(), "gpt", OptionsFor(mesh, 16, 4));
+    INFO(plan.status().ToString());
+    REQUIRE(plan.ok());
+    CHECK(plan->memory(0).persistent_bytes() < 0.7 * whole->memory(0).persistent_bytes());
+    bool gathers = false;
+    for (const proto::Actor& a : Program(*plan, "train").actor())
+      gathers |= a.kernel() == "all_gather";
+    CHECK(gathers);
+  }
+}
+
+TEST_CASE("ragged and factored meshes compile, with more of everything") {
+  for (const auto& [mesh, batch, m] :
+       {std::tuple("data=3", 12, 3), std::tuple("data=2", 6, 2),
+        std::tuple("data=2x2,tensor=2", 16, 2), std::tuple("tensor=3", 4, 2),
+        std::tuple("pipe=4,data=2,tensor=2", 32, 8), std::tuple("pipe=2", 3, 3)}) {
+    for (const std::string schedule : {"gpipe", "1f1b"}) {
+      INFO("mesh " << mesh << ", schedule " << schedule);
+      const auto plan = Compile(SmallGpt(4), "gpt", OptionsFor(mesh, batch, m, schedule));
+      INFO(plan.status().ToString());
+      CHECK(plan.ok());
+    }
+  }
 }
 
 TEST_CASE("mistakes are refused with their numbers and the mend") {
