@@ -3,7 +3,9 @@
 #include <memory>
 #include <stdexcept>
 
+#include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/random/random.h"
 #include "compiler/compile.h"
 #include "oneflow_core/tensor/mesh.h"
@@ -62,31 +64,56 @@ proto::Plan CompileSmall(const SmallRun& run) {
   return Value(Compile(BuildGpt(run.model), "small", options));
 }
 
+namespace {
+
+// Runs init and train through `run_program(name, context, steps)`.
+template <typename RunProgram>
+SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram run_program) {
+  const Chain tokens(run.model.vocab);
+  SmallResult result;
+  result.losses.resize(run.steps);
+  result.norms.resize(run.steps);
+  RunContext context;
+  context.seed = run.seed;
+  Check(run_program("init", context, 1));
+  context.micro_batches = run.micro_batches;
+  context.micro_batch_size = run.batch / run.micro_batches;
+  context.tokens = &tokens;
+  const proto::Optimizer& o = plan.train().optimizer();
+  context.optimizer = [&o, &run](int64_t step) {
+    return StepNumbers{LearningRate(o, step, run.steps), o.beta1(), o.beta2(), o.epsilon(),
+                       o.weight_decay(), o.clip(), step};
+  };
+  context.report = [&](int64_t step, std::span<const double> values) {
+    result.losses[step] = values[0];
+    result.norms[step] = values[1];
+    if (run.on_report) run.on_report(step);
+  };
+  Check(run_program("train", context, run.steps));
+  return result;
+}
+
+}  // namespace
+
 SmallResult Train(const SmallRun& run) {
   const proto::Plan plan = CompileSmall(run);
   RuntimeOptions options;
   options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
   const auto runtime = Value(Runtime::Create(plan, options));
-  const Chain tokens(run.model.vocab);
-  SmallResult result;
-  RunContext context;
-  context.seed = run.seed;
-  Check(runtime->Run("init", context, 1));
-  context.micro_batches = run.micro_batches;
-  context.micro_batch_size = run.batch / run.micro_batches;
-  context.tokens = &tokens;
-  context.optimizer = [&](int64_t step) {
-    const proto::Optimizer& o = plan.train().optimizer();
-    return StepNumbers{LearningRate(o, step, run.steps), o.beta1(), o.beta2(), o.epsilon(), o.weight_decay(), o.clip(), step};
-  };
-  result.losses.resize(run.steps);
-  result.norms.resize(run.steps);
-  context.report = [&](int64_t step, std::span<const double> values) {
-    result.losses[step] = values[0];
-    result.norms[step] = values[1];
-  };
-  Check(runtime->Run("train", context, run.steps));
-  return result;
+  return TrainWith(run, plan, [&](const char* program, const RunContext& context, int64_t steps) {
+    return runtime->Run(program, context, steps);
+  });
+}
+
+SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving) {
+  const proto::Plan plan = CompileSmall(run);
+  DeterministicOptions options;
+  options.make_kernel = MakeKernel;
+  options.threads = run.threads;
+  const auto runtime = Value(DeterministicRuntime::Create(plan, options));
+  return TrainWith(run, plan, [&](const char* program, const RunContext& context, int64_t steps) {
+    return runtime->Run(program, context, steps, interleaving);
+  });
 }
 
 }  // namespace oneflow

@@ -1,6 +1,7 @@
 // Trains a small GPT in this process: what the parity and numerics tests compare.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct SmallRun {
   int64_t steps = 20;
   int threads = 1;
   uint64_t seed = 1;
+  std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
   SmallRun();
 };
 
@@ -30,5 +32,7 @@ struct SmallResult {
 // Aborts the test (throws) on any error.
 proto::Plan CompileSmall(const SmallRun& run);
 SmallResult Train(const SmallRun& run);
+// The same on the deterministic runtime, in the order of `interleaving`.
+SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving);
 
 }  // namespace oneflow
