@@ -52,7 +52,7 @@ class Gpt(torch.nn.Module):
         for block in self.blocks:
             x = block(x, self.mask[:t, :t])
         logits = self.ln_f(x) @ self.wte.weight.t()
-        return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.reshape(-1))
 
 
 def main():
