@@ -155,6 +155,7 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   draft->notes = choice.notes;
   const std::vector<TensorId> raw = graph.outputs;
   std::vector<std::string> names;
+  names.reserve(raw.size());
   for (TensorId t : raw) names.push_back(graph.tensors[t].name);
   RETURN_IF_ERROR(InsertBoxing(&graph, choice));
   RETURN_IF_ERROR(VerifyGraph(graph));

@@ -26,7 +26,7 @@ std::pair<std::vector<int64_t>, int64_t> FirstFit(const std::vector<Lifetime>& l
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (int other : placed) {
       if (Meet(lives[i].spans, lives[other].spans)) {
-        taken.push_back({offset[other], offset[other] + lives[other].bytes});
+        taken.emplace_back(offset[other], offset[other] + lives[other].bytes);
       }
     }
     std::sort(taken.begin(), taken.end());
@@ -88,7 +88,7 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
 std::string LargestRegisters(const proto::Plan& plan, int stage) {
   std::vector<std::pair<int64_t, const proto::Register*>> sizes;
   const auto add = [&](const proto::Register& r) {
-    if (r.stage() == stage) sizes.push_back({r.slots() * r.slot_bytes(), &r});
+    if (r.stage() == stage) sizes.emplace_back(r.slots() * r.slot_bytes(), &r);
   };
   for (const proto::Register& r : plan.persistent()) add(r);
   for (const proto::Program& program : plan.program()) {

@@ -32,7 +32,7 @@ std::string ToString(const StageOrder& order) {
     for (Part part : run.parts) {
       absl::StrAppend(&parts, parts.empty() ? "" : " ", part == Part::kForward ? "F" : "B");
     }
-    if (run.parts.size() > 1) parts = "(" + parts + ")";
+    if (run.parts.size() > 1) parts = absl::StrCat("(", parts, ")");
     absl::StrAppend(&text, text.empty() ? "" : " ", parts, "×", run.repeat);
   }
   return text;

@@ -26,8 +26,8 @@ using Span = std::pair<int, int>;  // first and last position, both included
 int MostAtOnce(const std::vector<Span>& spans) {
   std::vector<std::pair<int, int>> events;
   for (const auto& [begin, end] : spans) {
-    events.push_back({begin, 1});
-    events.push_back({end + 1, -1});
+    events.emplace_back(begin, 1);
+    events.emplace_back(end + 1, -1);
   }
   std::sort(events.begin(), events.end());  // at one position ends come first
   int now = 0, most = 1;

@@ -50,8 +50,9 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
       const bool known = s >= 0 && s < program.segment_size();
       absl::StrAppend(&names, names.empty() ? "" : " ", known ? program.segment(s).name() : "?");
     }
-    if (run.repeat() != 1)
-      names = absl::StrCat(run.segment_size() > 1 ? "(" + names + ")" : names, "×", run.repeat());
+    const bool several = run.repeat() != 1 && run.segment_size() > 1;
+    if (several) names = absl::StrCat("(", names, ")");
+    if (run.repeat() != 1) absl::StrAppend(&names, "×", run.repeat());
     absl::StrAppend(&text, text.empty() ? "" : " ", names);
   }
   return text;
