@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kAlign = 64;
 constexpr int kMaxDevices = 1 << 20;
+constexpr int kMaxSlots = 1 << 16;
 
 absl::Status Bad(std::string_view where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
@@ -22,8 +23,10 @@ absl::Status Bad(std::string_view where, const std::string& what) {
 absl::StatusOr<Mesh> CheckedMesh(const proto::Plan& plan) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
   int64_t devices = 1;
-  for (const Mesh::Axis& axis : mesh.axes) devices *= axis.size;
-  if (devices > kMaxDevices) return Bad("plan", absl::StrCat("a mesh of ", devices, " devices"));
+  for (const Mesh::Axis& axis : mesh.axes) {
+    devices *= axis.size;
+    if (devices > kMaxDevices) return Bad("plan", absl::StrCat("a mesh of ", devices, " devices"));
+  }
   if (plan.stage_axis() != mesh.stage_axis()) {
     return Bad("plan", absl::StrCat("stage axis is ", plan.stage_axis(), ", the mesh says ",
                                     mesh.stage_axis()));
@@ -57,7 +60,7 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   for (const Layout::Cut& cut : layout.cuts) {
     if (cut.axis == mesh.stage_axis()) return Bad(where, "is cut by the stage axis");
   }
-  if (r.slots() < 1 || r.fires_per_fill() < 1) {
+  if (r.slots() < 1 || r.slots() > kMaxSlots || r.fires_per_fill() < 1) {
     return Bad(where, absl::StrCat(r.slots(), " slots, ", r.fires_per_fill(), " firings a fill"));
   }
   if (r.fill_mode() == proto::Register::UPDATE && r.slots() != 1) {
