@@ -1,8 +1,9 @@
 // Invariants:
 //  1. `fn`, `tasks` and `next` change only while the loop is closed and no helper is inside it.
-//  2. `state` = open bit | helpers inside. A helper enters only by incrementing it while the bit is set;
-//     the caller leaves ParallelFor only after clearing the bit and seeing no helper inside. So a helper
-//     that wakes up late costs nothing: it finds the loop closed.
+//  2. `state` = open bit | helpers inside. A helper enters only by incrementing it while the bit is
+//  set;
+//     the caller leaves ParallelFor only after clearing the bit and seeing no helper inside. So a
+//     helper that wakes up late costs nothing: it finds the loop closed.
 //  3. `epoch` changes once a loop and once at the end; helpers park on it and on nothing else.
 #include "actor_runtime/device/thread_pool.h"
 
@@ -27,7 +28,8 @@ inline void Relax() {
 #endif
 }
 
-// Spins until done(), at most kSpin. The clock is read only now and then: it costs more than a look.
+// Spins until done(), at most kSpin. The clock is read only now and then: it costs more than a
+// look.
 template <typename Done>
 bool SpinUntil(Done done) {
   const auto end = std::chrono::steady_clock::now() + kSpin;
@@ -92,7 +94,8 @@ struct ThreadPool::Impl {
     uint32_t s = state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
     if (s == 0) return;
     if (SpinUntil([&] { return state.load(std::memory_order_acquire) == 0; })) return;
-    while ((s = state.load(std::memory_order_acquire)) != 0) state.wait(s, std::memory_order_acquire);
+    while ((s = state.load(std::memory_order_acquire)) != 0)
+      state.wait(s, std::memory_order_acquire);
   }
 };
 

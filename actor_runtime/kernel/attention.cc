@@ -19,7 +19,8 @@ struct AttentionForward {
     const int64_t keys = first + rows, row = a.qkv_row();
     const T* q = qkv + batch * a.t * row + head * a.d;
     const T *k = q + a.h * a.d, *value = k + a.h * a.d;
-    GemmSerial<T>(v, {rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
+    GemmSerial<T>(v,
+                  {rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
                   scratch.product);
     const T scale = T(1) / std::sqrt(T(a.d));
     T* lse_row = lse + (batch * a.h + head) * a.t;
@@ -34,7 +35,8 @@ struct AttentionForward {
     }
     T* to = out + (batch * a.t + first) * a.out_row() + head * a.d;
     GemmSerial<T>(
-        v, {rows, a.d, keys, {scratch.scores, keys, 1}, {value, row, 1}, to, a.out_row(), accumulate},
+        v,
+        {rows, a.d, keys, {scratch.scores, keys, 1}, {value, row, 1}, to, a.out_row(), accumulate},
         scratch.product);
   }
 };
@@ -47,17 +49,16 @@ absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     return [a = *shape, &v = Vector<T>()](const KernelCall& call) {
-      const AttentionForward<T> forward{v, a, call.input<T>(0), call.output<T>(0), call.output<T>(1),
-                                        call.accumulate};
+      const AttentionForward<T> forward{
+          v, a, call.input<T>(0), call.output<T>(0), call.output<T>(1), call.accumulate};
       const int64_t blocks = (a.t + kQueryBlock<T> - 1) / kQueryBlock<T>;
-      call.pool->ParallelFor(
-          static_cast<int>(a.b * a.h * blocks), [&](int task, int thread) {
-            // The last blocks have the most keys: first come the long tasks.
-            const int64_t block = blocks - 1 - task / (a.b * a.h), which = task % (a.b * a.h);
-            const int64_t first = block * kQueryBlock<T>;
-            forward.Block(which / a.h, which % a.h, first, std::min(kQueryBlock<T>, a.t - first),
-                          call.workspace.data() + thread * a.thread_bytes);
-          });
+      call.pool->ParallelFor(static_cast<int>(a.b * a.h * blocks), [&](int task, int thread) {
+        // The last blocks have the most keys: first come the long tasks.
+        const int64_t block = blocks - 1 - task / (a.b * a.h), which = task % (a.b * a.h);
+        const int64_t first = block * kQueryBlock<T>;
+        forward.Block(which / a.h, which % a.h, first, std::min(kQueryBlock<T>, a.t - first),
+                      call.workspace.data() + thread * a.thread_bytes);
+      });
       return absl::OkStatus();
     };
   });

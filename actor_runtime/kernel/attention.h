@@ -1,7 +1,7 @@
 // What the two attention kernels share. Internal to kernel/.
 //
-// Scores are never all there at once: a task works on a block of queries, whose rows of scores lie in its
-// thread's part of the workspace.
+// Scores are never all there at once: a task works on a block of queries, whose rows of scores lie
+// in its thread's part of the workspace.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The gradient of causal attention. Probabilities come back from the saved log-sum-exp; a task is one
-// head of one sequence, whose query blocks add to the gradients of keys and values in order.
+// The gradient of causal attention. Probabilities come back from the saved log-sum-exp; a task is
+// one head of one sequence, whose query blocks add to the gradients of keys and values in order.
 #include "actor_runtime/kernel/attention.h"
 #include "actor_runtime/kernel/factories.h"
 
@@ -36,10 +36,12 @@ struct AttentionBackward {
     const T* q = qkv + batch * a.t * row + head * a.d;
     const T *k = q + a.h * a.d, *value = k + a.h * a.d;
     const int64_t out_at = (batch * a.t + first) * out_row + head * a.d;
-    GemmSerial<T>(v, {rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
+    GemmSerial<T>(v,
+                  {rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
                   scratch.product);
-    GemmSerial<T>(v, {rows, keys, a.d, {dout + out_at, out_row, 1}, {value, 1, row}, scratch.gradients, keys},
-                  scratch.product);
+    GemmSerial<T>(
+        v, {rows, keys, a.d, {dout + out_at, out_row, 1}, {value, 1, row}, scratch.gradients, keys},
+        scratch.product);
     const T scale = T(1) / std::sqrt(T(a.d));
     for (int64_t i = 0; i < rows; ++i) {
       T *s = scratch.scores + i * keys, *ds = scratch.gradients + i * keys;
@@ -74,7 +76,8 @@ absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     return [a = *shape, &v = Vector<T>(), name = s.name](const KernelCall& call) {
-      if (call.accumulate) return absl::InternalError(name + ": an activation's gradient is not added up");
+      if (call.accumulate)
+        return absl::InternalError(name + ": an activation's gradient is not added up");
       const AttentionBackward<T> backward{v,
                                           a,
                                           call.input<T>(0),

@@ -1,4 +1,5 @@
-// Boxing: for each source the part of its slice that falls in ours is copied, or reduced in rank order.
+// Boxing: for each source the part of its slice that falls in ours is copied, or reduced in rank
+// order.
 //
 // Invariants of the copy list that the factory makes:
 //  1. regions do not overlap and cover the output: each output element is written exactly once;
@@ -20,7 +21,7 @@ enum Reduce { kNone = 0, kSum = 1, kMax = 2 };
 // A box of contiguous runs, the same in all its sources (they hold the same slice of the tensor).
 struct Region {
   std::vector<int> sources;
-  Dims count;              // of the outer dimensions, slowest first
+  Dims count;  // of the outer dimensions, slowest first
   Dims from_stride, to_stride;
   int64_t from = 0, to = 0;  // offsets of the first run
   int64_t run = 1;           // elements
@@ -42,7 +43,8 @@ struct CopyList {
 
 Dims StridesOf(const Dims& size) {
   Dims stride(size.size(), 1);
-  for (int i = static_cast<int>(size.size()) - 2; i >= 0; --i) stride[i] = stride[i + 1] * size[i + 1];
+  for (int i = static_cast<int>(size.size()) - 2; i >= 0; --i)
+    stride[i] = stride[i + 1] * size[i + 1];
   return stride;
 }
 
@@ -142,8 +144,9 @@ absl::StatusOr<CopyList> MakeCopyList(const KernelSetup& s) {
     AddChunks(list, static_cast<int>(list.regions.size()) - 1);
   }
   if (covered != list.elements) {
-    return absl::InternalError(s.name + " (" + s.kind + "): its sources hold " + std::to_string(covered) +
-                               " of " + std::to_string(list.elements) + " elements");
+    return absl::InternalError(s.name + " (" + s.kind + "): its sources hold " +
+                               std::to_string(covered) + " of " + std::to_string(list.elements) +
+                               " elements");
   }
   return list;
 }
@@ -223,20 +226,17 @@ Kernel ZeroKernel(int64_t bytes) {
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const Port& out = s.out[0];
   for (int axis : s.zero_unless_first) {
-    if (s.coordinate[axis] != 0) return ZeroKernel(Elements(out) * static_cast<int64_t>(SizeOf(out.dtype)));
+    if (s.coordinate[axis] != 0)
+      return ZeroKernel(Elements(out) * static_cast<int64_t>(SizeOf(out.dtype)));
   }
   absl::StatusOr<CopyList> list = MakeCopyList(s);
   if (!list.ok()) return list.status();
   auto shared = std::make_shared<const CopyList>(*std::move(list));
   switch (out.dtype) {
-    case DType::kF32:
-      return CopyKernel<float>(shared);
-    case DType::kF64:
-      return CopyKernel<double>(shared);
-    case DType::kI32:
-      return CopyKernel<int32_t>(shared);
-    case DType::kBF16:
-      break;
+    case DType::kF32: return CopyKernel<float>(shared);
+    case DType::kF64: return CopyKernel<double>(shared);
+    case DType::kI32: return CopyKernel<int32_t>(shared);
+    case DType::kBF16: break;
   }
   return absl::UnimplementedError(s.name + ": no boxing for dtype " + std::string(Name(out.dtype)));
 }

@@ -1,5 +1,5 @@
-// Boxing kernels: for random pairs of layouts, what each device ends up with is its slice of the whole
-// tensor that the sources stand for.
+// Boxing kernels: for random pairs of layouts, what each device ends up with is its slice of the
+// whole tensor that the sources stand for.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -20,7 +20,8 @@ struct Case {
 };
 
 std::string Describe(const Case& c) {
-  return ToString(c.mesh) + " " + ToString(c.dims) + " " + ToString(c.from) + " -> " + ToString(c.to);
+  return ToString(c.mesh) + " " + ToString(c.dims) + " " + ToString(c.from) + " -> " +
+         ToString(c.to);
 }
 
 bool Partial(const Case& c, int axis) { return c.from[axis].partial() && !c.to[axis].partial(); }
@@ -32,9 +33,9 @@ struct Parts {
   Values whole;
 };
 
-// Ranks that differ on broadcast or split axes only hold parts of the same partial tensor: there is one
-// full tensor for each coordinate on the partial axes, and the whole is their sum or maximum, folded in
-// rank order.
+// Ranks that differ on broadcast or split axes only hold parts of the same partial tensor: there is
+// one full tensor for each coordinate on the partial axes, and the whole is their sum or maximum,
+// folded in rank order.
 Parts MakeParts(const Case& c, DType dtype) {
   Parts parts;
   std::vector<Coordinate> seen;
@@ -111,7 +112,8 @@ void Check(const Case& c, DType dtype, bool all_peers) {
   }
 }
 
-TEST_CASE("random pairs of nd-SBPs on meshes of one and two axes, ragged and empty pieces included") {
+TEST_CASE(
+    "random pairs of nd-SBPs on meshes of one and two axes, ragged and empty pieces included") {
   std::mt19937 random(20240607);
   auto below = [&](int n) { return static_cast<int>(random() % n); };
   const std::vector<Mesh> meshes = {Mesh{{{"a", 2}}}, Mesh{{{"a", 3}}}, Mesh{{{"a", 2}, {"b", 2}}},

@@ -68,7 +68,8 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
           const T* x = call.input<T>(next++) + begin;
           std::copy(x, x + (end - begin), y + begin);
         }
-        for (; next < inputs; ++next) v.accumulate(call.input<T>(next) + begin, y + begin, end - begin);
+        for (; next < inputs; ++next)
+          v.accumulate(call.input<T>(next) + begin, y + begin, end - begin);
       });
       return absl::OkStatus();
     };

@@ -69,8 +69,8 @@ namespace {
 
 // Where the positions and columns of an x[b, t, H] slice lie in a piece of a table[T, H].
 struct PositionMap {
-  int64_t batch, length, width;        // of the slice of x
-  int64_t first_row, rows;             // table row of position 0 of the slice; rows of the piece
+  int64_t batch, length, width;  // of the slice of x
+  int64_t first_row, rows;       // table row of position 0 of the slice; rows of the piece
   int64_t first_column, table_width;
 };
 

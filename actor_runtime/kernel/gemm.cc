@@ -11,7 +11,8 @@ namespace {
 int64_t DivUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t b) { return DivUp(a, b) * b; }
 
-// How one block product is cut into tasks. Results do not depend on it, so it may look at the threads.
+// How one block product is cut into tasks. Results do not depend on it, so it may look at the
+// threads.
 struct Cut {
   int64_t rows, columns;  // of a task
 };
@@ -41,8 +42,9 @@ struct Runner {
 
 // A product of one block of b, `depth` x `columns`, packed in `right`, with all rows of a.
 template <typename T>
-void MultiplyBlock(const VectorKernels<T>& v, const GemmArgs<T>& g, int64_t p, int64_t depth, int64_t j,
-                   int64_t columns, const T* right, T* left, int64_t left_size, const Runner& run) {
+void MultiplyBlock(const VectorKernels<T>& v, const GemmArgs<T>& g, int64_t p, int64_t depth,
+                   int64_t j, int64_t columns, const T* right, T* left, int64_t left_size,
+                   const Runner& run) {
   const Cut cut = CutFor(v, g.m, columns, run.threads());
   const int64_t column_tasks = DivUp(columns, cut.columns);
   const bool accumulate = g.accumulate || p > 0;
@@ -51,8 +53,8 @@ void MultiplyBlock(const VectorKernels<T>& v, const GemmArgs<T>& g, int64_t p, i
     const int64_t rows = std::min(cut.rows, g.m - i), n = std::min(cut.columns, columns - first);
     T* packed = left + thread * left_size;
     v.pack_a({g.a.data + i * g.a.row + p * g.a.col, g.a.row, g.a.col}, rows, depth, packed);
-    v.multiply(packed, right + first * depth, rows, n, depth, g.c + i * g.c_row + j + first, g.c_row,
-               accumulate);
+    v.multiply(packed, right + first * depth, rows, n, depth, g.c + i * g.c_row + j + first,
+               g.c_row, accumulate);
   });
 }
 
@@ -76,7 +78,8 @@ void Run(const VectorKernels<T>& v, const GemmArgs<T>& g, std::byte* scratch, co
   }
   const int64_t most_depth = std::min<int64_t>(kProductDepthBytes / sizeof(T), g.k);
   const int64_t most_columns = std::min(kProductColumns, g.n);
-  const int64_t right_bytes = RoundUp(most_depth * RoundUp(most_columns, v.tile_columns) * sizeof(T), 64);
+  const int64_t right_bytes =
+      RoundUp(most_depth * RoundUp(most_columns, v.tile_columns) * sizeof(T), 64);
   const int64_t left_bytes =
       RoundUp(most_depth * RoundUp(std::min(kProductRows, g.m), v.tile_rows) * sizeof(T), 64);
   T* right = reinterpret_cast<T*>(scratch);

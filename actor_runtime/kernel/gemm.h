@@ -1,11 +1,13 @@
-// Matrix products on packed blocks. Why our own: every element is the same chain of multiply-adds (over k in
-// blocks of fixed depth, in order) wherever it lies, so its bits depend neither on threads nor on tiles
-// nor on how many rows a device holds; and a call allocates nothing, which no library promises.
+// Matrix products on packed blocks. Why our own: every element is the same chain of multiply-adds
+// (over k in blocks of fixed depth, in order) wherever it lies, so its bits depend neither on
+// threads nor on tiles nor on how many rows a device holds; and a call allocates nothing, which no
+// library promises.
 //
-//   c[m, n] (+)= a[m, k] * b[k, n];  a and b by strides (a transpose is free), c with unit column stride.
+//   c[m, n] (+)= a[m, k] * b[k, n];  a and b by strides (a transpose is free), c with unit column
+//   stride.
 //
-// Requirements: scratch of ProductWorkspace(m, n, k, pool threads) bytes (oneflow_core/op/workspace.h), 64-byte
-// aligned; c does not overlap a or b.
+// Requirements: scratch of ProductWorkspace(m, n, k, pool threads) bytes
+// (oneflow_core/op/workspace.h), 64-byte aligned; c does not overlap a or b.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +32,8 @@ template <typename T>
 void Gemm(const VectorKernels<T>& vector, const GemmArgs<T>& args, std::byte* scratch,
           ThreadPool& pool);
 
-// On the calling thread alone: for products inside a task. Same bits as Gemm. Scratch as for one thread.
+// On the calling thread alone: for products inside a task. Same bits as Gemm. Scratch as for one
+// thread.
 template <typename T>
 void GemmSerial(const VectorKernels<T>& vector, const GemmArgs<T>& args, std::byte* scratch);
 

@@ -24,8 +24,12 @@ struct Problem {
     a.assign(va.begin(), va.end());
     b.assign(vb.begin(), vb.end());
   }
-  Strided<T> A() const { return transpose_a ? Strided<T>{a.data(), 1, m} : Strided<T>{a.data(), k, 1}; }
-  Strided<T> B() const { return transpose_b ? Strided<T>{b.data(), 1, k} : Strided<T>{b.data(), n, 1}; }
+  Strided<T> A() const {
+    return transpose_a ? Strided<T>{a.data(), 1, m} : Strided<T>{a.data(), k, 1};
+  }
+  Strided<T> B() const {
+    return transpose_b ? Strided<T>{b.data(), 1, k} : Strided<T>{b.data(), n, 1};
+  }
 
   // Rows [first, first + rows) of the product on top of `start`.
   std::vector<T> Run(const VectorKernels<T>& v, int threads, int64_t first, int64_t rows, T start,
@@ -33,7 +37,8 @@ struct Problem {
     std::vector<T> c(rows * n, start);
     const int64_t bytes = ProductWorkspace(rows, n, k, threads);
     std::unique_ptr<std::byte[]> memory(new std::byte[bytes + 64]);
-    auto* scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
+    auto* scratch =
+        reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
     Strided<T> at = A();
     at.data += first * at.row;
     ThreadPool pool(threads);
@@ -48,7 +53,8 @@ struct Problem {
       for (int64_t j = 0; j < n; ++j) {
         double sum = start;
         for (int64_t p = 0; p < k; ++p) {
-          sum += double(sa.data[i * sa.row + p * sa.col]) * double(sb.data[p * sb.row + j * sb.col]);
+          sum +=
+              double(sa.data[i * sa.row + p * sa.col]) * double(sb.data[p * sb.row + j * sb.col]);
         }
         worst = std::max(worst, std::fabs(sum - double(c[i * n + j])) / (1 + std::sqrt(double(k))));
       }
@@ -59,8 +65,9 @@ struct Problem {
 
 template <typename T>
 void CheckAll(double tolerance) {
-  const int64_t shapes[][3] = {{1, 1, 1},   {14, 32, 8},  {15, 33, 1},   {3, 65, 300},
-                               {29, 7, 513}, {100, 1, 70}, {230, 50, 40}, {17, 2100, 5}, {5, 4, 0}};
+  const int64_t shapes[][3] = {{1, 1, 1},     {14, 32, 8},   {15, 33, 1},
+                               {3, 65, 300},  {29, 7, 513},  {100, 1, 70},
+                               {230, 50, 40}, {17, 2100, 5}, {5, 4, 0}};
   for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
     const VectorKernels<T>* v = VectorFor<T>(isa);
     if (v == nullptr) continue;

@@ -69,7 +69,8 @@ static_assert(std::ranges::is_sorted(kTable, {}, &Entry::kind));
 }  // namespace
 
 absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup) {
-  const Entry* entry = std::ranges::lower_bound(kTable, std::string_view(setup.kind), {}, &Entry::kind);
+  const Entry* entry =
+      std::ranges::lower_bound(kTable, std::string_view(setup.kind), {}, &Entry::kind);
   if (entry == std::end(kTable) || entry->kind != setup.kind) {
     return absl::NotFoundError(setup.name + ": no kernel \"" + setup.kind + "\"");
   }

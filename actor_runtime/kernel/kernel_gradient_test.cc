@@ -1,5 +1,5 @@
-// Gradients against central differences, in f64: the ops that a definition's gradient is made of, run
-// by their kernels, give what small changes of the inputs give.
+// Gradients against central differences, in f64: the ops that a definition's gradient is made of,
+// run by their kernels, give what small changes of the inputs give.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -63,7 +63,8 @@ std::map<TensorId, TensorId> Differentiate(Problem* p, const Values& dy) {
     const Op op = graph.ops[id];
     GradientContext context{graph, id, {}, {}};
     for (TensorId t : op.outputs) context.output_grads.push_back(grads.count(t) ? grads[t] : -1);
-    for (TensorId t : op.inputs) context.needs_grad.push_back(graph.tensors[t].dtype != DType::kI32);
+    for (TensorId t : op.inputs)
+      context.needs_grad.push_back(graph.tensors[t].dtype != DType::kI32);
     if (std::all_of(context.output_grads.begin(), context.output_grads.end(),
                     [](TensorId t) { return t < 0; })) {
       continue;
@@ -123,7 +124,8 @@ Problem ProblemOf(const KernelSample& sample) {
 TEST_CASE("each op's gradient is what finite differences give") {
   for (const KernelSample& sample : SmallSamples()) {
     // Differentiated together: the next test.
-    if (!FindOpDef(sample.kind)->gradient || sample.kind == "pick" || sample.kind == "mean_nll") continue;
+    if (!FindOpDef(sample.kind)->gradient || sample.kind == "pick" || sample.kind == "mean_nll")
+      continue;
     INFO(ToString(sample));
     CheckGradients(ProblemOf(sample));
   }
@@ -150,7 +152,9 @@ TEST_CASE("the gradient of softmax cross entropy is what finite differences give
   const TensorId sum = op("row_sum_exp", {logits, max});
   const TensorId picked = op("pick", {logits, labels});
   p.output = op("mean_nll", {max, sum, picked}, {{"scale", 1.0 / 12}});
-  std::erase_if(p.path, [&](OpId id) { return g.ops[id].kind == "row_max" || g.ops[id].kind == "row_sum_exp"; });
+  std::erase_if(p.path, [&](OpId id) {
+    return g.ops[id].kind == "row_max" || g.ops[id].kind == "row_sum_exp";
+  });
   REQUIRE(InferShapes(&g) == absl::OkStatus());
   CheckGradients(p);
 }

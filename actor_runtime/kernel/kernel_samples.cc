@@ -20,60 +20,61 @@ AttrMap Contract(int64_t n, bool transposed, int64_t lead = 0) {
 
 void AddProducts(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
-  all.insert(
-      all.end(),
-      {{"linear", {{{b, t, c}}, {{c, o}}}, {}},
-       {"linear", {{{b, t, c}}, {{c, o}}, {{o}}}, {}},
-       {"linear", {{{b, t, c}}, {{o, c}}}, Contract(1, true)},
-       {"linear", {{{b, t, h, d}}, {{h, d, c}}}, Contract(2, false)},
-       {"linear", {{{t, c}}, {{h, d, c}}, {{h, d}}}, Contract(1, true)},
-       {"add_bias", {{{b, t, h, d}}, {{h, d}}}, {}},
-       {"linear_grad_input", {{{b, t, h, d}}, {{c, h, d}}}, Contract(1, false)},
-       {"linear_grad_input", {{{b, t, c}}, {{c, h, d}}}, Contract(2, true)},
-       {"linear_grad_weight", {{{b, t, c}}, {{b, t, h, d}}}, Contract(1, false, 2)},
-       {"linear_grad_weight", {{{b, h, d}}, {{b, c}}}, Contract(2, true, 1)},
-       {"linear_grad_bias", {{{b, t, h, d}}}, {{"lead", int64_t{2}}}},
-       {"matmul", {{{b, t, c}}, {{c, o}}}, {}},
-       {"matmul", {{{b, t, c}}, {{o, c}}}, {{"transpose_b", true}}},
-       {"matmul", {{{c, t}}, {{c, o}}}, {{"transpose_a", true}}},
-       {"matmul", {{{c, t}}, {{o, c}}}, {{"transpose_a", true}, {"transpose_b", true}}},
-       {"matmul_grad_b", {{{b, t, c}}, {{b, t, o}}}, {}}});
+  all.insert(all.end(),
+             {{"linear", {{{b, t, c}}, {{c, o}}}, {}},
+              {"linear", {{{b, t, c}}, {{c, o}}, {{o}}}, {}},
+              {"linear", {{{b, t, c}}, {{o, c}}}, Contract(1, true)},
+              {"linear", {{{b, t, h, d}}, {{h, d, c}}}, Contract(2, false)},
+              {"linear", {{{t, c}}, {{h, d, c}}, {{h, d}}}, Contract(1, true)},
+              {"add_bias", {{{b, t, h, d}}, {{h, d}}}, {}},
+              {"linear_grad_input", {{{b, t, h, d}}, {{c, h, d}}}, Contract(1, false)},
+              {"linear_grad_input", {{{b, t, c}}, {{c, h, d}}}, Contract(2, true)},
+              {"linear_grad_weight", {{{b, t, c}}, {{b, t, h, d}}}, Contract(1, false, 2)},
+              {"linear_grad_weight", {{{b, h, d}}, {{b, c}}}, Contract(2, true, 1)},
+              {"linear_grad_bias", {{{b, t, h, d}}}, {{"lead", int64_t{2}}}},
+              {"matmul", {{{b, t, c}}, {{c, o}}}, {}},
+              {"matmul", {{{b, t, c}}, {{o, c}}}, {{"transpose_b", true}}},
+              {"matmul", {{{c, t}}, {{c, o}}}, {{"transpose_a", true}}},
+              {"matmul", {{{c, t}}, {{o, c}}}, {{"transpose_a", true}, {"transpose_b", true}}},
+              {"matmul_grad_b", {{{b, t, c}}, {{b, t, o}}}, {}}});
 }
 
 void AddBlocks(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
   const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab};
-  all.insert(all.end(),
-             {{"embedding", {{{vocab, c}}, ids}, {}},
-              {"embedding_grad", {ids, x}, {{"vocab", vocab}}},
-              {"positional_embedding", {x, {{t + 2, c}}}, {}},
-              {"positional_embedding_grad", {x}, {{"length", t + 2}}},
-              {"layer_norm", {x, {{c}}}, {}},
-              {"layer_norm", {x, {{c}}, {{c}}}, {{"epsilon", 1e-6}}},
-              {"layer_norm_grad_input", {x, x, {{c}}, {{b, t}}, positive}, {}},
-              {"layer_norm_grad_weight", {x, x, {{b, t}}, positive}, {}},
-              {"add", {x, x}, {}},
-              {"add_n", {x, x, x}, {}},
-              {"sum_uses", {x, x}, {}},
-              {"gelu", {{{b, t, c}, 0, -4, 4}}, {}},
-              {"gelu_grad", {x, {{b, t, c}, 0, -4, 4}}, {}},
-              {"fill", {}, {{"value", 0.25}, {"dims", std::vector<int64_t>{b, t, c}}}},
-              {"causal_attention", {{{b, t, 3, h, d}, 0, -2, 2}}, {}},
-              {"causal_attention_grad", {{{b, t, h, d}}, {{b, t, 3, h, d}}, {{b, t, h, d}}, {{b, h, t}}}, {}}});
+  all.insert(all.end(), {{"embedding", {{{vocab, c}}, ids}, {}},
+                         {"embedding_grad", {ids, x}, {{"vocab", vocab}}},
+                         {"positional_embedding", {x, {{t + 2, c}}}, {}},
+                         {"positional_embedding_grad", {x}, {{"length", t + 2}}},
+                         {"layer_norm", {x, {{c}}}, {}},
+                         {"layer_norm", {x, {{c}}, {{c}}}, {{"epsilon", 1e-6}}},
+                         {"layer_norm_grad_input", {x, x, {{c}}, {{b, t}}, positive}, {}},
+                         {"layer_norm_grad_weight", {x, x, {{b, t}}, positive}, {}},
+                         {"add", {x, x}, {}},
+                         {"add_n", {x, x, x}, {}},
+                         {"sum_uses", {x, x}, {}},
+                         {"gelu", {{{b, t, c}, 0, -4, 4}}, {}},
+                         {"gelu_grad", {x, {{b, t, c}, 0, -4, 4}}, {}},
+                         {"fill", {}, {{"value", 0.25}, {"dims", std::vector<int64_t>{b, t, c}}}},
+                         {"causal_attention", {{{b, t, 3, h, d}, 0, -2, 2}}, {}},
+                         {"causal_attention_grad",
+                          {{{b, t, h, d}}, {{b, t, 3, h, d}}, {{b, t, h, d}}, {{b, h, t}}},
+                          {}}});
 }
 
 void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
   const SampleInput logits{{b, t, vocab}, 0, -3, 3}, max{{b, t}, 0, 1, 3}, ids{{b, t}, vocab};
   const SampleInput positive{{b, t}, 0, 0.5, 2}, wide{{}, 0, 0, 1, true}, w{{c, o}};
-  all.insert(all.end(), {{"row_max", {logits}, {}},
-                         {"row_sum_exp", {logits, max}, {}},
-                         {"pick", {logits, ids}, {}},
-                         {"mean_nll", {max, positive, {{b, t}}}, {{"scale", 0.125}}},
-                         {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}},
-                         {"sum_squares", {w}, {}},
-                         {"global_norm", {wide, wide}, {}},
-                         {"adamw", {w, w, {{c, o}, 0, 0, 1}, w, wide}, {{"decay", true}}}});
+  all.insert(all.end(),
+             {{"row_max", {logits}, {}},
+              {"row_sum_exp", {logits, max}, {}},
+              {"pick", {logits, ids}, {}},
+              {"mean_nll", {max, positive, {{b, t}}}, {{"scale", 0.125}}},
+              {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}},
+              {"sum_squares", {w}, {}},
+              {"global_norm", {wide, wide}, {}},
+              {"adamw", {w, w, {{c, o}, 0, 0, 1}, w, wide}, {{"decay", true}}}});
 }
 
 std::vector<KernelSample> SamplesOf(const Sizes& sizes) {

@@ -11,9 +11,9 @@ namespace oneflow {
 
 struct SampleInput {
   Dims dims;
-  int64_t ids = 0;      // > 0: i32 ids below this; else floating point
+  int64_t ids = 0;  // > 0: i32 ids below this; else floating point
   double low = -1, high = 1;
-  bool wide = false;    // f64 whatever the sample's type
+  bool wide = false;  // f64 whatever the sample's type
 };
 
 struct KernelSample {
@@ -30,8 +30,8 @@ std::string ToString(const KernelSample& sample);
 Graph GraphOf(const KernelSample& sample, DType dtype);
 // Values of the inputs; input i is a function of its dims and i.
 std::vector<Values> InputValues(const KernelSample& sample);
-// How many of the kind's first inputs are update registers: the kernel does not get them as inputs but
-// finds their values in the outputs of the same index.
+// How many of the kind's first inputs are update registers: the kernel does not get them as inputs
+// but finds their values in the outputs of the same index.
 int UpdateInputs(const std::string& kind);
 // Sets the op's input i, wherever its kernel looks for it.
 void SetOpInput(KernelHarness& harness, int i, const Values& values);

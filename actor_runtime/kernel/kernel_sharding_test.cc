@@ -1,6 +1,6 @@
-// Kernels on pieces: for each kind and each row of its SBP table, what the devices of a mesh compute from
-// their pieces, put together, is what one device computes from the whole. Even and ragged, empty
-// pieces included. This joins the two halves of an op: its definition and its kernel.
+// Kernels on pieces: for each kind and each row of its SBP table, what the devices of a mesh
+// compute from their pieces, put together, is what one device computes from the whole. Even and
+// ragged, empty pieces included. This joins the two halves of an op: its definition and its kernel.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -23,8 +23,8 @@ Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
   return port;
 }
 
-// The piece of device `device` of a whole tensor that lies as `sbp`. Parts of a sum are multiples of
-// the whole that add up to it; parts of a maximum are at most it.
+// The piece of device `device` of a whole tensor that lies as `sbp`. Parts of a sum are multiples
+// of the whole that add up to it; parts of a maximum are at most it.
 Values PieceOf(const Values& whole, const Port& port, Sbp sbp, int devices, int device) {
   Values piece = Cut(whole, port.dims, port.slice);
   for (size_t i = 0; i < piece.size(); ++i) {
@@ -57,7 +57,8 @@ void CheckRow(const KernelSample& sample, const Graph& graph, const Signature& r
   const Mesh mesh = Line(devices);
   const std::vector<Values> inputs = InputValues(sample);
   std::vector<Values> joined;
-  for (const Values& e : expected) joined.emplace_back(e.size(), std::numeric_limits<double>::quiet_NaN());
+  for (const Values& e : expected)
+    joined.emplace_back(e.size(), std::numeric_limits<double>::quiet_NaN());
   for (int device = 0; device < devices; ++device) {
     std::vector<std::vector<Port>> in;
     std::vector<Port> out;
@@ -74,7 +75,8 @@ void CheckRow(const KernelSample& sample, const Graph& graph, const Signature& r
     h.setup().coordinate = {device};
     h.run().optimizer = TestStepNumbers;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      SetOpInput(h, static_cast<int>(i), PieceOf(inputs[i], ports[i][0], row.in[i], devices, device));
+      SetOpInput(h, static_cast<int>(i),
+                 PieceOf(inputs[i], ports[i][0], row.in[i], devices, device));
     }
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());

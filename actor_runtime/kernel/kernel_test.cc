@@ -1,5 +1,5 @@
-// What every kernel promises, over a sample of each kind: f32 agrees with f64, threads do not change bits,
-// a call allocates nothing, accumulation adds.
+// What every kernel promises, over a sample of each kind: f32 agrees with f64, threads do not
+// change bits, a call allocates nothing, accumulation adds.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -75,7 +75,8 @@ TEST_CASE("the number of threads does not change bits, and a call allocates noth
   }
 }
 
-// The kinds that never write an accumulating register: updates, norms, row maxima, saved statistics.
+// The kinds that never write an accumulating register: updates, norms, row maxima, saved
+// statistics.
 const std::set<std::string> kNeverAdded = {
     "adamw", "global_norm", "row_max", "layer_norm", "causal_attention", "causal_attention_grad"};
 

@@ -1,5 +1,5 @@
-// For tests: one kernel on one device, by kind, with values as doubles. It owns what a plan would give:
-// slots, workspace (as much as the op's definition says, not a byte more), threads.
+// For tests: one kernel on one device, by kind, with values as doubles. It owns what a plan would
+// give: slots, workspace (as much as the op's definition says, not a byte more), threads.
 //
 //   KernelHarness h("gelu", {}, {{WholePort({4, 6})}}, {WholePort({4, 6})});
 //   h.SetInput(0, x);

@@ -1,5 +1,6 @@
-// The linear family. Dimensions that are contracted and dimensions of the output lie together in every
-// operand, so each kernel is one product of matrices [lead, c], [lead, o] and [c, o] (or [o, c]).
+// The linear family. Dimensions that are contracted and dimensions of the output lie together in
+// every operand, so each kernel is one product of matrices [lead, c], [lead, o] and [c, o] (or [o,
+// c]).
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/product.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
@@ -41,8 +42,8 @@ absl::StatusOr<Kernel> MakeLinearGradInput(const KernelSetup& s) {
   const Sides w = SidesOf(s, w_dims);
   const int o_dims = static_cast<int>(w_dims.size()) - static_cast<int>(IntAttr(s, "contract", 1));
   const int64_t lead = ProductOf(dy, 0, static_cast<int>(dy.size()) - o_dims);
-  return MakeProduct(
-      s, {.m = lead, .n = w.c, .k = w.o, .transpose_b = !BoolAttr(s, "transpose_w")});
+  return MakeProduct(s,
+                     {.m = lead, .n = w.c, .k = w.o, .transpose_b = !BoolAttr(s, "transpose_w")});
 }
 
 absl::StatusOr<Kernel> MakeLinearGradWeight(const KernelSetup& s) {

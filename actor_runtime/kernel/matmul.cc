@@ -7,7 +7,8 @@ namespace oneflow {
 
 absl::StatusOr<Kernel> MakeMatmul(const KernelSetup& s) {
   const Dims &a = In(s, 0).local(), &b = In(s, 1).local();
-  ProductSpec p{.transpose_a = BoolAttr(s, "transpose_a"), .transpose_b = BoolAttr(s, "transpose_b")};
+  ProductSpec p{.transpose_a = BoolAttr(s, "transpose_a"),
+                .transpose_b = BoolAttr(s, "transpose_b")};
   p.m = p.transpose_a ? a[1] : RowsOf(In(s, 0));
   p.k = p.transpose_b ? b[1] : b[0];
   p.n = p.transpose_b ? b[0] : b[1];

@@ -9,7 +9,8 @@
 
 namespace oneflow {
 
-// In blocks of 4096 elements, added in order: threads share the blocks of a batch, whose sums fit the stack.
+// In blocks of 4096 elements, added in order: threads share the blocks of a batch, whose sums fit
+// the stack.
 absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
   return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
@@ -59,8 +60,9 @@ AdamNumbers NumbersOf(const StepNumbers& step, bool decay, double norm) {
 
 }  // namespace
 
-// The actor's inputs are g and norm: w, m, v are update registers, read and written in place (the op's other
-// three inputs). A norm that is not finite skips the step: values stay, the firing counts.
+// The actor's inputs are g and norm: w, m, v are update registers, read and written in place (the
+// op's other three inputs). A norm that is not finite skips the step: values stay, the firing
+// counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);

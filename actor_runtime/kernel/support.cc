@@ -44,13 +44,16 @@ int64_t ProductOf(const Dims& dims, int begin, int end) {
 int64_t Elements(const Port& port) { return ProductOf(port.local(), 0); }
 int64_t LastDim(const Port& port) { return port.local().empty() ? 1 : port.local().back(); }
 int64_t RowsOf(const Port& port) {
-  return port.local().empty() ? 1 : ProductOf(port.local(), 0, static_cast<int>(port.local().size()) - 1);
+  return port.local().empty()
+             ? 1
+             : ProductOf(port.local(), 0, static_cast<int>(port.local().size()) - 1);
 }
 
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes) {
   if (s.workspace_bytes >= bytes) return absl::OkStatus();
   return absl::InternalError(s.name + " (" + s.kind + "): needs " + std::to_string(bytes) +
-                             " bytes of workspace, the plan gives " + std::to_string(s.workspace_bytes));
+                             " bytes of workspace, the plan gives " +
+                             std::to_string(s.workspace_bytes));
 }
 
 }  // namespace oneflow

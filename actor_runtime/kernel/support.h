@@ -1,4 +1,5 @@
-// What kernel factories share: attributes, dtype dispatch, loops over the pool. Internal to kernel/.
+// What kernel factories share: attributes, dtype dispatch, loops over the pool. Internal to
+// kernel/.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,8 @@ const Port& In(const KernelSetup& s, int i);
 int64_t ProductOf(const Dims& dims, int begin, int end = -1);
 int64_t Elements(const Port& port);
 int64_t LastDim(const Port& port);  // 1 for a scalar
-int64_t RowsOf(const Port& port);   // elements over all but the last dimension; right for empty ones too
+int64_t RowsOf(
+    const Port& port);  // elements over all but the last dimension; right for empty ones too
 
 // INTERNAL unless the plan gives at least `bytes`.
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes);
@@ -48,7 +50,9 @@ void ForPieces(const KernelCall& call, int64_t n, int64_t piece, Fn fn) {
 // Elements of a piece of element-wise work: large enough to hide a hand-over between threads.
 inline constexpr int64_t kPiece = 16384;
 // Rows of `width` that make about as much.
-inline int64_t RowPiece(int64_t width) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, width)); }
+inline int64_t RowPiece(int64_t width) {
+  return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, width));
+}
 
 // Columns of a task that sums over all rows: a few cache lines of each row.
 inline constexpr int64_t kColumnPiece = 128;

@@ -1,5 +1,6 @@
-// Scratch memory of kernels: bytes that one firing needs, all threads together. The compiler plans them
-// and the kernels cut them up, so both read the formulas (and the block sizes behind them) here.
+// Scratch memory of kernels: bytes that one firing needs, all threads together. The compiler plans
+// them and the kernels cut them up, so both read the formulas (and the block sizes behind them)
+// here.
 //
 // It is not an allocator. The formulas hold for f32 and f64 and for any instruction set.
 // Of an op: FindOpDef(kind)->workspace(local input dims, local output dims, attributes, threads).
@@ -9,10 +10,10 @@
 
 namespace oneflow {
 
-// A matrix product packs blocks of its right operand, kProductDepthBytes deep (of elements of one row
-// or column) and kProductColumns wide, for all threads; and of its left one, kProductRows high, one for
-// each thread. Depth fixes the order of sums: changing it changes bits.
-inline constexpr int64_t kProductDepthBytes = 1024;
+// A matrix product packs blocks of its right operand, kProductDepthBytes deep (of elements of one
+// row or column) and kProductColumns wide, for all threads; and of its left one, kProductRows high,
+// one for each thread. Depth fixes the order of sums: changing it changes bits.
+inline constexpr int64_t kProductDepthBytes = 1536;
 inline constexpr int64_t kProductColumns = 2048;
 inline constexpr int64_t kProductRows = 224;
 // No register tile is larger.
@@ -25,8 +26,8 @@ int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k, int threads);
 // Attention works on blocks of kAttentionRowBytes / sizeof(element) queries of a head.
 inline constexpr int64_t kAttentionRowBytes = 512;
 
-// Bytes for attention over t positions and heads of width d, forward or backward: each thread holds the
-// scores of one block of queries, their gradients and a product's blocks.
+// Bytes for attention over t positions and heads of width d, forward or backward: each thread holds
+// the scores of one block of queries, their gradients and a product's blocks.
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d);
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads);
 

@@ -18,33 +18,38 @@ ONEFLOW_INLINE void Map(int64_t n, T* y, bool accumulate, F f, const In*... in) 
 
 template <typename T>
 void Add(const T* a, const T* b, T* y, int64_t n, bool accumulate) {
-  Map<T>(n, y, accumulate, [](Vec<T> u, Vec<T> v) { return u + v; }, a, b);
+  Map<T>(
+      n, y, accumulate, [](Vec<T> u, Vec<T> v) { return u + v; }, a, b);
 }
 
 template <typename T>
 void Accumulate(const T* x, T* y, int64_t n) {
-  Map<T>(n, y, true, [](Vec<T> u) { return u; }, x);
+  Map<T>(
+      n, y, true, [](Vec<T> u) { return u; }, x);
 }
 
 template <typename T>
 void Maximum(const T* x, T* y, int64_t n) {
   const T* old = y;
-  Map<T>(n, y, false, [](Vec<T> u, Vec<T> v) { return Max<T>(u, v); }, x, old);
+  Map<T>(
+      n, y, false, [](Vec<T> u, Vec<T> v) { return Max<T>(u, v); }, x, old);
 }
 
 template <typename T>
 void Scale(T factor, T* y, int64_t n) {
   const T* old = y;
-  Map<T>(n, y, false, [factor](Vec<T> u) { return u * factor; }, old);
+  Map<T>(
+      n, y, false, [factor](Vec<T> u) { return u * factor; }, old);
 }
 
 template <typename T>
 void ExpAll(const T* x, T* y, int64_t n) {
-  Map<T>(n, y, false, [](Vec<T> u) { return Exp(u); }, x);
+  Map<T>(
+      n, y, false, [](Vec<T> u) { return Exp(u); }, x);
 }
 
-// The tanh form, as x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3): the same value, and without
-// tanh's loss of digits where it nears -1.
+// The tanh form, as x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3): the same value, and
+// without tanh's loss of digits where it nears -1.
 template <typename T>
 struct GeluParts {
   static constexpr T kTwoU = T(1.5957691216057307117597842397375);  // 2 sqrt(2/pi)
@@ -60,7 +65,8 @@ ONEFLOW_INLINE Vec<T> GeluSigmoid(Vec<T> x) {
 
 template <typename T>
 void Gelu(const T* x, T* y, int64_t n, bool accumulate) {
-  Map<T>(n, y, accumulate, [](Vec<T> v) { return v * GeluSigmoid<T>(v); }, x);
+  Map<T>(
+      n, y, accumulate, [](Vec<T> v) { return v * GeluSigmoid<T>(v); }, x);
 }
 
 template <typename T>
@@ -106,8 +112,8 @@ ONEFLOW_INLINE AdamVectors<T> AdamStep(const AdamNumbers& a, Vec<T> g, AdamVecto
   g = g * T(a.clip_factor);
   s.m = s.m * beta1 + g * T(1.0 - a.beta1);
   s.v = s.v * beta2 + g * g * T(1.0 - a.beta2);
-  const Vec<T> step = s.m * T(1.0 / a.correction1) /
-                      (Sqrt<T>(s.v * T(1.0 / a.correction2)) + T(a.epsilon));
+  const Vec<T> step =
+      s.m * T(1.0 / a.correction1) / (Sqrt<T>(s.v * T(1.0 / a.correction2)) + T(a.epsilon));
   s.w = s.w - (step + s.w * T(a.decay)) * T(a.learning_rate);
   return s;
 }
@@ -118,16 +124,16 @@ void AdamW(const AdamNumbers& numbers, const T* g, T* w, T* m, T* v, int64_t n) 
   ForVectors<T>(
       n,
       [&](int64_t i) {
-        const auto s = AdamStep<T>(a, Load<T>(g + i),
-                                   {Load<T>(w + i), Load<T>(m + i), Load<T>(v + i)});
+        const auto s =
+            AdamStep<T>(a, Load<T>(g + i), {Load<T>(w + i), Load<T>(m + i), Load<T>(v + i)});
         Store<T>(w + i, s.w);
         Store<T>(m + i, s.m);
         Store<T>(v + i, s.v);
       },
       [&](int64_t i, int64_t r) {
-        const auto s = AdamStep<T>(
-            a, LoadPart<T>(g + i, r),
-            {LoadPart<T>(w + i, r), LoadPart<T>(m + i, r), LoadPart<T>(v + i, r)});
+        const auto s =
+            AdamStep<T>(a, LoadPart<T>(g + i, r),
+                        {LoadPart<T>(w + i, r), LoadPart<T>(m + i, r), LoadPart<T>(v + i, r)});
         StorePart<T>(w + i, s.w, r);
         StorePart<T>(m + i, s.m, r);
         StorePart<T>(v + i, s.v, r);

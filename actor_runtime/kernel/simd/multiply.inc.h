@@ -1,30 +1,82 @@
 // Matrix product of packed panels. Part of vector_kernels.inc.h.
 //
 // The register tile is kTileRows x kTileColumns; the sum over k of each element is one chain of
-// multiply-adds in the order of k, wherever the element lies in a tile: its bits do not depend on tiling.
+// multiply-adds in the order of k, wherever the element lies in a tile: its bits do not depend on
+// tiling.
 
 inline constexpr int kTileRows = ONEFLOW_TILE_ROWS;
 template <typename T>
-inline constexpr int kTileColumns = ONEFLOW_TILE_VECTORS * static_cast<int>(kWidth<T>);
+inline constexpr int kTileColumns = ONEFLOW_TILE_VECTORS* static_cast<int>(kWidth<T>);
 
-// Packs `lanes` vectors of length k that lie `lane_stride` apart, elements `k_stride` apart, into panels of
-// Lanes: packed[k][lane], zeros for missing lanes.
+// Swaps the off-diagonal S x S blocks of every 2S x 2S block: one step of a transpose.
+template <typename T, int S, size_t... J>
+ONEFLOW_INLINE void SwapBlocks(Vec<T>* v, std::index_sequence<J...>) {
+  constexpr int kW = static_cast<int>(kWidth<T>);
+#pragma GCC unroll 16
+  for (int i = 0; i < kW; ++i) {
+    if ((i & S) != 0) continue;
+    const Vec<T> a = v[i], b = v[i + S];
+    v[i] = __builtin_shufflevector(a, b, ((J & S) ? kW + int(J) - S : int(J))...);
+    v[i + S] = __builtin_shufflevector(a, b, ((J & S) ? kW + int(J) : int(J) + S)...);
+  }
+  if constexpr (2 * S < kW) SwapBlocks<T, 2 * S>(v, std::index_sequence<J...>());
+}
+
+// to[k][lane] = from[lane * lane_stride + k]: lanes that are contiguous along k, a square of
+// vectors at a time. Missing lanes become zeros.
+template <typename T, int Lanes>
+ONEFLOW_INLINE void PackAcross(const T* from, int64_t lane_stride, int64_t lanes, int64_t k,
+                               T* to) {
+  constexpr int kW = static_cast<int>(kWidth<T>);
+  int64_t done = 0;
+  for (; done + kW <= k; done += kW) {
+    for (int group = 0; group < Lanes; group += kW) {
+      Vec<T> v[kW];
+#pragma GCC unroll 16
+      for (int i = 0; i < kW; ++i) {
+        const int64_t lane = group + i;
+        v[i] = lane < lanes ? Load<T>(from + lane * lane_stride + done) : Vec<T>{};
+      }
+      SwapBlocks<T, 1>(v, std::make_index_sequence<kW>());
+#pragma GCC unroll 16
+      for (int i = 0; i < kW; ++i) {
+        T* at = to + (done + i) * Lanes + group;
+        // A row that is narrower than a vector spills into the next one, which is written after it.
+        if (Lanes - group >= kW || (group == 0 && done + i + 1 < k)) {
+          Store<T>(at, v[i]);
+        } else {
+          StorePart<T>(at, v[i], Lanes - group);
+        }
+      }
+    }
+  }
+  for (; done < k; ++done) {
+    for (int64_t j = 0; j < Lanes; ++j)
+      to[done * Lanes + j] = j < lanes ? from[j * lane_stride + done] : 0;
+  }
+}
+
+// The same where the lanes lie side by side.
+template <typename T, int Lanes>
+ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, int64_t k, T* to) {
+  for (int64_t i = 0; i < k; ++i, from += k_stride, to += Lanes) {
+    if (lanes == Lanes) {
+      __builtin_memcpy(to, from, Lanes * sizeof(T));
+    } else {
+      for (int64_t j = 0; j < Lanes; ++j) to[j] = j < lanes ? from[j] : 0;
+    }
+  }
+}
+
+// Packs `lanes` vectors of length k that lie `lane_stride` apart, elements `k_stride` apart, into
+// panels of Lanes: packed[k][lane], zeros for missing lanes. One of the strides is 1.
 template <typename T, int Lanes>
 ONEFLOW_INLINE void PackPanel(const T* from, int64_t lane_stride, int64_t k_stride, int64_t lanes,
                               int64_t k, T* to) {
-  if (lanes == Lanes && lane_stride == 1) {
-    for (int64_t i = 0; i < k; ++i) __builtin_memcpy(to + i * Lanes, from + i * k_stride, Lanes * sizeof(T));
-    return;
-  }
-  if (lanes == Lanes) {
-    for (int64_t i = 0; i < k; ++i) {
-      for (int j = 0; j < Lanes; ++j) to[i * Lanes + j] = from[j * lane_stride + i * k_stride];
-    }
-    return;
-  }
-  for (int64_t i = 0; i < k; ++i) {
-    for (int64_t j = 0; j < lanes; ++j) to[i * Lanes + j] = from[j * lane_stride + i * k_stride];
-    for (int64_t j = lanes; j < Lanes; ++j) to[i * Lanes + j] = 0;
+  if (k_stride == 1) {
+    PackAcross<T, Lanes>(from, lane_stride, lanes, k, to);
+  } else {
+    PackAlong<T, Lanes>(from, k_stride, lanes, k, to);
   }
 }
 
@@ -46,8 +98,8 @@ void PackB(Strided<T> b, int64_t k, int64_t columns, T* packed) {
 }
 
 template <typename T>
-ONEFLOW_INLINE void MultiplyTile(const T* a, const T* b, int64_t k, T* c, int64_t c_row, int64_t rows,
-                                 int64_t columns, bool accumulate) {
+ONEFLOW_INLINE void MultiplyTile(const T* a, const T* b, int64_t k, T* c, int64_t c_row,
+                                 int64_t rows, int64_t columns, bool accumulate) {
   constexpr int kVectors = ONEFLOW_TILE_VECTORS;
   Vec<T> sum[kTileRows][kVectors] = {};
   for (int64_t p = 0; p < k; ++p, a += kTileRows, b += kTileColumns<T>) {

@@ -23,17 +23,19 @@ void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* me
     rstd[row] = r;
     auto norm = [mu, r](Vec<T> v) { return (v - mu) * r; };
     if (beta == nullptr) {
-      Map<T>(width, y, false, [&](Vec<T> v, Vec<T> g) { return norm(v) * g; }, x, gamma);
+      Map<T>(
+          width, y, false, [&](Vec<T> v, Vec<T> g) { return norm(v) * g; }, x, gamma);
     } else {
-      Map<T>(width, y, false, [&](Vec<T> v, Vec<T> g, Vec<T> b) { return norm(v) * g + b; }, x, gamma,
-             beta);
+      Map<T>(
+          width, y, false, [&](Vec<T> v, Vec<T> g, Vec<T> b) { return norm(v) * g + b; }, x, gamma,
+          beta);
     }
   }
 }
 
 template <typename T>
-void LayerNormGradInput(const T* dy, const T* x, const T* gamma, const T* mean, const T* rstd, T* dx,
-                        int64_t rows, int64_t width, bool accumulate) {
+void LayerNormGradInput(const T* dy, const T* x, const T* gamma, const T* mean, const T* rstd,
+                        T* dx, int64_t rows, int64_t width, bool accumulate) {
   for (int64_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
     const T mu = mean[row], r = rstd[row];
     // With z = (x - mean) rstd and u = dy gamma: dx = rstd (u - mean(u) - z mean(u z)).
@@ -44,9 +46,7 @@ void LayerNormGradInput(const T* dy, const T* x, const T* gamma, const T* mean, 
     const T mean_u = sum_u / T(width), mean_uz = sum_ux * r / T(width);
     Map<T>(
         width, dx, accumulate,
-        [&](Vec<T> d, Vec<T> g, Vec<T> v) {
-          return (d * g - mean_u - (v - mu) * r * mean_uz) * r;
-        },
+        [&](Vec<T> d, Vec<T> g, Vec<T> v) { return (d * g - mean_u - (v - mu) * r * mean_uz) * r; },
         dy, gamma, x);
   }
 }
@@ -100,7 +100,9 @@ void LayerNormGradWeight(const T* dy, const T* x, const T* mean, const T* rstd, 
                          int64_t rows, int64_t width, int64_t begin, int64_t end, bool accumulate) {
   const T* x0 = x + begin;
   const T* dy0 = dy + begin;
-  auto gamma_term = [&](Vec<T> d, Vec<T> v, int64_t row) { return d * ((v - mean[row]) * rstd[row]); };
+  auto gamma_term = [&](Vec<T> d, Vec<T> v, int64_t row) {
+    return d * ((v - mean[row]) * rstd[row]);
+  };
   ForVectors<T>(
       end - begin,
       [&](int64_t c) {
@@ -151,7 +153,8 @@ T RowSumExp(const T* x, T max, int64_t n) {
 
 template <typename T>
 void RowExp(const T* x, T max, T factor, T* y, int64_t n, bool accumulate) {
-  Map<T>(n, y, accumulate, [&](Vec<T> v) { return Exp(v - max) * factor; }, x);
+  Map<T>(
+      n, y, accumulate, [&](Vec<T> v) { return Exp(v - max) * factor; }, x);
 }
 
 template <typename T>
@@ -159,7 +162,8 @@ T SoftmaxRow(T* s, T scale, int64_t n, T* max) {
   const T top = RowMax<T>(s, n);
   *max = top;
   const T* old = s;
-  Map<T>(n, s, false, [&](Vec<T> v) { return Exp((v - top) * scale); }, old);
+  Map<T>(
+      n, s, false, [&](Vec<T> v) { return Exp((v - top) * scale); }, old);
   return SumTerms<T>(n, [&](auto load, int64_t i) { return load(s, i); });
 }
 

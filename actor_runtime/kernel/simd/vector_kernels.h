@@ -1,9 +1,11 @@
-// The inner loops of the CPU kernels, compiled once for each instruction set (baseline, AVX2, AVX-512)
-// and chosen by what the processor has. Serial: no threads, no allocation, no shapes beyond counts.
+// The inner loops of the CPU kernels, compiled once for each instruction set (baseline, AVX2,
+// AVX-512) and chosen by what the processor has. Serial: no threads, no allocation, no shapes
+// beyond counts.
 //
-// Guarantee (law 6): every element-wise result is computed by the same instructions wherever the element
-// lies, and every sum has an order that depends on its length only; so results do not depend on
-// alignment or on how a caller cuts the work. Between instruction sets the last bits may differ.
+// Guarantee (law 6): every element-wise result is computed by the same instructions wherever the
+// element lies, and every sum has an order that depends on its length only; so results do not
+// depend on alignment or on how a caller cuts the work. Between instruction sets the last bits may
+// differ.
 //
 //   const VectorKernels<float>& v = Vector<float>();
 //   v.gelu(x, y, n, /*accumulate=*/false);
@@ -19,7 +21,7 @@ namespace oneflow {
 
 enum class Isa { kBaseline, kAvx2, kAvx512 };
 
-// A matrix by strides: element (r, c) is data[r * row + c * col].
+// A matrix by strides: element (r, c) is data[r * row + c * col]; one of the strides is 1.
 template <typename T>
 struct Strided {
   const T* data;
@@ -48,8 +50,8 @@ struct VectorKernels {
   // Rows of `width`.
   void (*layer_norm)(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* rstd,
                      int64_t rows, int64_t width);  // beta may be null
-  void (*layer_norm_grad_input)(const T* dy, const T* x, const T* gamma, const T* mean, const T* rstd,
-                                T* dx, int64_t rows, int64_t width, bool accumulate);
+  void (*layer_norm_grad_input)(const T* dy, const T* x, const T* gamma, const T* mean,
+                                const T* rstd, T* dx, int64_t rows, int64_t width, bool accumulate);
   // Columns [begin, end) of the sums over rows: Σ dy (x - mean) rstd and Σ dy.
   void (*layer_norm_grad_weight)(const T* dy, const T* x, const T* mean, const T* rstd, T* dgamma,
                                  T* dbeta, int64_t rows, int64_t width, int64_t begin, int64_t end,
@@ -60,12 +62,14 @@ struct VectorKernels {
   T (*row_sum_exp)(const T* x, T max, int64_t n);
   // y = exp(x - max) * factor.
   void (*row_exp)(const T* x, T max, T factor, T* y, int64_t n, bool accumulate);
-  // Attention, one row of n scores in place: s becomes exp((s - max) * scale); returns the sum, and max.
+  // Attention, one row of n scores in place: s becomes exp((s - max) * scale); returns the sum, and
+  // max.
   T (*softmax_row)(T* s, T scale, int64_t n, T* max);
   // s becomes p = exp(s * scale - lse); dp becomes p * (dp - delta) * scale.
   void (*softmax_row_grad)(T* s, T* dp, T scale, T lse, T delta, int64_t n);
   T (*dot)(const T* a, const T* b, int64_t n);
-  // Matrix product, see gemm.h. Packed a: panels of tile_rows rows, k-major; packed b: of tile_columns.
+  // Matrix product, see gemm.h. Packed a: panels of tile_rows rows, k-major; packed b: of
+  // tile_columns.
   int tile_rows, tile_columns;
   void (*pack_a)(Strided<T> a, int64_t rows, int64_t k, T* packed);
   void (*pack_b)(Strided<T> b, int64_t k, int64_t columns, T* packed);

@@ -1,7 +1,10 @@
 // The body of vector_kernels_<instruction set>.cc: the same code, compiled for vectors of
 // ONEFLOW_VECTOR_BYTES into the namespace ONEFLOW_VECTOR_NAMESPACE. Nothing here may be an inline
-// function of another header: the linker would keep one copy, perhaps one this processor cannot run.
+// function of another header: the linker would keep one copy, perhaps one this processor cannot
+// run.
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -14,9 +17,13 @@
 namespace oneflow::ONEFLOW_VECTOR_NAMESPACE {
 namespace {
 
+// In this order: each uses those before it.
 #include "actor_runtime/kernel/simd/vector_math.inc.h"
+
 #include "actor_runtime/kernel/simd/elementwise.inc.h"
+
 #include "actor_runtime/kernel/simd/rows.inc.h"
+
 #include "actor_runtime/kernel/simd/multiply.inc.h"
 
 template <typename T>

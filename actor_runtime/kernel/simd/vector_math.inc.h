@@ -1,4 +1,5 @@
-// Vectors of the chosen width: loads, stores, sums in a fixed order, exp. Part of vector_kernels.inc.h.
+// Vectors of the chosen width: loads, stores, sums in a fixed order, exp. Part of
+// vector_kernels.inc.h.
 
 template <typename T>
 struct VecOf {
@@ -109,8 +110,9 @@ ONEFLOW_INLINE T SumTerms(int64_t n, Term term) {
   return Sum<T>((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-// e^x to about 1e-7 relative: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 7 for e^r, and 2^n put
-// into the exponent in two halves so that results near overflow and denormals stay finite and exact.
+// e^x to about 1e-7 relative: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 7 for e^r,
+// and 2^n put into the exponent in two halves so that results near overflow and denormals stay
+// finite and exact.
 ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
   typedef int32_t VecInt __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
