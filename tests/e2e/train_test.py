@@ -85,6 +85,14 @@ class TrainTest(unittest.TestCase):
         self.assertTrue(line("1").startswith("The "))
         run("generate", "--checkpoint=gen", "--tokens=30", "--temperature=0", cwd=self.dir)
 
+    def test_a_graph_written_by_hand_trains_on_any_mesh(self):
+        graph = os.path.abspath("examples/bigram.textproto")
+        losses = [self.train("--graph=" + graph, "--mesh=" + mesh, "--batch=12", "--steps=40")[-1]["loss"]
+                  for mesh in ["", "data=3", "tensor=2"]]
+        self.assertLess(losses[0], 3.5)
+        for loss in losses:
+            self.assertAlmostEqual(loss, losses[0], delta=1e-4)
+
     def test_trace_is_json_with_a_slice_a_firing(self):
         self.train("--graph=gpt.textproto", "--mesh=data=2", "--batch=8", "--steps=2", "--trace=trace.json")
         with open(self.dir + "/trace.json") as file:
