@@ -1,5 +1,5 @@
-// ThreadPool: the kernel threads of ONE device: the worker that calls plus n - 1 helpers. Not a global
-// pool, not a task queue: one parallel loop at a time, called only by the device's worker.
+// ThreadPool: the kernel threads of ONE device: the worker that calls plus n - 1 helpers. Not a
+// global pool, not a task queue: one parallel loop at a time, called only by the device's worker.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,9 @@ class ThreadPool {
   explicit ThreadPool(int threads);  // >= 1; starts threads - 1 helpers
   ~ThreadPool();
   int threads() const;
-  // Calls fn(task, thread) for each task in [0, tasks), thread in [0, threads()); returns when all are
-  // done. Which thread runs a task is not fixed, so fn's result must not depend on it. Allocates nothing.
+  // Calls fn(task, thread) for each task in [0, tasks), thread in [0, threads()); returns when all
+  // are done. Which thread runs a task is not fixed, so fn's result must not depend on it.
+  // Allocates nothing.
   void ParallelFor(int tasks, absl::FunctionRef<void(int task, int thread)> fn);
 
  private:
