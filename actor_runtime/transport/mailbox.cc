@@ -8,7 +8,7 @@
 namespace oneflow {
 
 Mailbox::Mailbox(int64_t capacity)
-    : mask_(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(capacity, 1))) - 1),
+    : mask_(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(capacity, 2))) - 1),
       cells_(new Cell[mask_ + 1]) {
   for (uint64_t i = 0; i <= mask_; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
 }

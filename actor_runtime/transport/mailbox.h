@@ -16,6 +16,7 @@
 //
 // Invariants: with p = position of a cell in the endless sequence of messages,
 //  1. cell.turn == p: free for the sender of message p; == p + 1: holds message p, for the owner.
+//     So there are two cells at least: of one, "free for 1" would look like "holds 0".
 //  2. tail_ - head_ <= capacity.
 #pragma once
 

@@ -1,5 +1,8 @@
 #include "actor_runtime/transport/mailbox.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -28,6 +31,19 @@ TEST_CASE("a mailbox gives messages in order, around its end many times") {
   }
   CHECK(due == 102);
   CHECK_FALSE(box.HasMail());
+}
+
+TEST_CASE("a mailbox that overflows stops the process, however small it is") {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::fclose(stderr);
+    Mailbox box(1);
+    for (uint64_t i = 0; i < 3; ++i) box.Push(Numbered(1, i));
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK_FALSE(WIFEXITED(status));
 }
 
 TEST_CASE("an empty mailbox of capacity 0 is valid and can be woken") {
