@@ -19,8 +19,10 @@ SmallResult TrainOn(const std::string& mesh, const std::string& schedule = "1f1b
 }
 
 double LargestDifference(const SmallResult& a, const SmallResult& b) {
+  REQUIRE(a.losses.size() == b.losses.size());
   double largest = 0;
   for (size_t i = 0; i < a.losses.size(); ++i) {
+    REQUIRE(std::isfinite(a.losses[i]));  // std::max would drop a NaN
     largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
   }
   return largest;
