@@ -1,13 +1,8 @@
 // The text form of graphs: reading with places, writing one line an op.
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 
@@ -53,17 +48,8 @@ absl::StatusOr<GraphSource> ParseGraphSource(std::string_view text, std::string_
 }
 
 absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path) {
-  constexpr std::string_view kMend = "give the path of a graph file";
-  std::error_code ignored;
-  // A directory opens like a file and then reads as an empty one.
-  if (std::filesystem::is_directory(path, ignored)) {
-    return InputError(path, "is a directory", kMend);
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return InputError(path, std::string("cannot be read: ") + std::strerror(errno), kMend);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return ParseGraphSource(text.str(), path);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, "give the path of a graph file"));
+  return ParseGraphSource(text, path);
 }
 
 absl::StatusOr<Graph> LoadGraph(const std::string& path) {

@@ -156,7 +156,7 @@ TEST_CASE("files are read, and told about when they cannot be") {
   CHECK(ToStd(LoadGraph("/none/g").status().message()) ==
         "/none/g: cannot be read: No such file or directory; give the path of a graph file");
   CHECK(ToStd(LoadGraph("/").status().message()) ==
-        "/: is a directory; give the path of a graph file");
+        "/: cannot be read: Is a directory; give the path of a graph file");
 }
 
 }  // namespace oneflow

@@ -1,18 +1,13 @@
 #include "oneflow_core/plan/plan_format.h"
 
-#include <unistd.h>
-
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 
 #define XXH_INLINE_ALL
@@ -116,25 +111,11 @@ absl::Status WritePlan(const proto::Plan& plan, const std::string& path) {
   } else {
     bytes = SerializePlan(plan);
   }
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
-    return InputError(path, absl::StrCat("cannot be written: ", reason),
-                      "check the folder and the disk");
-  }
-  return absl::OkStatus();
+  return WriteFile(path, bytes);
 }
 
 absl::StatusOr<proto::Plan> ReadPlan(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)),
-                      "check the path");
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   return IsText(path) ? ParseText(bytes, path) : ParsePlan(bytes, path);
 }
 

@@ -4,10 +4,11 @@ A case is a command and the words its error must hold. Nothing a user writes may
 """
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 
-from tests.e2e.cli import run, write_npy
+from tests.e2e.cli import ONEFLOW, run, write_npy
 
 SMALL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 HEAD = 'op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
@@ -102,6 +103,38 @@ class BadInputTest(unittest.TestCase):
                     "--vocab=8", "--out=x")
         self.refuse(["gpt9", "gpt2-124m"], "model", "gpt", "--preset=gpt9", "--out=x")
         self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
+        self.refuse(["gpt.plan", "no flag"], "explain", "gpt.plan")
+
+    def test_paths_that_are_no_files(self):
+        os.makedirs(self.dir + "/folder", exist_ok=True)
+        self.refuse(["folder", "Is a directory"], "verify", "--plan=folder")
+        self.refuse(["folder", "Is a directory"], "compile", "--graph=folder", "--out=x.plan")
+        self.compile(["folder", "Is a directory"], "--cluster=folder", "--batch=4")
+        self.refuse(["folder", "Is a directory"], "train", "--plan=gpt.plan", "--data=folder", "--steps=1")
+
+    def test_outputs_are_tried_before_the_first_step(self):
+        data = "--data=text.txt"
+        for flag in ["--metrics=absent/m.jsonl", "--trace=absent/t.json", "--checkpoint_dir=text.txt/ckpt"]:
+            with self.subTest(flag):
+                out, error = run("train", "--plan=gpt.plan", data, "--steps=3", flag, cwd=self.dir, code=2)
+                self.assertNotIn("step", out)
+                self.assertIn(flag.split("=")[1].split("/")[0], error)
+        # A mistake in one flag does not move the checkpoints of another run aside.
+        before = sorted(os.listdir(self.dir + "/ckpt"))
+        self.train(["absent/m.jsonl"], data, "--checkpoint_dir=ckpt", "--metrics=absent/m.jsonl")
+        self.assertEqual(sorted(os.listdir(self.dir + "/ckpt")), before)
+
+    def test_a_full_disk_is_not_passed_over(self):
+        os.symlink("/dev/full", self.dir + "/full")  # a link: a mistake must not replace the device
+        self.train(["full"], "--data=text.txt", "--metrics=full")
+        self.train(["full"], "--data=text.txt", "--trace=full")
+        self.refuse(["full"], "model", "gpt", *SMALL, "--out=full")
+        self.compile(["full"], "--batch=4", "--out=full")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([ONEFLOW, "explain", "--plan=gpt.plan"], cwd=self.dir, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("standard output", done.stderr)
 
     def test_mesh_and_step(self):
         self.compile(["--mesh", "data=0"], "--mesh=data=0")
@@ -128,6 +161,7 @@ class BadInputTest(unittest.TestCase):
     def test_checkpoints(self):
         load = lambda where, words: self.train(words, "--data=text.txt", "--resume", "--checkpoint_dir=" + where)
         load("absent", ["absent"])
+        self.assertFalse(os.path.exists(self.dir + "/absent"))
         run("model", "gpt", *[f.replace("hidden=16", "hidden=32") for f in SMALL], "--out=other.textproto", cwd=self.dir)
         self.refuse(["16", "32"], "train", "--graph=other.textproto", "--batch=4", "--data=text.txt", "--steps=1",
                     "--resume", "--checkpoint_dir=ckpt")

@@ -6,11 +6,11 @@ DEFINE_string(out, "", "file to write");
 DEFINE_string(cluster, "", "cluster file (textproto); default: this machine");
 DEFINE_string(data, "", "training data, FILE[,FILE...]: text (bytes), or .bin (little-endian uint16 tokens)");
 DEFINE_string(eval_data, "", "validation data, as --data; default: none");
-DEFINE_string(metrics, "", "file to append one JSON line a step to");
+DEFINE_string(metrics, "", "file of one JSON line a step; written anew, but --resume appends");
 DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
 DEFINE_string(checkpoint, "", "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
-DEFINE_string(format, "text", "text, json, or (explain) dot");
+DEFINE_string(format, "text", "text or json; explain: dot, too");
 
 DEFINE_string(preset, "", "gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1.5b, gpt3-175b, tiny, small");
 DEFINE_int64(layers, 0, "blocks; 0: the preset's");

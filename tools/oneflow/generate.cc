@@ -8,6 +8,7 @@
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/random/random.h"
+#include "nlohmann/json.hpp"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
@@ -95,7 +96,7 @@ class Model {
 absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   if (FLAGS_tokens < 1) return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
-  if (FLAGS_temperature < 0) return InputError("--temperature", "must not be negative");
+  if (!(FLAGS_temperature >= 0)) return InputError("--temperature", "must not be negative");
   ASSIGN_OR_RETURN(const std::string folder, StepFolder(FLAGS_checkpoint));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileForOneDevice(reader->graph()));
@@ -123,9 +124,10 @@ absl::Status Generate(const Arguments& args) {
     }
   }
   if (format == "json") {
-    std::string list;
-    for (size_t i = prompt; i < tokens.size(); ++i) list += (list.empty() ? "" : ", ") + std::to_string(tokens[i]);
-    std::printf("{\"checkpoint\": \"%s\", \"tokens\": [%s]}", folder.c_str(), list.c_str());
+    const nlohmann::ordered_json json = {
+        {"checkpoint", folder}, {"tokens", std::vector(tokens.begin() + prompt, tokens.end())}};
+    const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // of what is not UTF-8
+    std::fputs(json.dump(-1, ' ', false, replace).c_str(), stdout);
   }
   std::printf("\n");
   return absl::OkStatus();

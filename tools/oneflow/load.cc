@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "compiler/compile.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -30,11 +29,9 @@ int Cores() {
 absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   proto::Cluster cluster;
   if (!FLAGS_cluster.empty()) {
-    std::ifstream file(FLAGS_cluster);
-    if (!file) return InputError(FLAGS_cluster, "no such file", "--cluster wants a textproto");
-    std::stringstream text;
-    text << file.rdbuf();
-    if (!google::protobuf::TextFormat::ParseFromString(text.str(), &cluster)) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
+    if (!google::protobuf::TextFormat::ParseFromString(text, &cluster)) {
       return InputError(FLAGS_cluster, "is not a cluster textproto", "see proto/cluster.proto");
     }
   } else {

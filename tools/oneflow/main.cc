@@ -30,6 +30,12 @@ std::string Usage() {
   return text;
 }
 
+// What was printed is there: a full disk behind `> file` is a failure, too.
+absl::Status FinishOutput() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return absl::OkStatus();
+  return absl::UnavailableError("standard output: cannot be written");
+}
+
 absl::Status Dispatch(const std::vector<std::string>& argv) {
   if (argv.empty()) return InputError("oneflow", "no verb", "try `oneflow --help`");
   if (argv[0] == "--help" || argv[0] == "-h" || argv[0] == "help") {
@@ -60,9 +66,10 @@ absl::Status Dispatch(const std::vector<std::string>& argv) {
 int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
   FLAGS_logtostderr = true;
-  const absl::Status status = oneflow::Dispatch({argv + 1, argv + argc});
+  absl::Status status = oneflow::Dispatch({argv + 1, argv + argc});
+  const absl::Status printed = oneflow::FinishOutput();
+  if (status.ok()) status = printed;
   if (!status.ok()) {
-    std::fflush(stdout);
     const std::string message(status.message());
     std::fprintf(stderr, "oneflow: error: %s\n", message.c_str());
   }

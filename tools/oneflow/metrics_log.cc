@@ -41,8 +41,13 @@ MetricsLog::~MetricsLog() = default;
 absl::Status MetricsLog::Open(bool append) {
   if (options_.path.empty()) return absl::OkStatus();
   file_.open(options_.path, append ? std::ios::app : std::ios::trunc);
-  if (!file_) return InputError("--metrics=" + options_.path, "cannot be written", "is its folder there?");
-  return absl::OkStatus();
+  return FileStatus();
+}
+
+absl::Status MetricsLog::FileStatus() const {
+  if (file_) return absl::OkStatus();
+  return InputError("--metrics=" + options_.path, "cannot be written",
+                    "check its folder and the disk");
 }
 
 void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates) {
@@ -70,12 +75,13 @@ void MetricsLog::WriteLoop(std::stop_token stop) {
     const size_t n = recorded_.load(std::memory_order_acquire);
     if (stop.stop_requested()) return;
     while (written_ < n && written_ + 1 < entries_.size()) Write(written_, std::nullopt), ++written_;
+    if (file_.is_open()) file_.flush();  // whoever follows the file sees each step
     if (n >= entries_.size()) return;
     recorded_.wait(n, std::memory_order_acquire);
   }
 }
 
-void MetricsLog::FinishChunk(std::optional<double> eval_loss, bool completed) {
+absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss, bool completed) {
   const size_t recorded = recorded_.load();
   if (!completed) {
     writer_.request_stop();
@@ -87,7 +93,9 @@ void MetricsLog::FinishChunk(std::optional<double> eval_loss, bool completed) {
   for (; written_ < entries_.size(); ++written_) {
     Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
   }
+  if (!completed && line_open_) std::printf("\n");  // what comes next is an error
   if (file_.is_open()) file_.flush();
+  return FileStatus();
 }
 
 void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
@@ -123,7 +131,8 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   }
   if (eval_loss) std::printf("  validation loss %s", ExactDouble(*eval_loss).c_str());
   std::printf("  left %s", Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
-  if (!terminal_ || last || eval_loss) std::printf("\n");
+  line_open_ = terminal_ && !last && !eval_loss;
+  if (!line_open_) std::printf("\n");
   std::fflush(stdout);
 }
 

@@ -41,8 +41,9 @@ class MetricsLog {
   // values: loss, gradient norm. Called by the host worker, once a step, in order.
   void Record(int64_t step, std::span<const double> values);
   // Writes what is left, the last step with the validation loss if there is one. `completed` is false
-  // when the run failed: then steps that never came are not waited for.
-  void FinishChunk(std::optional<double> eval_loss, bool completed);
+  // when the run failed: then steps that never came are not waited for. Fails when a line could not
+  // be written to the file.
+  absl::Status FinishChunk(std::optional<double> eval_loss, bool completed);
 
  private:
   struct Entry {
@@ -51,10 +52,12 @@ class MetricsLog {
   };
   void WriteLoop(std::stop_token stop);
   void Write(size_t index, std::optional<double> eval_loss);
+  absl::Status FileStatus() const;
 
   MetricsOptions options_;
   std::ofstream file_;
   bool terminal_;
+  bool line_open_ = false;  // the terminal shows a progress line without its end
   double smoothed_seconds_ = 0;
 
   // Written by StartChunk while no run goes on.

@@ -1,7 +1,7 @@
 // oneflow model gpt: writes the logical graph of a GPT.
 #include <cstdio>
-#include <fstream>
 
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/gpt.h"
@@ -34,9 +34,7 @@ absl::Status Model(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.textproto");
   ASSIGN_OR_RETURN(const GptConfig config, ConfigFromFlags(args));
   const proto::Graph graph = BuildGpt(config);
-  std::ofstream file(FLAGS_out);
-  file << GraphFileText(graph);
-  if (!file.flush()) return InputError("--out=" + FLAGS_out, "cannot be written", "is its folder there?");
+  RETURN_IF_ERROR(WriteFile(FLAGS_out, GraphFileText(graph)));
   std::printf("%s: %lld parameters, %d ops\n", FLAGS_out.c_str(),
               static_cast<long long>(ParameterCount(config)), graph.op_size());
   return absl::OkStatus();
@@ -50,7 +48,8 @@ Verb ModelVerb() {
           "  oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 --bias=false "
           "--out=small.textproto\n",
           {"preset", "layers", "heads", "hidden", "sequence", "vocab", "bias", "tied", "out"},
-          Model};
+          Model,
+          /*takes_words=*/true};
 }
 
 }  // namespace oneflow

@@ -1,14 +1,16 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <sstream>
 
+#include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/exec/runtime.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/flags.h"
+#include "tools/oneflow/interrupt.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/machine_rate.h"
 #include "tools/oneflow/metrics_log.h"
@@ -54,11 +56,28 @@ absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
   return TokenSplit{data, eval};
 }
 
-absl::Status WriteTrace(const Runtime& runtime) {
-  std::ofstream file(FLAGS_trace);
-  file << runtime.TraceJson();
-  if (file.flush()) return absl::OkStatus();
-  return InputError("--trace=" + FLAGS_trace, "cannot be written", "is its folder there?");
+// The loop, and the trace of what ran even if it failed. Ctrl-C ends it between two firings.
+absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
+                           const TokenSource* eval, MetricsLog& log,
+                           const TrainLoopOptions& options) {
+  // Whether it can be written is not found out after hours.
+  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
+  absl::Status trained;
+  {
+    const Interrupt interrupt([&] { runtime.Cancel(); });
+    trained = TrainLoop(plan, runtime, train, eval, log, options);
+  }
+  if (FLAGS_trace.empty()) return trained;
+  const absl::Status traced = Annotate(WriteFile(FLAGS_trace, runtime.TraceJson()), "--trace");
+  return trained.ok() ? traced : trained;
+}
+
+// What is left of a run that was interrupted.
+absl::Status Interrupted() {
+  const absl::StatusOr<std::string> latest = LatestCheckpoint(FLAGS_checkpoint_dir);
+  return absl::CancelledError(latest.ok() ? "interrupted; the latest checkpoint is " + *latest +
+                                                "; go on with --resume"
+                                          : "interrupted; no checkpoint was written");
 }
 
 absl::Status Train(const Arguments& args) {
@@ -94,8 +113,9 @@ absl::Status Train(const Arguments& args) {
   const auto train = data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
-  RETURN_IF_ERROR(TrainLoop(plan, *runtime, *train, eval.get(), log, options));
-  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(WriteTrace(*runtime));
+  const absl::Status trained = TrainAndTrace(plan, *runtime, *train, eval.get(), log, options);
+  if (absl::IsCancelled(trained)) return Interrupted();
+  RETURN_IF_ERROR(trained);
   if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
   }

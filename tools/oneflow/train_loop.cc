@@ -30,6 +30,14 @@ class Loop {
   Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog& log, const TrainLoopOptions& options)
       : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
 
+  // That a checkpoint can be written is known before the first step, not after the last.
+  absl::Status CheckFolder() const {
+    if (options_.checkpoint_dir.empty()) return absl::OkStatus();
+    // A folder to resume from is there already: a mistyped one is not made.
+    if (options_.resume) RETURN_IF_ERROR(LatestCheckpoint(options_.checkpoint_dir).status());
+    return CheckpointWriter::Create(options_.checkpoint_dir, plan_, {}).status();
+  }
+
   // Initialises or loads the variables; returns the first step to run.
   absl::StatusOr<int64_t> Start() {
     RunContext context = Context("init");
@@ -109,14 +117,18 @@ class Loop {
     std::error_code error;
     fs::path aside;
     for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) aside = fs::path(dir) / ("old-" + std::to_string(n));
-    fs::create_directory(aside, error);
     std::vector<fs::path> entries;
     for (const auto& entry : fs::directory_iterator(dir, error)) {
       if (entry.path().filename().string().rfind("step-", 0) == 0) entries.push_back(entry.path());
     }
-    for (const fs::path& entry : entries) fs::rename(entry, aside / entry.filename(), error);
-    if (error) return InputError("--checkpoint_dir=" + dir, "cannot set its old checkpoints aside: " + error.message());
-    return absl::OkStatus();
+    if (!error) fs::create_directory(aside, error);
+    for (const fs::path& entry : entries) {
+      if (!error) fs::rename(entry, aside / entry.filename(), error);  // a success clears the error
+    }
+    if (!error) return absl::OkStatus();
+    return InputError("--checkpoint_dir=" + dir,
+                      "cannot set its old checkpoints aside: " + error.message(),
+                      "give another folder");
   }
 
   const proto::Plan& plan_;
@@ -130,8 +142,9 @@ class Loop {
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options) {
   Loop loop(plan, runtime, log, options);
+  RETURN_IF_ERROR(loop.CheckFolder());
+  RETURN_IF_ERROR(log.Open(/*append=*/options.resume));
   ASSIGN_OR_RETURN(int64_t step, loop.Start());
-  RETURN_IF_ERROR(log.Open(/*append=*/step > 0));
   while (step < options.steps) {
     const int64_t next = std::min(NextBoundary(step, options.eval_every, options.steps),
                                   NextBoundary(step, options.checkpoint_every, options.steps));
@@ -144,12 +157,13 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
       if (loss.ok()) eval_loss = *loss;
       evaluated = loss.status();
     }
-    log.FinishChunk(eval_loss, trained.ok());
+    const absl::Status logged = log.FinishChunk(eval_loss, trained.ok());
     RETURN_IF_ERROR(trained);
     RETURN_IF_ERROR(evaluated);
     step = next;
     const bool save_due = step == options.steps || (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
     if (save_due && !options.checkpoint_dir.empty()) RETURN_IF_ERROR(loop.Save(step));
+    RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
   }
   return absl::OkStatus();
 }

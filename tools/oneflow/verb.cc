@@ -1,6 +1,8 @@
 #include "tools/oneflow/verb.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 
 #include "gflags/gflags.h"
 #include "oneflow_core/base/nearest.h"
@@ -10,9 +12,19 @@ namespace oneflow {
 namespace {
 
 std::string Suggestion(const Verb& verb, std::string_view flag) {
-  const std::string best = Nearest(flag, {verb.flags.begin(), verb.flags.end()});
+  const std::string best =
+      flag.empty() ? "" : Nearest(flag, {verb.flags.begin(), verb.flags.end()});
   const std::string text = best.empty() ? "" : "did you mean --" + best + "? ";
   return text + "see `oneflow " + std::string(verb.name) + " --help`";
+}
+
+// 3e-4 rather than 0.00029999999999999997.
+std::string DefaultText(const gflags::CommandLineFlagInfo& info) {
+  if (info.type != "double") return info.default_value;
+  char text[32];
+  const auto [end, error] =
+      std::to_chars(text, text + sizeof text, std::strtod(info.default_value.c_str(), nullptr));
+  return std::string(text, end);
 }
 
 }  // namespace
@@ -32,6 +44,10 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
   for (size_t i = 0; i < argv.size(); ++i) {
     std::string_view text = argv[i];
     if (text.substr(0, 2) != "--") {
+      if (!verb.takes_words) {
+        return InputError("oneflow " + std::string(verb.name) + " " + argv[i],
+                          "the last word belongs to no flag", Suggestion(verb, ""));
+      }
       args.positional.emplace_back(text);
       continue;
     }
@@ -67,7 +83,7 @@ std::string HelpText(const Verb& verb) {
   for (std::string_view flag : verb.flags) {
     const auto info = gflags::GetCommandLineFlagInfoOrDie(std::string(flag).c_str());
     std::string left = "  --" + info.name;
-    if (!info.default_value.empty()) left += "=" + info.default_value;
+    if (!info.default_value.empty()) left += "=" + DefaultText(info);
     left.resize(std::max<size_t>(left.size() + 2, 32), ' ');
     text += left + info.description + "\n";
   }

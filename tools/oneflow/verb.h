@@ -25,6 +25,7 @@ struct Verb {
   std::string_view example;              // lines that work as written
   std::vector<std::string_view> flags;   // the gflags it takes
   absl::Status (*run)(const Arguments& args);
+  bool takes_words = false;              // words that belong to no flag
 };
 
 // The verbs, each defined in the file of its name.

@@ -1,0 +1,65 @@
+#include "oneflow_core/base/file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Close {
+  void operator()(FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<FILE, Close>;
+
+// 0, or the errno of what failed.
+int WriteBytes(const std::string& path, std::string_view bytes) {
+  File file(std::fopen(path.c_str(), "wb"));
+  if (!file) return errno;
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) return errno;
+  return std::fclose(file.release()) == 0 ? 0 : errno;
+}
+
+int Replace(const std::string& path, std::string_view bytes) {
+  const std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
+  int error = WriteBytes(temporary, bytes);
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) std::remove(temporary.c_str());
+  return error;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view mend) {
+  const auto failed = [&](int error) {
+    return InputError(path, std::string("cannot be read: ") + std::strerror(error), mend);
+  };
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (!file) return failed(errno);
+  std::string bytes;
+  char part[1 << 16];
+  while (const size_t n = std::fread(part, 1, sizeof part, file.get())) bytes.append(part, n);
+  // A directory opens like a file and says what it is when it is read.
+  if (std::ferror(file.get())) return failed(errno);
+  return bytes;
+}
+
+absl::Status WriteFile(const std::string& path, std::string_view bytes) {
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  const bool replaceable = !fs::exists(status) || fs::is_regular_file(status);
+  const int error = replaceable ? Replace(path, bytes) : WriteBytes(path, bytes);
+  if (error == 0) return absl::OkStatus();
+  return InputError(path, std::string("cannot be written: ") + std::strerror(error),
+                    "check the folder and the disk");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,21 @@
+// Whole files, read and written, with errors that name the path and the reason.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+// `mend` ends the error message: what to give instead. A directory is an error, not an empty file.
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     std::string_view mend = "check the path");
+
+// Creates or replaces a file, at one stroke: a reader sees the old bytes or the new ones. What is
+// no regular file (a pipe, /dev/stdout, a link) is written to and stays what it is. It does not
+// sync: see actor_runtime/checkpoint/durable.h for files that survive a crash.
+absl::Status WriteFile(const std::string& path, std::string_view bytes);
+
+}  // namespace oneflow

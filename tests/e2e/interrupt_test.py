@@ -1,0 +1,68 @@
+"""Ctrl-C while training: a Status, the metrics so far, and checkpoints that are complete or absent."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from tests.e2e.cli import ONEFLOW, run
+
+MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
+
+
+class InterruptTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.dir = self.temporary.name
+        with open(self.dir + "/text.txt", "w") as text:
+            text.write("some words to learn from. " * 50)
+        run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def interrupt(self, number, *flags):
+        """Trains without end, interrupts after some steps; returns (the error, the metrics)."""
+        metrics = self.dir + "/metrics.jsonl"
+        process = subprocess.Popen(
+            [ONEFLOW, "train", "--graph=gpt.textproto", "--mesh=pipe=2,data=2", "--micro_batches=2",
+             "--data=text.txt", "--steps=100000000", "--metrics=metrics.jsonl", "--trace=trace.json",
+             "--checkpoint_dir=ckpt", *flags],
+            cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        deadline = time.monotonic() + 60
+        # The file is followed while it is written.
+        while not os.path.exists(metrics) or open(metrics).read().count("\n") < 12:
+            self.assertIsNone(process.poll(), "it ended by itself")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        process.send_signal(number)
+        error = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 1, error)
+        self.assertIn("oneflow: error: interrupted", error)
+        with open(metrics) as lines:
+            rows = [json.loads(line) for line in lines]
+        self.assertEqual([r["step"] for r in rows], list(range(len(rows))))
+        with open(self.dir + "/trace.json") as trace:
+            self.assertTrue(json.load(trace)["traceEvents"])
+        return error, rows
+
+    def test_without_a_checkpoint_none_is_left(self):
+        self.assertIn("no checkpoint", self.interrupt(signal.SIGINT)[0])
+        self.assertEqual(os.listdir(self.dir + "/ckpt"), [])
+
+    def test_checkpoints_so_far_are_complete(self):
+        error, rows = self.interrupt(signal.SIGTERM, "--checkpoint_every=5")
+        steps = sorted(os.listdir(self.dir + "/ckpt"))
+        self.assertFalse([s for s in steps if not s.removeprefix("step-").isdigit()], steps)
+        self.assertIn(steps[-1], error)
+        last = int(steps[-1].removeprefix("step-"))
+        self.assertLessEqual(last, len(rows))
+        run("train", "--graph=gpt.textproto", "--data=text.txt", f"--steps={last + 1}", "--checkpoint_dir=ckpt",
+            "--resume", cwd=self.dir)
+
+
+if __name__ == "__main__":
+    unittest.main()
