@@ -73,14 +73,19 @@ class TraceWriter {
     for (const TraceBuffer& buffer : run.buffers) {
       for (const TraceEvent& event : buffer.events()) ends[{event.actor, event.firing}] = &event;
     }
+    std::vector<int64_t> a_step(run.net->specs.size(), 0);  // firings, by concrete actor
+    for (const StreamOrder& stream : run.net->streams) {
+      for (const int32_t actor : stream.firings) ++a_step[actor];
+    }
     for (size_t s = 0; s < run.buffers.size(); ++s) {
       const std::string track = Track(run.net->streams[s]);
       for (const TraceEvent& event : run.buffers[s].events()) {
         const std::string& name = run.net->names[run.net->specs[event.actor].actor];
         Event("\"ph\":\"X\",\"cat\":" + Quoted(run.net->program) + ",\"name\":" + Quoted(name) +
               "," + track + ",\"ts\":" + Time(event.begin_ns) +
-              ",\"dur\":" + Time(start_ + event.end_ns - event.begin_ns) +
-              ",\"args\":{\"firing\":" + std::to_string(event.firing) + "}");
+              ",\"dur\":" + Time(start_ + event.end_ns - event.begin_ns) + ",\"args\":{\"step\":" +
+              std::to_string(run.first_step + event.firing / a_step[event.actor]) +
+              ",\"firing\":" + std::to_string(event.firing) + "}");
         WriteArrows(run, event, track, ends);
       }
     }
@@ -128,9 +133,10 @@ class TraceWriter {
   std::map<std::pair<uint32_t, std::string>, size_t> tracks_;
 };
 
-void Trace::Begin(const ActorNet& net) {
+void Trace::Begin(const ActorNet& net, int64_t first_step) {
   TracedRun& run = runs_.emplace_back();
   run.net = &net;
+  run.first_step = first_step;
   for (const StreamOrder& stream : net.streams) {
     run.buffers.emplace_back(stream.firings.empty() ? 0 : events_per_stream_);
   }

@@ -3,7 +3,7 @@
 // stream.
 //
 //   Trace trace(/*events_per_stream=*/100000);
-//   trace.Begin(net);                             // before the workers start
+//   trace.Begin(net, /*first_step=*/0);           // before the workers start
 //   trace.buffer(stream)->Add({...});             // the stream's worker
 //   std::string json = trace.ToJson();            // after the run
 //
@@ -51,8 +51,9 @@ class Trace {
  public:
   explicit Trace(int64_t events_per_stream) : events_per_stream_(events_per_stream) {}
 
-  // A new run of a net, which must outlive the trace. No worker runs.
-  void Begin(const ActorNet& net);
+  // A new run of a net, which must outlive the trace. No worker runs. `first_step`: number of the
+  // run's first step, for people.
+  void Begin(const ActorNet& net, int64_t first_step);
   // Of a stream of the net that runs.
   TraceBuffer* buffer(int stream) { return &runs_.back().buffers[stream]; }
   // No worker runs.
@@ -63,6 +64,7 @@ class Trace {
   friend class TraceWriter;
   struct TracedRun {
     const ActorNet* net;
+    int64_t first_step;
     std::vector<TraceBuffer> buffers;  // by stream
   };
   const int64_t events_per_stream_;

@@ -39,11 +39,15 @@ TEST_CASE(
   CHECK(counts["s"] == 2 * 4 * 5);
   CHECK(counts["f"] == counts["s"]);
   CHECK(trace["otherData"]["dropped_events"] == "0");
+  std::map<int64_t, int> steps;
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     CHECK(event["dur"].get<double>() >= 0);
     CHECK(event["ts"].get<double>() >= 0);
+    CHECK((event["args"]["step"] == 0 || event["args"]["step"] == 1));
+    ++steps[event["args"]["step"].get<int64_t>()];
   }
+  CHECK(steps == std::map<int64_t, int>{{0, 25}, {1, 25}});
 }
 
 TEST_CASE("an arrow points forward in time, from the writer's rank to the reader's") {
