@@ -53,5 +53,22 @@ TEST_CASE("Pipe degree, schedule, threads and repetition do not change a bit") {
   }
 }
 
+TEST_CASE("Kernels that share their work over threads do not change a bit") {
+  for (const std::string mesh : {"", "data=2"}) {
+    SmallRun run;
+    run.mesh = mesh;
+    run.steps = 3;
+    run.model.hidden = 128;  // large enough that products, rows and columns are shared out
+    run.model.sequence = 48;
+    run.model.vocab = 509;
+    const SmallResult one = Train(run);
+    for (const int threads : {2, 3}) {
+      INFO(mesh << " threads " << threads);
+      run.threads = threads;
+      CHECK(Train(run) == one);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace oneflow
