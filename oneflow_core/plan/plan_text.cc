@@ -209,7 +209,9 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
   text += MemoryText(plan);
   for (const proto::Program& program : plan.program())
     text += ProgramSummary(program, plan.memory_size());
-  if (plan.note_size() > 0) text += "inferred:\n";
+  if (plan.note_size() > 0) {
+    text += "inferred (S(i) splits dimension i, B is whole on each device, P a part of the sum):\n";
+  }
   for (const std::string& note : plan.note()) absl::StrAppend(&text, "    ", note, "\n");
   return absl::StrCat(text, "proof: ", proof, "\n");
 }
