@@ -105,7 +105,7 @@ absl::Status Generate(const Arguments& args) {
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
   RuntimeOptions options;
-  options.threads = ThreadsFromFlags();
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;
   context.load = [&](const Piece& piece) { return reader->Load(piece); };

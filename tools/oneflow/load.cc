@@ -35,9 +35,10 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
       return InputError(FLAGS_cluster, "is not a cluster textproto", "see proto/cluster.proto");
     }
   } else {
+    ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
     cluster.set_name("this machine");
     cluster.mutable_device()->set_kernel_threads(
-        std::max(1, ThreadsFromFlags() / std::max(1, mesh.devices())));
+        std::max(1, threads / std::max(1, mesh.devices())));
   }
   if (!FLAGS_memory.empty()) {
     ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
@@ -63,7 +64,11 @@ std::string ProofOf(const proto::Plan& plan) {
   return "REFUSED: " + std::string(ToStd(status.message()));
 }
 
-int ThreadsFromFlags() { return FLAGS_threads > 0 ? FLAGS_threads : Cores(); }
+absl::StatusOr<int> ThreadsFromFlags() {
+  if (FLAGS_threads >= 0) return FLAGS_threads > 0 ? FLAGS_threads : Cores();
+  return InputError("--threads=" + std::to_string(FLAGS_threads), "is negative",
+                    "use 1 or more, or 0 for the machine's cores");
+}
 
 absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allowed) {
   std::string list;
@@ -141,7 +146,8 @@ absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph) {
   options.train.set_batch(1);
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
-  options.cluster.mutable_device()->set_kernel_threads(ThreadsFromFlags());
+  ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
+  options.cluster.mutable_device()->set_kernel_threads(threads);
   return Compile(graph, graph.name(), options);
 }
 

@@ -31,7 +31,7 @@ std::string ProofOf(const proto::Plan& plan);
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 
 // --threads, or the cores this process may use.
-int ThreadsFromFlags();
+absl::StatusOr<int> ThreadsFromFlags();
 
 // --format, refused unless it is one of `allowed`.
 absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allowed);

@@ -5,7 +5,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -20,6 +22,19 @@ std::string Duration(double seconds) {
     std::snprintf(text, sizeof(text), "%ld:%02ld", total / 60, total % 60);
   }
   return text;
+}
+
+// A run that was killed had gone past its last checkpoint, perhaps to the middle of a line.
+absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
+  if (!std::filesystem::is_regular_file(path)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::string kept;
+  for (size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {
+    const std::string line = text.substr(at, end + 1 - at);
+    long long step = 0;
+    if (std::sscanf(line.c_str(), "{\"step\": %lld,", &step) != 1 || step < first_step) kept += line;
+  }
+  return kept == text ? absl::OkStatus() : WriteFile(path, kept);
 }
 
 // JSON has no NaN and no infinity.
@@ -38,9 +53,10 @@ MetricsLog::MetricsLog(MetricsOptions options)
 
 MetricsLog::~MetricsLog() = default;
 
-absl::Status MetricsLog::Open(bool append) {
+absl::Status MetricsLog::Open(int64_t first_step) {
   if (options_.path.empty()) return absl::OkStatus();
-  file_.open(options_.path, append ? std::ios::app : std::ios::trunc);
+  if (first_step > 0) RETURN_IF_ERROR(KeepStepsBefore(options_.path, first_step));
+  file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
   return FileStatus();
 }
 

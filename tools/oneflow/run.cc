@@ -90,7 +90,7 @@ absl::Status RunGraph(const Arguments& args) {
   }
 
   RuntimeOptions options;
-  options.threads = ThreadsFromFlags();
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;
   context.seed = FLAGS_seed;

@@ -83,6 +83,7 @@ absl::Status Interrupted() {
 absl::Status Train(const Arguments& args) {
   RETURN_IF_ERROR(CheckNumbers());
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
   ASSIGN_OR_RETURN(const TokenSplit data, OpenSplit(model));
@@ -103,11 +104,11 @@ absl::Status Train(const Arguments& args) {
   log_options.last_step = FLAGS_steps;
   log_options.tokens_a_step = plan.train().batch() * model.sequence;
   log_options.flops_a_step = FlopsOfStep(plan);
-  ASSIGN_OR_RETURN(log_options.machine_flops, MeasureMatrixRate(ThreadsFromFlags()));
+  ASSIGN_OR_RETURN(log_options.machine_flops, MeasureMatrixRate(threads));
   MetricsLog log(log_options);
 
   RuntimeOptions runtime_options;
-  runtime_options.threads = ThreadsFromFlags();
+  runtime_options.threads = threads;
   runtime_options.trace = !FLAGS_trace.empty();
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
   const auto train = data.train.Source(FLAGS_seed);

@@ -143,8 +143,10 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options) {
   Loop loop(plan, runtime, log, options);
   RETURN_IF_ERROR(loop.CheckFolder());
-  RETURN_IF_ERROR(log.Open(/*append=*/options.resume));
+  // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its step.
+  if (!options.resume) RETURN_IF_ERROR(log.Open(0));
   ASSIGN_OR_RETURN(int64_t step, loop.Start());
+  if (options.resume) RETURN_IF_ERROR(log.Open(step));
   while (step < options.steps) {
     const int64_t next = std::min(NextBoundary(step, options.eval_every, options.steps),
                                   NextBoundary(step, options.checkpoint_every, options.steps));
