@@ -97,7 +97,7 @@ struct Runtime::Impl {
   void Prepare(int program, const RunContext& context, int64_t steps) {
     LoadedProgram& of_program = loaded->programs()[program];
     for (BoundActor& actor : of_program.actors) actor.Begin(&context);
-    if (trace) trace->Begin(of_program.net, context.first_step);
+    if (trace) trace->Begin(of_program.net, context.first_step, steps);
     const ProgramRun run{&of_program, &states[program],   &assignments[program].worker_of, ++epoch,
                          steps,       context.first_step, trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {

@@ -133,12 +133,14 @@ class TraceWriter {
   std::map<std::pair<uint32_t, std::string>, size_t> tracks_;
 };
 
-void Trace::Begin(const ActorNet& net, int64_t first_step) {
+void Trace::Begin(const ActorNet& net, int64_t first_step, int64_t steps) {
   TracedRun& run = runs_.emplace_back();
   run.net = &net;
   run.first_step = first_step;
   for (const StreamOrder& stream : net.streams) {
-    run.buffers.emplace_back(stream.firings.empty() ? 0 : events_per_stream_);
+    const auto a_step = static_cast<int64_t>(stream.firings.size());
+    const bool all = a_step == 0 || steps <= events_per_stream_ / a_step;
+    run.buffers.emplace_back(all ? steps * a_step : events_per_stream_);
   }
 }
 

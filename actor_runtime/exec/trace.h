@@ -3,12 +3,12 @@
 // stream.
 //
 //   Trace trace(/*events_per_stream=*/100000);
-//   trace.Begin(net, /*first_step=*/0);           // before the workers start
+//   trace.Begin(net, /*first_step=*/0, steps);    // before the workers start
 //   trace.buffer(stream)->Add({...});             // the stream's worker
 //   std::string json = trace.ToJson();            // after the run
 //
-// Bounded: what does not fit is counted, and the JSON says so. Arrows cost nothing while it runs:
-// they follow from the firing numbers and the rates.
+// Bounded in each run: what does not fit is counted, and the JSON says so. Arrows cost nothing
+// while it runs: they follow from the firing numbers and the rates.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,9 @@ class Trace {
   explicit Trace(int64_t events_per_stream) : events_per_stream_(events_per_stream) {}
 
   // A new run of a net, which must outlive the trace. No worker runs. `first_step`: number of the
-  // run's first step, for people.
-  void Begin(const ActorNet& net, int64_t first_step);
+  // run's first step, for people. Makes room for what `steps` steps fire, within events_per_stream:
+  // many short runs take little.
+  void Begin(const ActorNet& net, int64_t first_step, int64_t steps);
   // Of a stream of the net that runs.
   TraceBuffer* buffer(int stream) { return &runs_.back().buffers[stream]; }
   // No worker runs.
