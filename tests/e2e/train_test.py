@@ -59,6 +59,12 @@ class TrainTest(unittest.TestCase):
         self.assertLess(rows[-1]["loss"], rows[0]["loss"] - 1.5)
         self.assertEqual([r["step"] for r in rows if "eval_loss" in r], [9, 19, 29])
 
+    def test_skipped_steps_are_told(self):
+        error = run("train", "--graph=gpt.textproto", "--data=text.txt", "--steps=5", "--learning_rate=1e30",
+                    "--clip=0", "--metrics=skipped.jsonl", cwd=self.dir)[1]
+        self.assertRegex(error, "warning: [1-4] steps were skipped")
+        self.assertIsNone(read_metrics(self.dir + "/skipped.jsonl")[-1]["grad_norm"])
+
     def test_resume_gives_the_bits_of_an_uninterrupted_run(self):
         self.compile("data=2", "resume.plan")
         whole = self.train("--plan=resume.plan", "--steps=8", "--lr_schedule=cosine", "--decay_steps=8")

@@ -47,6 +47,9 @@ class MetricsLog {
   // be written to the file.
   absl::Status FinishChunk(std::optional<double> eval_loss, bool completed);
 
+  // Steps so far whose gradient was not finite: they left the weights as they were. Between chunks.
+  int64_t skipped_steps() const { return skipped_steps_; }
+
  private:
   struct Entry {
     double loss = 0, norm = 0;
@@ -61,6 +64,7 @@ class MetricsLog {
   bool terminal_;
   bool line_open_ = false;  // the terminal shows a progress line without its end
   double smoothed_seconds_ = 0;
+  int64_t skipped_steps_ = 0;  // as written_: the writer's, then the control thread's
 
   // Written by StartChunk while no run goes on.
   int64_t first_ = 0;

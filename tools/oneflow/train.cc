@@ -115,6 +115,12 @@ absl::Status Train(const Arguments& args) {
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
   const absl::Status trained = TrainAndTrace(plan, *runtime, *train, eval.get(), log, options);
+  if (log.skipped_steps() > 0) {
+    std::fprintf(stderr,
+                 "oneflow: warning: %lld steps were skipped, for their gradient was not finite; "
+                 "try a lower --learning_rate or --clip=1\n",
+                 static_cast<long long>(log.skipped_steps()));
+  }
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
   if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
