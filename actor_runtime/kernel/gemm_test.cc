@@ -56,7 +56,9 @@ struct Problem {
           sum +=
               double(sa.data[i * sa.row + p * sa.col]) * double(sb.data[p * sb.row + j * sb.col]);
         }
-        worst = std::max(worst, std::fabs(sum - double(c[i * n + j])) / (1 + std::sqrt(double(k))));
+        const double error = std::fabs(sum - double(c[i * n + j])) / (1 + std::sqrt(double(k)));
+        if (!std::isfinite(error)) return INFINITY;  // which std::max would pass over
+        worst = std::max(worst, error);
       }
     }
     return worst;

@@ -52,7 +52,7 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_batch(FLAGS_batch);
   train.set_micro_batches(FLAGS_micro_batches);
   train.set_schedule(FLAGS_schedule);
-  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, {}));
+  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
   return train;
 }
 
@@ -97,9 +97,9 @@ absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& t
   return static_cast<int64_t>(number * scale);
 }
 
-absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, proto::Optimizer base) {
-  const bool all = base.learning_rate() == 0;
-  const auto want = [&](const char* flag) { return all || args.Given(flag); };
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, const proto::Optimizer* given) {
+  proto::Optimizer base = given == nullptr ? proto::Optimizer() : *given;
+  const auto want = [&](const char* flag) { return given == nullptr || args.Given(flag); };
   if (want("learning_rate")) base.set_learning_rate(FLAGS_learning_rate);
   if (want("min_learning_rate")) base.set_min_learning_rate(FLAGS_min_learning_rate);
   if (want("warmup_steps")) base.set_warmup_steps(FLAGS_warmup_steps);

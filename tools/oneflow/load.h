@@ -21,8 +21,8 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 // `graph` compiled for one device and one sequence at a time: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph);
 
-// `base` with every optimizer flag that the user gave, or all of them if `base` has no learning rate.
-absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, proto::Optimizer base);
+// `given` with every optimizer flag that the user gave in its place; null: all flags, defaults included.
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, const proto::Optimizer* given);
 
 // The verdict of VerifyPlan in words: "live, memory-safe, type-safe", or the refusal.
 std::string ProofOf(const proto::Plan& plan);

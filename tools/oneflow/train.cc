@@ -96,7 +96,8 @@ absl::Status Train(const Arguments& args) {
   options.checkpoint_every = FLAGS_checkpoint_every;
   options.checkpoint_dir = FLAGS_checkpoint_dir;
   options.resume = FLAGS_resume;
-  ASSIGN_OR_RETURN(options.optimizer, OptimizerFromFlags(args, plan.train().optimizer()));
+  ASSIGN_OR_RETURN(options.optimizer, OptimizerFromFlags(
+      args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
 
   MetricsOptions log_options;
   log_options.path = FLAGS_metrics;
