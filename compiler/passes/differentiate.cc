@@ -21,8 +21,10 @@ class Differentiator {
 
   absl::StatusOr<Gradients> Run(TensorId loss) {
     FindNeeds();
-    if (!needs_[loss]) {
-      return InputError(graph_->tensors[loss].name, "is the loss but depends on no variable",
+    if (!needs_[loss] || IsVariable(graph_->ProducerOf(loss))) {
+      return InputError(graph_->tensors[loss].name,
+                        needs_[loss] ? "is the loss but a variable itself"
+                                     : "is the loss but depends on no variable",
                         "there is nothing to train");
     }
     RETURN_IF_ERROR(SeedLoss(loss));
@@ -135,9 +137,25 @@ class Differentiator {
     if (!grads.ok()) return Annotate(grads.status(), graph_->ops[id].name);
     RETURN_IF_ERROR(Adopt(first, id, graph_->ops[id].stage));
     CHECK_EQ(grads->size(), inputs.size()) << graph_->ops[id].name;
-    for (int i = static_cast<int>(inputs.size()) - 1; i >= 0; --i)
-      Record(id, i, inputs[i], (*grads)[i]);
+    for (int i = static_cast<int>(inputs.size()) - 1; i >= 0; --i) {
+      TensorId grad = (*grads)[i];
+      // An op may hand a gradient on as it is (add does). A variable's is summed over the
+      // micro-batches, which that of an activation must not be: they cannot be one tensor.
+      if (grad >= 0 && IsVariable(graph_->ProducerOf(inputs[i])) &&
+          graph_->tensors[grad].producer < first) {
+        ASSIGN_OR_RETURN(grad, CopyOf(grad, id));
+      }
+      Record(id, i, inputs[i], grad);
+    }
     return absl::OkStatus();
+  }
+
+  // The gradient `grad` again, as a tensor of its own, for a variable that `reader` reads.
+  absl::StatusOr<TensorId> CopyOf(TensorId grad, OpId reader) {
+    const std::string name = FreeName(*graph_, graph_->ops[reader].name + ".dw");
+    const OpId copy = graph_->AddOp("add_n", name, {grad}, {});
+    RETURN_IF_ERROR(Adopt(copy, reader, graph_->ops[reader].stage));
+    return graph_->ops[copy].outputs[0];
   }
 
   void Record(OpId op, int input, TensorId t, TensorId grad) {
