@@ -4,10 +4,9 @@
 // boxings over more.
 //
 // What is fixed: a constraint is the SBP of its tensor; a variable, its replicas on other stages
-// and its optimizer states lie alike and reach `adamw` without boxing; partial values do not cross
-// stages. What is all but fixed: gradients mirror their tensors. What is free: everything else. The
-// search is deterministic: the best of three starts, then local moves until none helps.
-// It proves no optimum.
+// and its optimizer states lie alike and reach `adamw` without boxing. What is all but fixed:
+// gradients mirror their tensors. What is free: everything else. The search is deterministic: the
+// best of three starts, then local moves until none helps. It proves no optimum.
 #pragma once
 
 #include <cstdint>

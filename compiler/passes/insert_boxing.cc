@@ -71,25 +71,36 @@ class BoxingInserter {
     return t;
   }
 
-  // `t`, or what a transfer makes of it on the stage of `need`, without partial values.
+  // What crosses a stage for a reader that needs `need` of `have`: `have`, with those partial
+  // values reduced that the reader needs reduced. Where that is on several axes the whole way is
+  // taken first, since the order of the axes is the order of the sums.
+  static NdSbp BeforeCrossing(const NdSbp& have, const NdSbp& need) {
+    NdSbp sbp = have;
+    int reduced = 0;
+    for (size_t a = 0; a < have.size(); ++a) {
+      if (!have[a].partial() || need[a].partial()) continue;
+      sbp[a] = need[a];
+      ++reduced;
+    }
+    return reduced > 1 ? need : sbp;
+  }
+
+  // `t`, or what a transfer makes of it on the stage of `need`.
   TensorId Cross(TensorId t, const Need& need) {
     if (origin_[t].stage == need.stage) return t;
     const int from = origin_[t].stage;
-    TensorId& arrived = crossed_[{t, "", need.stage, SharingClass(t, need.phase)}];
+    Need before = need;
+    before.stage = from;
+    before.sbp = BeforeCrossing(graph_->tensors[t].sbp, need.sbp);
+    const TensorId source = Provide(t, before);
+    TensorId& arrived = crossed_[{source, "", need.stage, SharingClass(t, need.phase)}];
     if (arrived > 0) return arrived - 1;  // ids are stored plus one: 0 means not yet
-    Need whole = need;
-    whole.stage = from;
-    whole.sbp = graph_->tensors[t].sbp;
-    for (size_t a = 0; a < whole.sbp.size(); ++a) {
-      if (whole.sbp[a].partial()) whole.sbp[a] = need.sbp[a].partial() ? B() : need.sbp[a];
-    }
-    const TensorId source = Provide(t, whole);
     Op op;
     op.kind = "transfer";
     op.name = Unused(graph_->tensors[source].name + ".to" + std::to_string(need.stage));
     op.why = origin_[t].root + " is on stage " + std::to_string(from) + "; " + need.reader +
              " of stage " + std::to_string(need.stage) + " needs it";
-    const TensorId result = Emit(std::move(op), source, whole.sbp, need.stage, need.phase);
+    const TensorId result = Emit(std::move(op), source, before.sbp, need.stage, need.phase);
     arrived = result + 1;
     return result;
   }

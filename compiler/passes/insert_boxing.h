@@ -6,8 +6,12 @@
 // phase have their own, which run after accumulation, once a step. Forward and backward readers
 // share, except of a variable: what is gathered from it does not live from forward to backward.
 //
-// Partial values are resolved before they cross a stage, and where a run looks at them: Graph::loss
-// and Graph::outputs become the resolved tensors (the loss in the update phase).
+// A partial value is reduced on the stage that made it, before it crosses to a reader that needs it
+// reduced; a reader that adds it up further gets the parts as they are. So each sum has the same
+// terms in the same order wherever the stages are cut.
+//
+// Partial values are resolved where a run looks at them: Graph::loss and Graph::outputs become the
+// resolved tensors (the loss in the update phase).
 //
 // Guarantees: each op's inputs have exactly the SBP of its chosen signature and lie on its stage
 // (verify_graph.h proves it). Op::why of each op added says who needed it.

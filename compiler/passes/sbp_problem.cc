@@ -80,12 +80,33 @@ SbpProblem::SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOp
 absl::StatusOr<SbpProblem> SbpProblem::Make(const Graph& graph, const SbpChoice& settled,
                                             const SbpOptions& options, int axis) {
   SbpProblem problem(graph, settled, options, axis);
+  problem.FindReplicas();
   problem.FillEdges();
   RETURN_IF_ERROR(problem.FillTable());
   problem.FillUnits();
   for (Unit& unit : problem.units_) RETURN_IF_ERROR(problem.FillLabels(&unit));
   problem.FillNeighbours();
   return problem;
+}
+
+void SbpProblem::FindReplicas() {
+  std::map<std::string, OpId> variables, inputs;
+  std::map<std::vector<TensorId>, OpId> sums;
+  std::map<OpId, OpId> updates;  // by the variable updated
+  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+    const Op& op = graph_->ops[id];
+    OpId first = id;
+    if (IsVariable(op)) first = variables.emplace(VariableOf(op), id).first->second;
+    if (op.kind == "input") {
+      first = inputs.emplace(AttrString(op, "input", op.name), id).first->second;
+    }
+    if (op.kind == "sum_uses") first = sums.emplace(op.inputs, id).first->second;
+    if (op.kind == "adamw") {
+      const OpId variable = first_[graph_->tensors[op.inputs[0]].producer];
+      first = updates.emplace(variable, id).first->second;
+    }
+    first_.push_back(first);
+  }
 }
 
 absl::Status SbpProblem::FillTable() {
@@ -114,13 +135,19 @@ bool SbpProblem::MeetsConstraints(OpId op, const Signature& row) const {
   return true;
 }
 
-// Every device gets at least one element of what this axis splits after the axes before it.
+// Every device gets at least one element of what this axis splits after the axes before it, and
+// leaves enough for the axes after it that a constraint splits alike.
 bool SbpProblem::Fits(OpId op, const Signature& row) const {
   auto fits = [this](TensorId t, const NdSbp& settled, Sbp sbp) {
     if (!sbp.split()) return true;
     int64_t size = graph_->tensors[t].shape.dims[sbp.dim];
     for (int b = 0; b < axis_; ++b) {
       if (settled[b] == sbp) size /= graph_->mesh.axes[b].size;
+    }
+    for (int b = axis_ + 1; b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
+      if (ConstraintOn(graph_->tensors[t], graph_->mesh, b) == sbp) {
+        size /= graph_->mesh.axes[b].size;
+      }
     }
     return size >= devices_;
   };
@@ -161,10 +188,9 @@ absl::Status SbpProblem::NoRow(OpId op, const std::vector<Signature>& all) const
 
 void SbpProblem::FillUnits() {
   OpSets sets(graph_->ops.size());
-  std::map<std::string, OpId> variables;
   for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
     const Op& op = graph_->ops[id];
-    if (IsVariable(op)) sets.Join(id, variables.emplace(VariableOf(op), id).first->second);
+    sets.Join(id, first_[id]);
     if (op.kind != "adamw") continue;
     for (int i = 0; i < 3; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
     const OpId grad = graph_->tensors[op.inputs[3]].producer;
@@ -204,7 +230,7 @@ absl::Status SbpProblem::FillLabels(Unit* unit) {
       const OpId op = unit->ops[i];
       const double work = Compute(op, table_[op][rows[i]]);
       work_[op] = std::max(work_[op], work);
-      price += work;
+      if (first_[op] == op) price += work;
     }
     unit->rows.push_back(std::move(rows));
     unit->price.push_back(price);
@@ -218,7 +244,17 @@ absl::Status SbpProblem::FillLabels(Unit* unit) {
 }
 
 void SbpProblem::FillEdges() {
-  const std::vector<std::vector<Use>> uses = UsesOf(*graph_);
+  // What reads a replica reads the first, and a replica reads nothing.
+  std::vector<std::vector<Use>> uses(graph_->tensors.size());
+  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+    if (first_[id] != id) continue;
+    const Op& op = graph_->ops[id];
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Tensor& read = graph_->tensors[op.inputs[i]];
+      const TensorId t = graph_->ops[first_[read.producer]].outputs[read.output];
+      uses[t].push_back({id, static_cast<int>(i)});
+    }
+  }
   for (TensorId t = 0; t < static_cast<TensorId>(graph_->tensors.size()); ++t) {
     const Tensor& tensor = graph_->tensors[t];
     const Op& producer = graph_->ops[tensor.producer];

@@ -2,8 +2,8 @@
 // of each label by itself and a price of each tensor given the labels around it. Part of infer_sbp;
 // it knows the graph, the search (sbp_search.h) only knows this.
 //
-// A unit is the op or the ops that choose together: one op, or a variable with its replicas, its
-// optimizer states and their updates.
+// A unit is the op or the ops that choose together: one op, an input with its replicas on other
+// stages, or a variable with its replicas, its optimizer states and their updates.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +70,7 @@ class SbpProblem {
   };
 
   SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOptions& options, int axis);
+  void FindReplicas();
   absl::Status FillTable();
   absl::Status FillRows(OpId op);
   absl::Status NoRow(OpId op, const std::vector<Signature>& all) const;
@@ -90,6 +91,9 @@ class SbpProblem {
   const SbpChoice* settled_;
   const SbpOptions* options_;
   int axis_ = 0, devices_ = 1;
+  // The op of which an op is the replica on another stage; itself if it is none. Only the first
+  // has a price, and all readers: so the problem, hence the choice, is that of a single stage.
+  std::vector<OpId> first_;
   std::vector<std::vector<Signature>> table_;  // legal rows of each op
   std::vector<Unit> units_;
   std::vector<Member> members_;  // of each op

@@ -48,10 +48,6 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
   if (!(in.shape == out.shape) || in.dtype != out.dtype) return Refuse(op, "changes the tensor");
   if (op.kind == "transfer") {
     if (in.sbp != out.sbp) return Refuse(op, "changes the SBP between stages");
-    const auto partial = [](Sbp sbp) { return sbp.partial(); };
-    if (std::any_of(in.sbp.begin(), in.sbp.end(), partial)) {
-      return Refuse(op, in.name + " is partial and crosses a stage");
-    }
     return absl::OkStatus();
   }
   const int axis = graph.mesh.FindAxis(AttrString(op, "axis"));

@@ -5,8 +5,8 @@
 //  2. Every op's inputs and outputs are, on each axis, a row of its table; a boxing op changes one
 //     axis as its kind says, a transfer none.
 //  3. Every input lies on the op's stage, except a transfer's.
-//  4. No partial value crosses a stage, or leaves the graph as its loss or an output; that no op
-//     reads one by mistake follows from 2.
+//  4. No partial value leaves the graph as its loss or an output; that no op reads one by mistake
+//     follows from 2.
 //  5. Nothing in forward reads backward or update; nothing in backward reads update.
 //  6. `adamw` reads its variable and states as they are: no boxing between.
 #pragma once
