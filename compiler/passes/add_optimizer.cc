@@ -24,10 +24,6 @@ struct LogicalVariable {
   std::vector<UseGradient> uses;  // over all replicas, in op order
 };
 
-std::string At(std::string_view name, int stage) {
-  return stage == 0 ? std::string(name) : std::string(name) + "@" + std::to_string(stage);
-}
-
 class OptimizerBuilder {
  public:
   explicit OptimizerBuilder(Graph* graph) : graph_(graph) {}
@@ -42,7 +38,7 @@ class OptimizerBuilder {
                                     {}, graph_->ops[lowest.op]));
       squares.push_back(graph_->ops[id].outputs[0]);
     }
-    RETURN_IF_ERROR(AddNorms(squares));
+    RETURN_IF_ERROR(AddNorm(squares));
     for (const LogicalVariable& variable : variables_) {
       for (const Replica& replica : variable.replicas) RETURN_IF_ERROR(Update(variable, replica));
     }
@@ -103,14 +99,13 @@ class OptimizerBuilder {
     return absl::OkStatus();
   }
 
-  absl::Status AddNorms(const std::vector<TensorId>& squares) {
-    for (int stage = 0; stage < graph_->mesh.stages(); ++stage) {
-      Op like;
-      like.stage = stage;
-      like.scope = At("grad_norm", stage);
-      ASSIGN_OR_RETURN(OpId id, Add("global_norm", like.scope, squares, {}, like));
-      norms_.push_back(graph_->ops[id].outputs[0]);
-    }
+  // One, where the loss is reported: a norm on each stage would bring every sum to every stage.
+  absl::Status AddNorm(const std::vector<TensorId>& squares) {
+    Op like;
+    like.stage = graph_->ProducerOf(graph_->loss).stage;
+    like.scope = FreeName(*graph_, "grad_norm");
+    ASSIGN_OR_RETURN(OpId id, Add("global_norm", like.scope, squares, {}, like));
+    norm_ = graph_->ops[id].outputs[0];
     return absl::OkStatus();
   }
 
@@ -133,18 +128,17 @@ class OptimizerBuilder {
     const TensorId w = graph_->ops[replica.op].outputs[0];
     const Op& op = graph_->ops[replica.op];
     const bool decay = AttrBool(op, "decay", graph_->tensors[w].shape.rank() >= 2);
-    const int stage = op.stage;
     const std::string name = op.name + "/adamw";
     ASSIGN_OR_RETURN(TensorId m, AddState(variable, replica.op, "/m"));
     ASSIGN_OR_RETURN(TensorId v, AddState(variable, replica.op, "/v"));
-    return Add("adamw", name, {w, m, v, replica.grad, norms_[stage]}, {{"decay", decay}},
+    return Add("adamw", name, {w, m, v, replica.grad, norm_}, {{"decay", decay}},
                graph_->ops[replica.op], 3)
         .status();
   }
 
   Graph* graph_;
   std::vector<LogicalVariable> variables_;  // in order of first appearance
-  std::vector<TensorId> norms_;             // by stage
+  TensorId norm_ = -1;
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 //   sum_squares   once, on the lowest stage that holds it
 //   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m")
 //
-// and on every stage one global_norm ("grad_norm", "grad_norm@2") over all sums of squares in
-// variable order. A gradient passes from the backward phase to the update phase by accumulating
-// over the micro-batches, so everything here fires once a step.
+// and on the stage of the loss one global_norm ("grad_norm") over all sums of squares in variable
+// order, which the other stages receive. A gradient passes from the backward phase to the update
+// phase by accumulating over the micro-batches, so everything here fires once a step.
 #pragma once
 
 #include "absl/status/status.h"

@@ -62,6 +62,7 @@ class Search {
   // Gives u its best label; returns what that gains (0 if it stays, or had none).
   double Respond(int u) {
     const int old = label_[u];
+    if (old >= 0 && problem_.labels(u) == 1) return 0;
     double old_price = 0, best_price = 0;
     if (old >= 0) best_price = old_price = LocalPrice(u);
     int best = old;
