@@ -17,6 +17,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_gpt.h"
+#include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/verify_plan.h"
@@ -29,6 +30,7 @@ namespace {
 absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view file,
                                    const Mesh& mesh) {
   ASSIGN_OR_RETURN(Graph logical, GraphFromProto(graph, file));
+  RETURN_IF_ERROR(CheckLogicalGraph(logical));
   logical.mesh = mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, mesh));
   return logical;

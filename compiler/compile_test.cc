@@ -3,6 +3,7 @@
 #include "compiler/compile.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -172,6 +173,39 @@ TEST_CASE("ragged and factored meshes compile, with more of everything") {
   }
 }
 
+TEST_CASE("a tensor lies alike at every pipe degree, also where no constraint says how") {
+  const auto layouts = [](const std::string& mesh) {
+    const auto plan = Compile(SmallGpt(4), "gpt", OptionsFor(mesh, 8, 2));
+    REQUIRE(plan.ok());
+    std::map<std::string, std::string> result;
+    for (const proto::Register& r : Program(*plan, "train").register_()) {
+      std::string& text = result[r.name()];
+      for (const auto& cut : r.layout().cut()) {
+        text += plan->mesh().axis(cut.axis()).name() + std::to_string(cut.dim()) + " ";
+      }
+    }
+    return result;
+  };
+  const auto one = layouts("expert=2,data=2"), four = layouts("pipe=4,expert=2,data=2");
+  for (const auto& [name, cuts] : one) {
+    INFO(name);
+    REQUIRE(four.contains(name));
+    CHECK(four.at(name) == cuts);
+  }
+}
+
+TEST_CASE("one stage sums the squares; the others receive the norm") {
+  const auto plan = Compile(SmallGpt(4), "gpt", OptionsFor("pipe=4", 4, 2));
+  REQUIRE(plan.ok());
+  int norms = 0, sent_norms = 0;
+  for (const proto::Actor& actor : Program(*plan, "train").actor()) {
+    norms += actor.kernel() == "global_norm";
+    sent_norms += actor.kernel() == "transfer" && actor.name().starts_with("grad_norm.to");
+  }
+  CHECK(norms == 1);
+  CHECK(sent_norms == 3);
+}
+
 TEST_CASE("mistakes are refused with their numbers and the mend") {
   const proto::Graph gpt = SmallGpt();
   CHECK(Refusal(gpt, OptionsFor("", 10, 4)) ==
@@ -185,6 +219,20 @@ TEST_CASE("mistakes are refused with their numbers and the mend") {
   CHECK_FALSE(Refusal(gpt, OptionsFor("pipe=3", 4, 2)).empty());  // two blocks for three stages
   CHECK_FALSE(Refusal(gpt, OptionsFor("", 0, 1)).empty());
   CHECK_FALSE(Refusal(gpt, OptionsFor("", 1, 0)).empty());
+  CHECK(Refusal(gpt, OptionsFor("", int64_t{1} << 33, int64_t{1} << 33)) ==
+        "micro-batches 8589934592: are too many; use at most 65536");
+  proto::Graph short_graph;
+  proto::Op* op = short_graph.add_op();
+  op->set_name("x");
+  op->set_kind("input");
+  op->mutable_shape()->add_dim()->set_size(4);
+  short_graph.set_name("g");
+  short_graph.add_output("x");
+  CHECK(Refusal(short_graph, OptionsFor("pipe=1000", 4, 1)) ==
+        "pipe=1000: is more stages than the 1 ops of \"g\"; use pipe=1 or less");
+  (*op->mutable_attr())["input"].set_s("y");
+  CHECK(Refusal(short_graph, OptionsFor("", 4, 1)) ==
+        "op x: attribute \"input\" is the compiler's own; leave it out");
   CompileOptions tight = OptionsFor("", 8, 2);
   tight.cluster.mutable_device()->set_memory_bytes(100000);
   const auto plan = Compile(gpt, "gpt", tight);

@@ -11,6 +11,9 @@
 namespace oneflow {
 namespace {
 
+// A step's firings are played out one by one, and counted in 32 bits.
+constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
+
 bool HasBatch(const Graph& graph) {
   for (const Op& op : graph.ops) {
     if (op.kind != "input") continue;
@@ -26,6 +29,10 @@ absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
     return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence");
   if (m < 1)
     return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch");
+  if (m > kMostMicroBatches) {
+    return InputError(absl::StrCat("micro-batches ", m), "are too many",
+                      absl::StrCat("use at most ", kMostMicroBatches));
+  }
   if (batch % m != 0) {
     return InputError(
         absl::StrCat("micro-batches ", m), absl::StrCat("do not divide the batch of ", batch),
@@ -42,6 +49,14 @@ absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
                      ", fewer micro-batches or fewer data parts"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckStageCount(const Graph& graph) {
+  const int stages = graph.mesh.stages(), ops = static_cast<int>(graph.ops.size());
+  if (stages <= std::max(ops, 2)) return absl::OkStatus();
+  return InputError(absl::StrCat("pipe=", stages),
+                    absl::StrCat("is more stages than the ", ops, " ops of \"", graph.name, "\""),
+                    absl::StrCat("use pipe=", ops, " or less"));
 }
 
 ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
@@ -112,6 +127,7 @@ int64_t DataDegree(const Graph& graph) {
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const CompileOptions& options) {
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
+  RETURN_IF_ERROR(CheckStageCount(graph));
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;
   const bool batch = HasBatch(graph), loss = graph.loss >= 0, outputs = !graph.outputs.empty();
   std::vector<ProgramDraft> drafts;

@@ -1,5 +1,6 @@
 #include "oneflow_core/op/check_graph.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,32 @@ absl::Status ExpectCountable(const Shape& shape) {
 
 absl::Status CheckGraph(const Graph& graph) {
   for (const Op& op : graph.ops) RETURN_IF_ERROR(CheckOp(op));
+  return absl::OkStatus();
+}
+
+absl::Status CheckLogicalGraph(const Graph& graph) {
+  std::set<std::string> variables;
+  for (const Op& op : graph.ops) {
+    if (op.kind == "variable") variables.insert(op.name);
+  }
+  for (const Op& op : graph.ops) {
+    const std::string where = "op " + op.name;
+    if (IsBoxing(op.kind) || op.kind == "adamw") {
+      return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own",
+                        op.kind == "adamw" ? "set `loss`: `train` adds the optimizer"
+                                           : "say how tensors lie with `sbp` and `stage`");
+    }
+    if (HasOwnShape(op.kind) && op.attrs.contains(op.kind)) {
+      return InputError(where, "attribute " + Quoted(op.kind) + " is the compiler's own",
+                        "leave it out");
+    }
+    if (op.kind != "variable" || !(op.name.ends_with("/m") || op.name.ends_with("/v"))) continue;
+    const std::string owner = op.name.substr(0, op.name.size() - 2);
+    if (variables.contains(owner)) {
+      return InputError(where, "has the name of a state of the optimizer of " + Quoted(owner),
+                        "rename it");
+    }
+  }
   return absl::OkStatus();
 }
 

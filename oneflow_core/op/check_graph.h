@@ -16,6 +16,10 @@ namespace oneflow {
 // attributes, no other than its attributes, and each of its type (an int may stand for a double).
 absl::Status CheckGraph(const Graph& graph);
 
+// Of a graph as its user wrote it: no kind and no attribute that only passes may set, and no
+// variable named as the optimizer names its states ("w/m" and "w/v" of a variable "w").
+absl::Status CheckLogicalGraph(const Graph& graph);
+
 // Fills in shape and dtype of every tensor, in op order. Shapes of inputs and variables stay. Ops
 // that were read from a file have only the outputs that somebody reads: the missing ones are
 // appended. Requires CheckGraph and that ops stand in topological order.

@@ -30,6 +30,26 @@ TEST_CASE("all samples are well formed") {
   }
 }
 
+TEST_CASE("CheckLogicalGraph leaves to the compiler what is the compiler's") {
+  const auto refusal = [](std::string kind, std::string name, AttrMap attrs) {
+    Graph graph;
+    graph.AddOp("variable", "w", {}, {});
+    graph.AddOp(std::move(kind), std::move(name), {}, std::move(attrs));
+    return std::string(ToStd(CheckLogicalGraph(graph).message()));
+  };
+  CHECK(refusal("variable", "w/n", {}) == "");
+  CHECK(refusal("input", "x/m", {}) == "");
+  CHECK(refusal("variable", "w/m", {}) ==
+        "op w/m: has the name of a state of the optimizer of \"w\"; rename it");
+  CHECK(refusal("variable", "u", {{"variable", std::string("w")}}) ==
+        "op u: attribute \"variable\" is the compiler's own; leave it out");
+  CHECK(refusal("adamw", "u", {}) ==
+        "op u: kind \"adamw\" is the compiler's own; set `loss`: `train` adds the optimizer");
+  CHECK(refusal("all_reduce", "y", {}) ==
+        "op y: kind \"all_reduce\" is the compiler's own; say how tensors lie with `sbp` and "
+        "`stage`");
+}
+
 TEST_CASE("CheckGraph names the op, the mistake and the mend") {
   CHECK(CheckError({"liner", {}, {}}) ==
         "op op: kind \"liner\" is not known; did you mean \"linear\"?");
