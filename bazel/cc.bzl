@@ -45,7 +45,9 @@ def oneflow_cc_test(name, copts = [], deps = [], size = "small", **kwargs):
     """A Catch2 test: `#include <catch2/catch.hpp>` and TEST_CASEs, no main.
 
     Tags that mean something here:
-      sanitize  part of the sample that tools/test runs under the sanitizers
+      sanitize  part of the sample that tools/test runs under asan_ubsan
+      threads   part of the sample that tools/test runs under tsan
+      no-sanitize  never runs under a sanitizer
       full      too long for the default tier: only --config=full (tools/test --full) runs it
       gpu       needs a GPU: only --config=gpu runs it
     """
