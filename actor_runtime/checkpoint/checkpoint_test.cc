@@ -219,19 +219,23 @@ TEST_CASE("A damaged checkpoint is refused, by file and variable") {
   // Rank 1 holds rows 3 and 4 of w (168 bytes at 0), then elements 6 to 10 of b (20 bytes at 192).
   std::string flipped = bytes;
   flipped[100] ^= 1;
-  CHECK(error(flipped) == file +
-                              ": is damaged: variable w does not match its checksum; "
-                              "use another checkpoint (remove this folder to resume from the one before)");
+  CHECK(error(flipped) ==
+        file +
+            ": is damaged: variable w does not match its checksum; "
+            "use another checkpoint (remove this folder to resume from the one before)");
   flipped = bytes;
   flipped[192] ^= 0x40;
   CHECK_THAT(error(flipped), Catch::Contains("variable b does not match"));
   CHECK(error(bytes.substr(0, 200)) == file +
                                            ": is cut short: variable b needs 20 bytes at 192, "
-                                           "the file has 200; use another checkpoint (remove this folder to resume from the one before)");
+                                           "the file has 200; use another checkpoint (remove this "
+                                           "folder to resume from the one before)");
   CHECK_THAT(error(""), Catch::Contains("variable w needs 168 bytes at 0, the file has 0"));
   fs::remove(file);
   const absl::Status missing = CheckpointReader::Open(folder).status();
-  CHECK(Message(missing) == file + ": is missing; it holds variable w; use another checkpoint (remove this folder to resume from the one before)");
+  CHECK(Message(missing) == file +
+                                ": is missing; it holds variable w; use another checkpoint (remove "
+                                "this folder to resume from the one before)");
   std::ofstream(file, std::ios::binary) << bytes;
   CHECK(CheckpointReader::Open(folder).ok());
 

@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMend[] = "; use another checkpoint (remove this folder to resume from the one before)";
+constexpr char kMend[] =
+    "; use another checkpoint (remove this folder to resume from the one before)";
 
 std::string_view TextOf(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};

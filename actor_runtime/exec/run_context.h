@@ -1,5 +1,5 @@
-// What a run gives its kernels beside the plan: numbers and the ends of the outside world. One a run of a
-// program; constant while it runs.
+// What a run gives its kernels beside the plan: numbers and the ends of the outside world. One a
+// run of a program; constant while it runs.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/dtype.h"
+#include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 
@@ -17,8 +17,8 @@ namespace oneflow {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  // Tokens [row][0, length] (length + 1 of them: inputs and shifted labels) of global sample `sample`
-  // of the step: a function of (seed, step, sample) alone. Allocates nothing.
+  // Tokens [row][0, length] (length + 1 of them: inputs and shifted labels) of global sample
+  // `sample` of the step: a function of (seed, step, sample) alone. Allocates nothing.
   virtual void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const = 0;
 };
 
@@ -26,11 +26,11 @@ class TokenSource {
 struct Piece {
   const std::string* name = nullptr;
   DType dtype = DType::kF32;
-  const Dims* dims = nullptr;    // logical sizes
+  const Dims* dims = nullptr;  // logical sizes
   const Slice* slice = nullptr;
   int rank = 0;
-  bool raw = false;              // fetch: the piece as it lies on the rank (possibly a partial value)
-  std::byte* data = nullptr;     // local, dense, row-major
+  bool raw = false;           // fetch: the piece as it lies on the rank (possibly a partial value)
+  std::byte* data = nullptr;  // local, dense, row-major
 };
 
 // The numbers of the optimizer for one step.
@@ -41,13 +41,13 @@ struct StepNumbers {
 
 struct RunContext {
   uint64_t seed = 0;
-  int64_t first_step = 0;      // step of firing 0
-  int64_t micro_batches = 1;   // firings a step of forward actors
+  int64_t first_step = 0;     // step of firing 0
+  int64_t micro_batches = 1;  // firings a step of forward actors
   int64_t micro_batch_size = 1;
   const TokenSource* tokens = nullptr;
-  std::function<StepNumbers(int64_t step)> optimizer;             // for adamw
-  std::function<absl::Status(const Piece&)> load;                 // load_slice, feed: fill piece.data
-  std::function<absl::Status(const Piece&)> save;                 // save_slice, fetch: take piece.data
+  std::function<StepNumbers(int64_t step)> optimizer;  // for adamw
+  std::function<absl::Status(const Piece&)> load;      // load_slice, feed: fill piece.data
+  std::function<absl::Status(const Piece&)> save;      // save_slice, fetch: take piece.data
   std::function<void(int64_t step, std::span<const double> values)> report;  // loss, grad norm
 };
 

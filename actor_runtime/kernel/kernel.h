@@ -1,8 +1,9 @@
-// Kernels: the code that actors run. A kernel is a function made once, at load, for fixed local shapes
-// (primitives, copy lists and tables are built then), and called once a firing.
+// Kernels: the code that actors run. A kernel is a function made once, at load, for fixed local
+// shapes (primitives, copy lists and tables are built then), and called once a firing.
 //
-// Guarantees a kernel gives (law 4 and law 6): a call allocates nothing; its result depends on its inputs,
-// the firing index and the run's seed only, never on the number of threads: tiles are a function of the shape.
+// Guarantees a kernel gives (law 4 and law 6): a call allocates nothing; its result depends on its
+// inputs, the firing index and the run's seed only, never on the number of threads: tiles are a
+// function of the shape.
 //
 //   absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s);   // gelu.cc
 //   Kernel k = *MakeKernel(setup);                           // looks "gelu" up in the table
@@ -25,7 +26,8 @@
 
 namespace oneflow {
 
-struct RunContext;  // actor_runtime/exec/run_context.h: seed, step offset, data, checkpoint, metrics
+struct RunContext;  // actor_runtime/exec/run_context.h: seed, step offset, data, checkpoint,
+                    // metrics
 
 // One source or destination of a kernel: the local piece of a logical tensor.
 struct Port {
@@ -37,17 +39,18 @@ struct Port {
 };
 
 struct KernelSetup {
-  std::string kind;               // key of the table
-  std::string name;               // the actor's, for messages
+  std::string kind;  // key of the table
+  std::string name;  // the actor's, for messages
   AttrMap attrs;
-  std::vector<std::vector<Port>> in;  // for each input, its sources in rank order (one, but for boxing)
+  std::vector<std::vector<Port>>
+      in;  // for each input, its sources in rank order (one, but for boxing)
   std::vector<Port> out;
-  int threads = 1;                // of the pool the kernel will be called with, at most
-  int64_t workspace_bytes = 0;    // what the plan gives
+  int threads = 1;              // of the pool the kernel will be called with, at most
+  int64_t workspace_bytes = 0;  // what the plan gives
   // Boxing family only (see proto Boxing):
   Mesh mesh;
   Coordinate coordinate;
-  int reduce = 0;                 // 0 none, 1 sum, 2 max
+  int reduce = 0;  // 0 none, 1 sum, 2 max
   std::vector<int> reduce_axes;
   std::vector<int> zero_unless_first;
 };
@@ -63,9 +66,13 @@ struct KernelCall {
   const RunContext* run = nullptr;
 
   template <typename T>
-  const T* input(int i) const { return reinterpret_cast<const T*>(in[i][0]); }
+  const T* input(int i) const {
+    return reinterpret_cast<const T*>(in[i][0]);
+  }
   template <typename T>
-  T* output(int i) const { return reinterpret_cast<T*>(out[i]); }
+  T* output(int i) const {
+    return reinterpret_cast<T*>(out[i]);
+  }
 };
 
 using Kernel = std::function<absl::Status(const KernelCall&)>;

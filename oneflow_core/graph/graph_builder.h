@@ -36,7 +36,7 @@ using NamedDims = std::vector<NamedDim>;
 // How a variable starts.
 struct Init {
   std::string kind;
-  double value = 0;  // standard deviation or constant
+  double value = 0;                // standard deviation or constant
   std::optional<bool> decay = {};  // whether AdamW decays the variable; default: rank >= 2
 };
 inline Init NoDecay(Init init) { return {std::move(init.kind), init.value, false}; }

@@ -18,8 +18,8 @@ std::string Quoted(std::string_view text) {
 }
 
 std::string Node(const proto::Actor& actor) {
-  std::string line = "    a" + std::to_string(actor.id()) + " [label=" +
-                     Quoted(actor.name() + "\n" + actor.kernel());
+  std::string line = "    a" + std::to_string(actor.id()) +
+                     " [label=" + Quoted(actor.name() + "\n" + actor.kernel());
   const size_t newline = line.find('\n');
   line.replace(newline, 1, "\\n");
   if (actor.has_boxing()) line += ", style=filled, fillcolor=lightyellow";
@@ -33,7 +33,8 @@ absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view na
   if (program == nullptr) {
     std::string list;
     for (const auto& p : plan.program()) list += (list.empty() ? "" : ", ") + p.name();
-    return InputError("--program=" + std::string(name), "the plan has no such program", "it has " + list);
+    return InputError("--program=" + std::string(name), "the plan has no such program",
+                      "it has " + list);
   }
   std::string text = "digraph " + Quoted(plan.model() + "." + program->name()) +
                      " {\n  rankdir=TB; node [shape=box, fontname=Helvetica];\n";
@@ -44,16 +45,16 @@ absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view na
     for (int r : actor.output()) writer[r] = actor.id();
   }
   for (const auto& [stage, nodes] : clusters) {
-    text += "  subgraph cluster_" + std::to_string(stage) + " {\n    label=\"stage " + std::to_string(stage) +
-            "\";\n" + nodes + "  }\n";
+    text += "  subgraph cluster_" + std::to_string(stage) + " {\n    label=\"stage " +
+            std::to_string(stage) + "\";\n" + nodes + "  }\n";
   }
   for (const proto::Actor& actor : program->actor()) {
     for (const proto::Input& input : actor.input()) {
       const auto from = writer.find(input.register_());
       if (from == writer.end()) continue;  // a variable that nobody writes here
       const proto::Register* reg = FindRegister(plan, *program, input.register_());
-      text += "  a" + std::to_string(from->second) + " -> a" + std::to_string(actor.id()) + " [label=" +
-              Quoted(reg->name() + " x" + std::to_string(reg->slots())) +
+      text += "  a" + std::to_string(from->second) + " -> a" + std::to_string(actor.id()) +
+              " [label=" + Quoted(reg->name() + " x" + std::to_string(reg->slots())) +
               (input.peers().along_size() > 0 ? ", color=red" : "") + "];\n";
     }
   }

@@ -1,4 +1,5 @@
-// A program as a Graphviz picture: a box an actor, a cluster a stage, an edge a register with its slots.
+// A program as a Graphviz picture: a box an actor, a cluster a stage, an edge a register with its
+// slots.
 #pragma once
 
 #include <string>

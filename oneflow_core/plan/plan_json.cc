@@ -21,7 +21,8 @@ Json StageJson(const proto::Program& program, int stage) {
   Json streams = Json::array();
   for (const proto::Stream& stream : program.stream()) {
     if (stream.stage() != stage) continue;
-    streams.push_back({{"name", stream.name()}, {"host", stream.host()}, {"order", OrderJson(program, stream)}});
+    streams.push_back(
+        {{"name", stream.name()}, {"host", stream.host()}, {"order", OrderJson(program, stream)}});
   }
   int actors = 0, registers = 0;
   double flops = 0;
@@ -29,8 +30,11 @@ Json StageJson(const proto::Program& program, int stage) {
     if (actor.stage() == stage) ++actors, flops += actor.flops();
   }
   for (const proto::Register& r : program.register_()) registers += r.stage() == stage;
-  return {{"stage", stage}, {"actors", actors}, {"registers", registers},
-          {"flops_a_micro_batch", flops}, {"streams", std::move(streams)}};
+  return {{"stage", stage},
+          {"actors", actors},
+          {"registers", registers},
+          {"flops_a_micro_batch", flops},
+          {"streams", std::move(streams)}};
 }
 
 Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
@@ -39,18 +43,27 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
   Json boxing = Json::array();
   for (const proto::Actor& actor : program.actor()) {
     if (!actor.has_boxing()) continue;
-    boxing.push_back({{"actor", actor.name()}, {"kernel", actor.kernel()}, {"stage", actor.stage()},
-                      {"bytes", actor.bytes_moved()}, {"why", actor.boxing().why()}});
+    boxing.push_back({{"actor", actor.name()},
+                      {"kernel", actor.kernel()},
+                      {"stage", actor.stage()},
+                      {"bytes", actor.bytes_moved()},
+                      {"why", actor.boxing().why()}});
   }
-  return {{"name", program.name()}, {"micro_batches", program.micro_batches()},
-          {"micro_batch_size", program.micro_batch_size()}, {"stages", std::move(stages)},
+  return {{"name", program.name()},
+          {"micro_batches", program.micro_batches()},
+          {"micro_batch_size", program.micro_batch_size()},
+          {"stages", std::move(stages)},
           {"boxing", std::move(boxing)}};
 }
 
 Json MemoryJson(const proto::StageMemory& m, int devices) {
-  return {{"stage", m.stage()}, {"devices", devices}, {"arena_bytes", m.arena_bytes()},
-          {"persistent_bytes", m.persistent_bytes()}, {"register_bytes", m.register_bytes()},
-          {"workspace_bytes", m.workspace_bytes()}, {"lower_bound_bytes", m.lower_bound_bytes()}};
+  return {{"stage", m.stage()},
+          {"devices", devices},
+          {"arena_bytes", m.arena_bytes()},
+          {"persistent_bytes", m.persistent_bytes()},
+          {"register_bytes", m.register_bytes()},
+          {"workspace_bytes", m.workspace_bytes()},
+          {"lower_bound_bytes", m.lower_bound_bytes()}};
 }
 
 }  // namespace
@@ -63,18 +76,27 @@ std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
     devices *= axis.size();
   }
   const int stages = std::max(1, plan.memory_size());
-  Json memory = Json::array(), programs = Json::array(), variables = Json::array(), notes = Json::array();
+  Json memory = Json::array(), programs = Json::array(), variables = Json::array(),
+       notes = Json::array();
   for (const auto& m : plan.memory()) memory.push_back(MemoryJson(m, devices / stages));
   for (const auto& program : plan.program()) programs.push_back(ProgramJson(plan, program));
   for (const auto& v : plan.variable()) {
-    variables.push_back({{"name", v.name()}, {"dims", Json(std::vector<int64_t>(v.layout().dim().begin(), v.layout().dim().end()))},
-                         {"replicas", v.register__size()}});
+    variables.push_back(
+        {{"name", v.name()},
+         {"dims", Json(std::vector<int64_t>(v.layout().dim().begin(), v.layout().dim().end()))},
+         {"replicas", v.register__size()}});
   }
   for (const auto& note : plan.note()) notes.push_back(note);
-  const Json json = {{"model", plan.model()}, {"fingerprint", plan.fingerprint()}, {"version", plan.version()},
-                     {"proof", proof}, {"mesh", std::move(mesh)}, {"devices", devices},
-                     {"stages", std::move(memory)}, {"programs", std::move(programs)},
-                     {"variables", std::move(variables)}, {"notes", std::move(notes)}};
+  const Json json = {{"model", plan.model()},
+                     {"fingerprint", plan.fingerprint()},
+                     {"version", plan.version()},
+                     {"proof", proof},
+                     {"mesh", std::move(mesh)},
+                     {"devices", devices},
+                     {"stages", std::move(memory)},
+                     {"programs", std::move(programs)},
+                     {"variables", std::move(variables)},
+                     {"notes", std::move(notes)}};
   return json.dump(1) + "\n";
 }
 

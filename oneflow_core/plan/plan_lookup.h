@@ -16,7 +16,8 @@ inline const proto::Program* FindProgram(const proto::Plan& plan, std::string_vi
 }
 
 // Register ids count the persistent ones first, then the program's own. nullptr if out of range.
-inline const proto::Register* FindRegister(const proto::Plan& plan, const proto::Program& program, int id) {
+inline const proto::Register* FindRegister(const proto::Plan& plan, const proto::Program& program,
+                                           int id) {
   if (id < 0) return nullptr;
   if (id < plan.persistent_size()) return &plan.persistent(id);
   id -= plan.persistent_size();

@@ -1,5 +1,6 @@
-// Law 4 on real plans: arenas take exactly the plan's bytes, and a training run allocates nothing between
-// its first and its last step (operator new, and malloc below it: oneDNN and libgomp included).
+// Law 4 on real plans: arenas take exactly the plan's bytes, and a training run allocates nothing
+// between its first and its last step (operator new, and malloc below it: oneDNN and libgomp
+// included).
 #include <malloc.h>
 
 #include <atomic>
@@ -87,7 +88,8 @@ TEST_CASE("Arenas are as large as the plan says") {
       CHECK((*runtime)->ArenaBytes(rank) == bytes);
       planned += bytes;
     }
-    // The mapping of an arena is its bytes rounded up to a page; the rest is the loaded plan and stacks.
+    // The mapping of an arena is its bytes rounded up to a page; the rest is the loaded plan and
+    // stacks.
     CHECK(MappedBytes() - before >= planned);
     for (const proto::StageMemory& m : plan.memory()) {
       CHECK(m.arena_bytes() == m.persistent_bytes() + m.register_bytes() + m.workspace_bytes());

@@ -1,5 +1,5 @@
-// Compiled plans under seeded interleavings: no stuck state, every slot returned, and the same bits as the
-// threaded runtime. 1,000 interleavings in all with ONEFLOW_TEST_FULL, else a sample.
+// Compiled plans under seeded interleavings: no stuck state, every slot returned, and the same bits
+// as the threaded runtime. 1,000 interleavings in all with ONEFLOW_TEST_FULL, else a sample.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>

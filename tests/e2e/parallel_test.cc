@@ -10,7 +10,8 @@
 namespace oneflow {
 namespace {
 
-SmallResult TrainOn(const std::string& mesh, const std::string& schedule = "1f1b", int threads = 1) {
+SmallResult TrainOn(const std::string& mesh, const std::string& schedule = "1f1b",
+                    int threads = 1) {
   SmallRun run;
   run.mesh = mesh;
   run.schedule = schedule;
@@ -31,8 +32,8 @@ double LargestDifference(const SmallResult& a, const SmallResult& b) {
 TEST_CASE("20 steps on any mesh give the losses of one device within 1e-5") {
   const SmallResult serial = TrainOn("");
   REQUIRE(serial.losses.back() < serial.losses.front() - 0.5);  // it learns
-  for (const std::string mesh : {"data=2", "tensor=2", "data=2,tensor=2", "pipe=2,data=2", "pipe=2,tensor=2",
-                                 "pipe=2,data=2,tensor=2"}) {
+  for (const std::string mesh : {"data=2", "tensor=2", "data=2,tensor=2", "pipe=2,data=2",
+                                 "pipe=2,tensor=2", "pipe=2,data=2,tensor=2"}) {
     INFO(mesh);
     CHECK(LargestDifference(TrainOn(mesh), serial) < 1e-5);
   }

@@ -81,8 +81,13 @@ SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram r
   context.tokens = &tokens;
   const proto::Optimizer& o = plan.train().optimizer();
   context.optimizer = [&o, &run](int64_t step) {
-    return StepNumbers{LearningRate(o, step, run.steps), o.beta1(), o.beta2(), o.epsilon(),
-                       o.weight_decay(), o.clip(), step};
+    return StepNumbers{LearningRate(o, step, run.steps),
+                       o.beta1(),
+                       o.beta2(),
+                       o.epsilon(),
+                       o.weight_decay(),
+                       o.clip(),
+                       step};
   };
   context.report = [&](int64_t step, std::span<const double> values) {
     result.losses[step] = values[0];

@@ -13,8 +13,8 @@
 namespace oneflow {
 
 struct SmallRun {
-  GptConfig model;           // 4 layers, so that four stages have work; see small_run.cc
-  std::string mesh;          // "pipe=2,data=2"
+  GptConfig model;   // 4 layers, so that four stages have work; see small_run.cc
+  std::string mesh;  // "pipe=2,data=2"
   std::string schedule = "1f1b";
   int64_t batch = 8, micro_batches = 4;
   int64_t steps = 20;

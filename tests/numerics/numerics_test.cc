@@ -1,5 +1,6 @@
-// The product against PyTorch: logits, loss, every gradient and the weights after ten AdamW steps of a small
-// GPT-2, on one device and on eight. Error of a tensor: max |a - b| / max |b|, under 1e-4.
+// The product against PyTorch: logits, loss, every gradient and the weights after ten AdamW steps
+// of a small GPT-2, on one device and on eight. Error of a tensor: max |a - b| / max |b|, under
+// 1e-4.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -90,7 +91,13 @@ class Model {
   void Train(int steps, double clip) {
     const proto::Optimizer& o = reference_.train.optimizer();
     context_.optimizer = [&o, clip, steps](int64_t step) {
-      return StepNumbers{LearningRate(o, step, steps), o.beta1(), o.beta2(), o.epsilon(), o.weight_decay(), clip, step};
+      return StepNumbers{LearningRate(o, step, steps),
+                         o.beta1(),
+                         o.beta2(),
+                         o.epsilon(),
+                         o.weight_decay(),
+                         clip,
+                         step};
     };
     context_.report = [this](int64_t, std::span<const double> values) {
       losses.push_back(values[0]);
@@ -119,7 +126,8 @@ class Model {
     for (int64_t row = 0; row < reference_.train.batch(); ++row) {
       RunContext context;
       context.load = [&](const Piece& piece) {
-        std::memcpy(piece.data, reference_.TokensOf(0).data() + row * length, length * sizeof(int32_t));
+        std::memcpy(piece.data, reference_.TokensOf(0).data() + row * length,
+                    length * sizeof(int32_t));
         return absl::OkStatus();
       };
       context.save = [&](const Piece& piece) {
@@ -169,7 +177,8 @@ void CheckAgainst(const std::string& folder, const std::string& mesh, int64_t mi
 
   Model ten(r, mesh, micro_batches);
   ten.Train(r.steps(), r.train.optimizer().clip());
-  for (int i = 0; i < r.steps(); ++i) CHECK(std::abs(ten.losses[i] - r.losses[i]) < kBound * r.losses[i]);
+  for (int i = 0; i < r.steps(); ++i)
+    CHECK(std::abs(ten.losses[i] - r.losses[i]) < kBound * r.losses[i]);
   Tensors trained = ten.Variables();
   for (const auto& [name, expected] : r.trained) {
     INFO(name);

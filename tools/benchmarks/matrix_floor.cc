@@ -1,5 +1,5 @@
-// The floor of a training step: the seconds that its matrix products alone take with oneDNN, all threads of
-// one product together, nothing in between.
+// The floor of a training step: the seconds that its matrix products alone take with oneDNN, all
+// threads of one product together, nothing in between.
 //
 //   matrix_floor THREADS M,N,K,COUNT,TA,TB ...    -> seconds of the whole list, best of three
 #include <omp.h>
@@ -25,8 +25,10 @@ double Seconds(const Product& p) {
   double best = 1e30;
   for (int i = 0; i < 3; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    dnnl_sgemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1, a.data(), lda, b.data(), ldb, 0, c.data(), p.n);
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    dnnl_sgemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1, a.data(), lda, b.data(), ldb, 0,
+               c.data(), p.n);
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return best * static_cast<double>(p.count);
 }
@@ -42,12 +44,14 @@ int main(int argc, char** argv) {
   double seconds = 0, flops = 0;
   for (int i = 2; i < argc; ++i) {
     Product p{};
-    if (std::sscanf(argv[i], "%ld,%ld,%ld,%ld,%c,%c", &p.m, &p.n, &p.k, &p.count, &p.transpose_a, &p.transpose_b) != 6) {
+    if (std::sscanf(argv[i], "%ld,%ld,%ld,%ld,%c,%c", &p.m, &p.n, &p.k, &p.count, &p.transpose_a,
+                    &p.transpose_b) != 6) {
       std::fprintf(stderr, "matrix_floor: %s is not M,N,K,COUNT,TA,TB\n", argv[i]);
       return 2;
     }
     seconds += Seconds(p);
-    flops += 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(p.count);
+    flops += 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
+             static_cast<double>(p.count);
   }
   std::printf("%.6f %.4g\n", seconds, flops);
   return 0;

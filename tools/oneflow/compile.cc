@@ -25,12 +25,15 @@ absl::Status CompileGraph(const Arguments& args) {
 }  // namespace
 
 Verb CompileVerb() {
-  return {"compile", "lower a graph to a plan, prove it and write it",
+  return {"compile",
+          "lower a graph to a plan, prove it and write it",
           "  oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
           "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n",
-          {"graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster", "out", "format",
-           "threads", "learning_rate", "min_learning_rate", "lr_schedule", "warmup_steps", "decay_steps",
-           "beta1", "beta2", "epsilon", "weight_decay", "clip"},
+          {"graph",       "mesh",         "batch",         "micro_batches",
+           "schedule",    "memory",       "cluster",       "out",
+           "format",      "threads",      "learning_rate", "min_learning_rate",
+           "lr_schedule", "warmup_steps", "decay_steps",   "beta1",
+           "beta2",       "epsilon",      "weight_decay",  "clip"},
           CompileGraph};
 }
 

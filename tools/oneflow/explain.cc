@@ -30,12 +30,13 @@ absl::Status Explain(const Arguments& args) {
 }  // namespace
 
 Verb ExplainVerb() {
-  return {"explain", "say what a plan does, needs and why",
+  return {"explain",
+          "say what a plan does, needs and why",
           "  oneflow explain --plan=gpt.plan\n"
           "  oneflow explain --plan=gpt.plan --format=json\n"
           "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n",
-          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster", "threads",
-           "format", "program", "full"},
+          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster",
+           "threads", "format", "program", "full"},
           Explain};
 }
 

@@ -4,11 +4,13 @@ DEFINE_string(graph, "", "graph file (textproto)");
 DEFINE_string(plan, "", "plan file");
 DEFINE_string(out, "", "file to write");
 DEFINE_string(cluster, "", "cluster file (textproto); default: this machine");
-DEFINE_string(data, "", "training data, FILE[,FILE...]: text (bytes), or .bin (little-endian uint16 tokens)");
+DEFINE_string(data, "",
+              "training data, FILE[,FILE...]: text (bytes), or .bin (little-endian uint16 tokens)");
 DEFINE_string(eval_data, "", "validation data, as --data; default: none");
 DEFINE_string(metrics, "", "file of one JSON line a step; written anew, but --resume appends");
 DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
-DEFINE_string(checkpoint, "", "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
+DEFINE_string(checkpoint, "",
+              "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
 DEFINE_string(format, "text", "text or json; explain: dot, too");
 
@@ -21,7 +23,8 @@ DEFINE_int64(vocab, 0, "tokens of the vocabulary; 0: the preset's");
 DEFINE_bool(bias, true, "biases in linear layers and layer norms");
 DEFINE_bool(tied, true, "the head shares the embedding's table");
 
-DEFINE_string(mesh, "", "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
+DEFINE_string(mesh, "",
+              "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
 DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together");
 DEFINE_int64(micro_batches, 1, "micro-batches a step");
 DEFINE_string(schedule, "1f1b", "gpipe or 1f1b");

@@ -25,7 +25,8 @@ absl::StatusOr<std::vector<int32_t>> Tokens(const std::string& prompt, int64_t v
   for (const char c : prompt) {
     const int32_t id = static_cast<unsigned char>(c);
     if (id >= vocab) {
-      return InputError("--prompt", "byte " + std::to_string(id) + " is not in the model's vocabulary of " +
+      return InputError("--prompt", "byte " + std::to_string(id) +
+                                        " is not in the model's vocabulary of " +
                                         std::to_string(vocab));
     }
     tokens.push_back(id);
@@ -34,8 +35,8 @@ absl::StatusOr<std::vector<int32_t>> Tokens(const std::string& prompt, int64_t v
   return tokens;
 }
 
-// A token drawn from softmax(logits / temperature); the largest logit at temperature 0. The sum runs in
-// index order, so the same seed gives the same text.
+// A token drawn from softmax(logits / temperature); the largest logit at temperature 0. The sum
+// runs in index order, so the same seed gives the same text.
 int32_t Sample(std::span<const float> logits, double temperature, double uniform) {
   const auto largest = std::max_element(logits.begin(), logits.end());
   if (temperature <= 0) return static_cast<int32_t>(largest - logits.begin());
@@ -67,7 +68,8 @@ absl::StatusOr<std::string> StepFolder(const std::string& path) {
 // A window of the last tokens, run through program generate; the logits of the last of them.
 class Model {
  public:
-  Model(Runtime& runtime, const ModelFacts& facts) : runtime_(runtime), facts_(facts), logits_(facts.vocab) {}
+  Model(Runtime& runtime, const ModelFacts& facts)
+      : runtime_(runtime), facts_(facts), logits_(facts.vocab) {}
 
   absl::StatusOr<std::span<const float>> Logits(const std::vector<int32_t>& tokens) {
     const auto n = std::min<int64_t>(static_cast<int64_t>(tokens.size()), facts_.sequence);
@@ -95,7 +97,8 @@ class Model {
 
 absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
-  if (FLAGS_tokens < 1) return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
+  if (FLAGS_tokens < 1)
+    return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
   if (!(FLAGS_temperature >= 0)) return InputError("--temperature", "must not be negative");
   ASSIGN_OR_RETURN(const std::string folder, StepFolder(FLAGS_checkpoint));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
@@ -136,8 +139,10 @@ absl::Status Generate(const Arguments& args) {
 }  // namespace
 
 Verb GenerateVerb() {
-  return {"generate", "continue a prompt with the model of a checkpoint",
-          "  oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 --temperature=0.8 --seed=1\n",
+  return {"generate",
+          "continue a prompt with the model of a checkpoint",
+          "  oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
+          "--temperature=0.8 --seed=1\n",
           {"checkpoint", "prompt", "tokens", "temperature", "seed", "threads", "format"},
           Generate};
 }

@@ -92,12 +92,14 @@ absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& t
   if (unit == "MiB") scale = 1024.0 * 1024;
   if (unit == "GiB") scale = 1024.0 * 1024 * 1024;
   if (end == text.c_str() || scale == 0 || number <= 0) {
-    return InputError(flag + "=" + text, "is not a size", "write e.g. 80GiB, 512MiB or a number of bytes");
+    return InputError(flag + "=" + text, "is not a size",
+                      "write e.g. 80GiB, 512MiB or a number of bytes");
   }
   return static_cast<int64_t>(number * scale);
 }
 
-absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, const proto::Optimizer* given) {
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
+                                                    const proto::Optimizer* given) {
   proto::Optimizer base = given == nullptr ? proto::Optimizer() : *given;
   const auto want = [&](const char* flag) { return given == nullptr || args.Given(flag); };
   if (want("learning_rate")) base.set_learning_rate(FLAGS_learning_rate);
@@ -127,7 +129,8 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, const
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   if (FLAGS_graph.empty()) {
-    return InputError("--graph", "is missing", "write one with `oneflow model gpt --out=gpt.textproto`");
+    return InputError("--graph", "is missing",
+                      "write one with `oneflow model gpt --out=gpt.textproto`");
   }
   ASSIGN_OR_RETURN(const proto::Graph graph, ReadGraphFile(FLAGS_graph));
   CompileOptions options;
@@ -155,7 +158,8 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
   for (const char* flag : {"graph", "mesh", "batch", "micro_batches", "schedule"}) {
     if (args.Given(flag)) {
-      return InputError(std::string("--") + flag, "cannot be given together with --plan: the plan has it fixed",
+      return InputError(std::string("--") + flag,
+                        "cannot be given together with --plan: the plan has it fixed",
                         "leave one of the two out");
     }
   }

@@ -15,14 +15,17 @@ namespace oneflow {
 // --plan read and checked, or --graph compiled for --mesh, --batch, ... on the way.
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args);
 
-// --graph compiled for --mesh, --batch, --micro_batches, --schedule, --memory and the optimizer's flags.
+// --graph compiled for --mesh, --batch, --micro_batches, --schedule, --memory and the optimizer's
+// flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
 // `graph` compiled for one device and one sequence at a time: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph);
 
-// `given` with every optimizer flag that the user gave in its place; null: all flags, defaults included.
-absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args, const proto::Optimizer* given);
+// `given` with every optimizer flag that the user gave in its place; null: all flags, defaults
+// included.
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
+                                                    const proto::Optimizer* given);
 
 // The verdict of VerifyPlan in words: "live, memory-safe, type-safe", or the refusal.
 std::string ProofOf(const proto::Plan& plan);

@@ -32,7 +32,8 @@ absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
   for (size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {
     const std::string line = text.substr(at, end + 1 - at);
     long long step = 0;
-    if (std::sscanf(line.c_str(), "{\"step\": %lld,", &step) != 1 || step < first_step) kept += line;
+    if (std::sscanf(line.c_str(), "{\"step\": %lld,", &step) != 1 || step < first_step)
+      kept += line;
   }
   return kept == text ? absl::OkStatus() : WriteFile(path, kept);
 }
@@ -90,7 +91,8 @@ void MetricsLog::WriteLoop(std::stop_token stop) {
   while (true) {
     const size_t n = recorded_.load(std::memory_order_acquire);
     if (stop.stop_requested()) return;
-    while (written_ < n && written_ + 1 < entries_.size()) Write(written_, std::nullopt), ++written_;
+    while (written_ < n && written_ + 1 < entries_.size())
+      Write(written_, std::nullopt), ++written_;
     if (file_.is_open()) file_.flush();  // whoever follows the file sees each step
     if (n >= entries_.size()) return;
     recorded_.wait(n, std::memory_order_acquire);
@@ -123,11 +125,11 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
   const double rate = static_cast<double>(options_.tokens_a_step) / seconds;
 
-  std::string line = "{\"step\": " + std::to_string(step) + ", \"loss\": " + JsonNumber(entry.loss) +
-                     ", \"learning_rate\": " + JsonNumber(rates_[index]) +
-                     ", \"grad_norm\": " + JsonNumber(entry.norm) +
-                     ", \"tokens_per_second\": " + JsonNumber(rate) +
-                     ", \"step_seconds\": " + JsonNumber(seconds);
+  std::string line =
+      "{\"step\": " + std::to_string(step) + ", \"loss\": " + JsonNumber(entry.loss) +
+      ", \"learning_rate\": " + JsonNumber(rates_[index]) +
+      ", \"grad_norm\": " + JsonNumber(entry.norm) +
+      ", \"tokens_per_second\": " + JsonNumber(rate) + ", \"step_seconds\": " + JsonNumber(seconds);
   if (options_.machine_flops > 0) {
     line += ", \"mfu\": " + JsonNumber(options_.flops_a_step / seconds / options_.machine_flops);
   }
@@ -142,12 +144,15 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (!terminal_ && !last && !eval_loss && step % 10 != 0) return;  // a log file wants fewer lines
   const std::string loss = ExactDouble(entry.loss);
   std::printf("%sstep %lld/%lld  loss %s  %.0f tokens/s", terminal_ ? "\r\033[K" : "",
-              static_cast<long long>(step + 1), static_cast<long long>(options_.last_step), loss.c_str(), rate);
+              static_cast<long long>(step + 1), static_cast<long long>(options_.last_step),
+              loss.c_str(), rate);
   if (options_.machine_flops > 0) {
     std::printf("  MFU %.0f%%", 100 * options_.flops_a_step / seconds / options_.machine_flops);
   }
   if (eval_loss) std::printf("  validation loss %s", ExactDouble(*eval_loss).c_str());
-  std::printf("  left %s", Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
+  std::printf(
+      "  left %s",
+      Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
   line_open_ = terminal_ && !last && !eval_loss;
   if (!line_open_) std::printf("\n");
   std::fflush(stdout);

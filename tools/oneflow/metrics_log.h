@@ -1,8 +1,9 @@
-// MetricsLog: takes the numbers of each step from the run's host worker and writes them, on a thread of
-// its own, as JSON lines to a file and as a progress line to a terminal.
+// MetricsLog: takes the numbers of each step from the run's host worker and writes them, on a
+// thread of its own, as JSON lines to a file and as a progress line to a terminal.
 //
 // Invariants:
-//  1. Record() allocates nothing and never blocks: it fills a preallocated entry and publishes its count.
+//  1. Record() allocates nothing and never blocks: it fills a preallocated entry and publishes its
+//  count.
 //  2. Entries are written in step order, each once. The last step of a chunk is held back until
 //     FinishChunk(), because a validation may belong to it.
 #pragma once
@@ -22,12 +23,12 @@
 namespace oneflow {
 
 struct MetricsOptions {
-  std::string path;              // JSON lines; empty: none
-  bool json = false;             // JSON lines on stdout too, instead of the progress line
-  int64_t last_step = 0;         // of the whole run, exclusive
+  std::string path;       // JSON lines; empty: none
+  bool json = false;      // JSON lines on stdout too, instead of the progress line
+  int64_t last_step = 0;  // of the whole run, exclusive
   int64_t tokens_a_step = 0;
   double flops_a_step = 0;
-  double machine_flops = 0;      // the machine's own matrix rate; 0: unknown
+  double machine_flops = 0;  // the machine's own matrix rate; 0: unknown
 };
 
 class MetricsLog {
@@ -42,9 +43,9 @@ class MetricsLog {
   void StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates);
   // values: loss, gradient norm. Called by the host worker, once a step, in order.
   void Record(int64_t step, std::span<const double> values);
-  // Writes what is left, the last step with the validation loss if there is one. `completed` is false
-  // when the run failed: then steps that never came are not waited for. Fails when a line could not
-  // be written to the file.
+  // Writes what is left, the last step with the validation loss if there is one. `completed` is
+  // false when the run failed: then steps that never came are not waited for. Fails when a line
+  // could not be written to the file.
   absl::Status FinishChunk(std::optional<double> eval_loss, bool completed);
 
   // Steps so far whose gradient was not finite: they left the weights as they were. Between chunks.
@@ -74,7 +75,7 @@ class MetricsLog {
   std::jthread writer_;
 
   std::atomic<size_t> recorded_{0};  // written by the host worker, read by the writer
-  size_t written_ = 0;               // the writer's; the control thread's once the writer has joined
+  size_t written_ = 0;  // the writer's; the control thread's once the writer has joined
 };
 
 // The shortest text that reads back as the same double.

@@ -29,7 +29,8 @@ absl::StatusOr<GptConfig> ConfigFromFlags(const Arguments& args) {
 
 absl::Status Model(const Arguments& args) {
   if (args.positional != std::vector<std::string>{"gpt"}) {
-    return InputError("oneflow model", "wants the family of the model", "write `oneflow model gpt ...`");
+    return InputError("oneflow model", "wants the family of the model",
+                      "write `oneflow model gpt ...`");
   }
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.textproto");
   ASSIGN_OR_RETURN(const GptConfig config, ConfigFromFlags(args));
@@ -43,9 +44,11 @@ absl::Status Model(const Arguments& args) {
 }  // namespace
 
 Verb ModelVerb() {
-  return {"model", "write the logical graph of a GPT",
+  return {"model",
+          "write the logical graph of a GPT",
           "  oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
-          "  oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 --bias=false "
+          "  oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
+          "--bias=false "
           "--out=small.textproto\n",
           {"preset", "layers", "heads", "hidden", "sequence", "vocab", "bias", "tied", "out"},
           Model,

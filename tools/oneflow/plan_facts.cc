@@ -49,7 +49,8 @@ double FlopsOfStep(const proto::Plan& plan) {
   for (const proto::Stream& stream : program->stream()) {
     for (const proto::OrderRun& run : stream.order()) {
       for (int segment : run.segment()) {
-        for (int actor : program->segment(segment).actor()) flops += run.repeat() * program->actor(actor).flops();
+        for (int actor : program->segment(segment).actor())
+          flops += run.repeat() * program->actor(actor).flops();
       }
     }
   }

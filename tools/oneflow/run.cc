@@ -46,13 +46,15 @@ absl::Status CheckNames(const Files& files, const proto::Plan& plan, const std::
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     std::string list;
     for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-    return InputError("--" + flag + "=" + name + "=" + file, "the graph has no such tensor to " + flag,
+    return InputError("--" + flag + "=" + name + "=" + file,
+                      "the graph has no such tensor to " + flag,
                       list.empty() ? "it has none" : "it has " + list);
   }
   if (kernel == "feed") {
     for (const std::string& name : names) {
       if (!files.contains(name)) {
-        return InputError("--feed", "input " + name + " is not given", "write --feed=" + name + "=FILE.npy");
+        return InputError("--feed", "input " + name + " is not given",
+                          "write --feed=" + name + "=FILE.npy");
       }
     }
   }
@@ -62,12 +64,14 @@ absl::Status CheckNames(const Files& files, const proto::Plan& plan, const std::
 absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
   for (const auto& [name, file] : fetches) {
     RETURN_IF_ERROR(WriteNpy(file, fetched.whole.at(name)));
-    std::printf("%s: %s %s\n", file.c_str(), name.c_str(), ToString(fetched.whole.at(name).dims).c_str());
+    std::printf("%s: %s %s\n", file.c_str(), name.c_str(),
+                ToString(fetched.whole.at(name).dims).c_str());
     if (!FLAGS_shards) continue;
     for (const auto& [rank, piece] : fetched.shards.at(name)) {
       const std::string shard = ShardFile(file, rank);
       RETURN_IF_ERROR(WriteNpy(shard, piece));
-      std::printf("%s: rank %d of %s %s\n", shard.c_str(), rank, name.c_str(), ToString(piece.dims).c_str());
+      std::printf("%s: rank %d of %s %s\n", shard.c_str(), rank, name.c_str(),
+                  ToString(piece.dims).c_str());
     }
   }
   return absl::OkStatus();
@@ -109,12 +113,14 @@ absl::Status RunGraph(const Arguments& args) {
 }  // namespace
 
 Verb RunVerb() {
-  return {"run", "execute any graph on given inputs, and show each rank's part",
-          "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
-          "--fetch=out=out.npy --shards\n",
-          {"graph", "plan", "mesh", "batch", "micro_batches", "schedule", "feed", "fetch", "shards", "seed",
-           "threads", "memory", "cluster"},
-          RunGraph};
+  return {
+      "run",
+      "execute any graph on given inputs, and show each rank's part",
+      "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
+      "--fetch=out=out.npy --shards\n",
+      {"graph", "plan", "mesh", "batch", "micro_batches", "schedule", "feed", "fetch", "shards",
+       "seed", "threads", "memory", "cluster"},
+      RunGraph};
 }
 
 }  // namespace oneflow

@@ -10,7 +10,8 @@
 namespace oneflow {
 namespace {
 
-// Calls row(offset in the whole tensor, offset in the slice, elements) for each dense row of `slice`.
+// Calls row(offset in the whole tensor, offset in the slice, elements) for each dense row of
+// `slice`.
 void ForEachRow(const Dims& dims, const Slice& slice,
                 const std::function<void(int64_t whole, int64_t local, int64_t elements)>& row) {
   if (slice.elements() == 0) return;

@@ -22,7 +22,8 @@ namespace oneflow {
 namespace {
 
 absl::Status CheckNumbers() {
-  if (FLAGS_steps < 1) return InputError("--steps=" + std::to_string(FLAGS_steps), "must be at least 1");
+  if (FLAGS_steps < 1)
+    return InputError("--steps=" + std::to_string(FLAGS_steps), "must be at least 1");
   if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
     return InputError("--eval_every, --checkpoint_every", "must not be negative");
   }
@@ -40,7 +41,8 @@ absl::Status CheckNumbers() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text, const ModelFacts& model) {
+absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
+                                      const ModelFacts& model) {
   if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
   std::vector<std::string> paths;
   std::stringstream list(text);
@@ -96,8 +98,9 @@ absl::Status Train(const Arguments& args) {
   options.checkpoint_every = FLAGS_checkpoint_every;
   options.checkpoint_dir = FLAGS_checkpoint_dir;
   options.resume = FLAGS_resume;
-  ASSIGN_OR_RETURN(options.optimizer, OptimizerFromFlags(
-      args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
+  ASSIGN_OR_RETURN(
+      options.optimizer,
+      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
 
   MetricsOptions log_options;
   log_options.path = FLAGS_metrics;
@@ -133,17 +136,47 @@ absl::Status Train(const Arguments& args) {
 }  // namespace
 
 Verb TrainVerb() {
-  return {"train", "train a plan on all its devices in this process",
-          "  oneflow train --plan=gpt.plan --data=text.txt --steps=20 --seed=1 --metrics=metrics.jsonl "
-          "--checkpoint_dir=run/ckpt\n"
-          "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
-          "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt --resume\n",
-          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster", "data",
-           "eval_data", "eval_fraction", "eval_every", "eval_batches", "steps", "seed", "threads", "metrics",
-           "checkpoint_dir", "checkpoint_every", "resume", "trace", "format", "learning_rate",
-           "min_learning_rate", "lr_schedule", "warmup_steps", "decay_steps", "beta1", "beta2", "epsilon",
-           "weight_decay", "clip"},
-          Train};
+  return {
+      "train",
+      "train a plan on all its devices in this process",
+      "  oneflow train --plan=gpt.plan --data=text.txt --steps=20 --seed=1 --metrics=metrics.jsonl "
+      "--checkpoint_dir=run/ckpt\n"
+      "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
+      "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
+      "--resume\n",
+      {"plan",
+       "graph",
+       "mesh",
+       "batch",
+       "micro_batches",
+       "schedule",
+       "memory",
+       "cluster",
+       "data",
+       "eval_data",
+       "eval_fraction",
+       "eval_every",
+       "eval_batches",
+       "steps",
+       "seed",
+       "threads",
+       "metrics",
+       "checkpoint_dir",
+       "checkpoint_every",
+       "resume",
+       "trace",
+       "format",
+       "learning_rate",
+       "min_learning_rate",
+       "lr_schedule",
+       "warmup_steps",
+       "decay_steps",
+       "beta1",
+       "beta2",
+       "epsilon",
+       "weight_decay",
+       "clip"},
+      Train};
 }
 
 }  // namespace oneflow

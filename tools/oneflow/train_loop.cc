@@ -22,7 +22,13 @@ int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
 }
 
 StepNumbers NumbersOf(const proto::Optimizer& o, int64_t step, int64_t total) {
-  return {LearningRate(o, step, total), o.beta1(), o.beta2(), o.epsilon(), o.weight_decay(), o.clip(), step};
+  return {LearningRate(o, step, total),
+          o.beta1(),
+          o.beta2(),
+          o.epsilon(),
+          o.weight_decay(),
+          o.clip(),
+          step};
 }
 
 class Loop {
@@ -47,7 +53,8 @@ class Loop {
       return 0;
     }
     if (options_.checkpoint_dir.empty()) {
-      return InputError("--resume", "there is no folder to resume from", "add --checkpoint_dir=DIR");
+      return InputError("--resume", "there is no folder to resume from",
+                        "add --checkpoint_dir=DIR");
     }
     ASSIGN_OR_RETURN(const std::string folder, LatestCheckpoint(options_.checkpoint_dir));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
@@ -66,8 +73,12 @@ class Loop {
     RunContext context = Context("train");
     context.first_step = first;
     context.tokens = &tokens;
-    context.optimizer = [this](int64_t step) { return NumbersOf(options_.optimizer, step, options_.steps); };
-    context.report = [this](int64_t step, std::span<const double> values) { log_.Record(step, values); };
+    context.optimizer = [this](int64_t step) {
+      return NumbersOf(options_.optimizer, step, options_.steps);
+    };
+    context.report = [this](int64_t step, std::span<const double> values) {
+      log_.Record(step, values);
+    };
     std::vector<double> rates;
     for (int64_t s = first; s < first + steps; ++s) {
       rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
@@ -92,7 +103,8 @@ class Loop {
     CheckpointInfo info;
     info.step = step;
     info.seed = options_.seed;
-    ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));
+    ASSIGN_OR_RETURN(const auto writer,
+                     CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
     RETURN_IF_ERROR(runtime_.Run("save", context, 1));
@@ -109,14 +121,15 @@ class Loop {
     return context;
   }
 
-  // A fresh run into a folder that holds another run's checkpoints: they are moved to old-N, so that
-  // nothing is lost and "the latest" is never another run's.
+  // A fresh run into a folder that holds another run's checkpoints: they are moved to old-N, so
+  // that nothing is lost and "the latest" is never another run's.
   absl::Status SetOldCheckpointsAside() {
     const std::string& dir = options_.checkpoint_dir;
     if (dir.empty() || !LatestCheckpoint(dir).ok()) return absl::OkStatus();
     std::error_code error;
     fs::path aside;
-    for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) aside = fs::path(dir) / ("old-" + std::to_string(n));
+    for (int n = 1; aside.empty() || fs::exists(aside, error); ++n)
+      aside = fs::path(dir) / ("old-" + std::to_string(n));
     std::vector<fs::path> entries;
     for (const auto& entry : fs::directory_iterator(dir, error)) {
       if (entry.path().filename().string().rfind("step-", 0) == 0) entries.push_back(entry.path());
@@ -143,7 +156,8 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options) {
   Loop loop(plan, runtime, log, options);
   RETURN_IF_ERROR(loop.CheckFolder());
-  // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its step.
+  // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
+  // step.
   if (!options.resume) RETURN_IF_ERROR(log.Open(0));
   ASSIGN_OR_RETURN(int64_t step, loop.Start());
   if (options.resume) RETURN_IF_ERROR(log.Open(step));
@@ -152,7 +166,8 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                                   NextBoundary(step, options.checkpoint_every, options.steps));
     const absl::Status trained = loop.Train(step, next - step, train);
     std::optional<double> eval_loss;
-    const bool eval_due = next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
+    const bool eval_due =
+        next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
     absl::Status evaluated;
     if (trained.ok() && eval != nullptr && eval_due) {
       absl::StatusOr<double> loss = loop.Evaluate(*eval);
@@ -163,7 +178,8 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
     RETURN_IF_ERROR(trained);
     RETURN_IF_ERROR(evaluated);
     step = next;
-    const bool save_due = step == options.steps || (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
+    const bool save_due = step == options.steps ||
+                          (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
     if (save_due && !options.checkpoint_dir.empty()) RETURN_IF_ERROR(loop.Save(step));
     RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
   }

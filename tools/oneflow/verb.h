@@ -13,19 +13,20 @@ namespace oneflow {
 // What stands after the verb on the command line, beside its flags.
 struct Arguments {
   std::vector<std::string> positional;  // "gpt" in `oneflow model gpt --layers=4`
-  std::vector<std::string> Repeated(std::string_view flag) const;  // every value of a flag given several times
-  bool Given(std::string_view flag) const;                         // whether the user gave it
+  std::vector<std::string> Repeated(
+      std::string_view flag) const;         // every value of a flag given several times
+  bool Given(std::string_view flag) const;  // whether the user gave it
 
   std::vector<std::pair<std::string, std::string>> flags;  // as given, in order
 };
 
 struct Verb {
   std::string_view name;
-  std::string_view summary;              // one line
-  std::string_view example;              // lines that work as written
-  std::vector<std::string_view> flags;   // the gflags it takes
+  std::string_view summary;             // one line
+  std::string_view example;             // lines that work as written
+  std::vector<std::string_view> flags;  // the gflags it takes
   absl::Status (*run)(const Arguments& args);
-  bool takes_words = false;              // words that belong to no flag
+  bool takes_words = false;  // words that belong to no flag
 };
 
 // The verbs, each defined in the file of its name.
@@ -38,7 +39,8 @@ Verb TrainVerb();
 Verb GenerateVerb();
 
 // Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.
-// An unknown flag is an error that suggests the nearest; a value that does not parse names the type.
+// An unknown flag is an error that suggests the nearest; a value that does not parse names the
+// type.
 absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv);
 
 // The text of `oneflow VERB --help`: summary, example, each flag with its default.

@@ -22,9 +22,10 @@ absl::Status Verify(const Arguments& args) {
     return absl::OkStatus();
   }
   for (const proto::Program& program : plan.program()) {
-    std::printf("%-9s live: one step of %lld micro-batch(es) returns to the initial marking; "
-                "no two live registers overlap; every edge's layout agrees\n",
-                program.name().c_str(), static_cast<long long>(program.micro_batches()));
+    std::printf(
+        "%-9s live: one step of %lld micro-batch(es) returns to the initial marking; "
+        "no two live registers overlap; every edge's layout agrees\n",
+        program.name().c_str(), static_cast<long long>(program.micro_batches()));
   }
   return absl::OkStatus();
 }
@@ -32,8 +33,11 @@ absl::Status Verify(const Arguments& args) {
 }  // namespace
 
 Verb VerifyVerb() {
-  return {"verify", "prove a plan: types, liveness, memory", "  oneflow verify --plan=gpt.plan\n",
-          {"plan", "format"}, Verify};
+  return {"verify",
+          "prove a plan: types, liveness, memory",
+          "  oneflow verify --plan=gpt.plan\n",
+          {"plan", "format"},
+          Verify};
 }
 
 }  // namespace oneflow
