@@ -2,8 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include "oneflow_core/tensor/layout.h"
@@ -29,12 +27,6 @@ double BytesReceived(const Graph& graph, const Op& op, const std::vector<int>& a
 }
 
 }  // namespace
-
-bool IsBoxing(const Op& op) {
-  static constexpr std::string_view kKinds[] = {
-      "slice", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "zero_fill", "transfer"};
-  return std::find(std::begin(kKinds), std::end(kKinds), op.kind) != std::end(kKinds);
-}
 
 void LowerBoxing(const Graph& graph, const Op& op, proto::Actor* actor) {
   CHECK_EQ(op.inputs.size(), 1u) << op.name;

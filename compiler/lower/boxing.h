@@ -1,12 +1,10 @@
-// Boxing ops as plan actors: which peers they read and what they do with them.
+// Boxing ops (IsBoxing) as plan actors: which peers they read and what they do with them.
 #pragma once
 
 #include "oneflow_core/graph/graph.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
-
-bool IsBoxing(const Op& op);
 
 // Fills in actor->boxing, bytes_moved and the peers of its only input.
 void LowerBoxing(const Graph& graph, const Op& op, proto::Actor* actor);

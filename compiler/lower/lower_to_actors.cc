@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/boxing.h"
 #include "compiler/lower/registers.h"
+#include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
@@ -73,7 +74,7 @@ class Lowering {
 
   absl::Status AddRegisters(const Op& op) {
     if (op.kind == "variable") {
-      const auto it = ids_.find(std::pair(VariableName(op), op.stage));
+      const auto it = ids_.find(std::pair(VariableOf(op), op.stage));
       CHECK(it != ids_.end()) << op.name;
       register_of_[op.outputs[0]] = it->second;
       return absl::OkStatus();
@@ -161,7 +162,7 @@ class Lowering {
     const size_t updated = op.kind == "adamw" ? op.outputs.size() : 0;
     for (size_t i = updated; i < op.inputs.size(); ++i) AddInput(actor, op.inputs[i], op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
-    if (IsBoxing(op)) LowerBoxing(graph_, op, actor);
+    if (IsBoxing(op.kind)) LowerBoxing(graph_, op, actor);
     SetCost(op, actor);
     return absl::OkStatus();
   }

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include "compiler/lower/registers.h"
+#include "compiler/passes/rewrite.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -19,7 +20,7 @@ proto::Variable* FindVariable(proto::Plan* plan, const std::string& name) {
 
 proto::Variable NewVariable(const Op& op, const proto::Register& r) {
   proto::Variable v;
-  v.set_name(VariableName(op));
+  v.set_name(VariableOf(op));
   *v.mutable_layout() = r.layout();
   v.set_dtype(r.dtype());
   v.set_init(AttrString(op, "init", "zeros"));
@@ -29,12 +30,10 @@ proto::Variable NewVariable(const Op& op, const proto::Register& r) {
 
 }  // namespace
 
-std::string VariableName(const Op& op) { return AttrString(op, "variable", op.name); }
-
 absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds* ids) {
   for (const Op& op : graph.ops) {
     if (op.kind != "variable") continue;
-    const std::string name = VariableName(op);
+    const std::string name = VariableOf(op);
     proto::Register r = RegisterOf(graph.tensors[op.outputs[0]], op.stage, graph.mesh);
     const auto [it, fresh] = ids->emplace(std::pair(name, op.stage), plan->persistent_size());
     if (!fresh) {
@@ -59,7 +58,7 @@ void ConstrainVariables(const proto::Plan& plan, Graph* graph) {
   for (const proto::Variable& v : plan.variable()) layouts[v.name()] = &v.layout();
   for (const Op& op : graph->ops) {
     if (op.kind != "variable") continue;
-    const auto it = layouts.find(VariableName(op));
+    const auto it = layouts.find(VariableOf(op));
     if (it == layouts.end()) continue;
     Tensor& tensor = graph->tensors[op.outputs[0]];
     tensor.constraint.clear();

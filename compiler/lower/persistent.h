@@ -15,9 +15,6 @@ namespace oneflow {
 // (logical variable, stage) -> register id.
 using PersistentIds = std::map<std::pair<std::string, int>, int>;
 
-// The logical variable that an op of kind "variable" holds.
-std::string VariableName(const Op& op);
-
 // Adds the variables of a graph that `plan` does not hold yet; graphs after the first must lay
 // theirs out as the first did. Requires inferred SBP.
 absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds* ids);
