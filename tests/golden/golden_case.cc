@@ -3,19 +3,33 @@
 #include <algorithm>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
+#include "actor_runtime/exec/deterministic_runtime.h"
+#include "compiler/compile.h"
+#include "compiler/lower/lower_to_actors.h"
+#include "compiler/lower/persistent.h"
+#include "compiler/memory/plan_memory.h"
 #include "compiler/passes/passes.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/schedule/slots.h"
+#include "compiler/schedule/streams.h"
+#include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/plan_text.h"
+#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kPasses[] = {"bind_batch",      "infer_shapes",  "decompose",
-                                        "place_variables", "differentiate", "add_optimizer",
-                                        "infer_sbp",       "insert_boxing"};
+constexpr std::string_view kPasses[] = {
+    "bind_batch", "infer_shapes",  "decompose", "place_variables", "differentiate", "add_optimizer",
+    "infer_sbp",  "insert_boxing", "lower",     "schedule",        "slots",         "plan_memory"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -47,33 +61,118 @@ absl::StatusOr<std::vector<std::string>> ParsePasses(const std::string& file, st
   return passes;
 }
 
-absl::Status RunPass(const std::string& pass, const GoldenCase& golden, Graph* graph,
-                     Gradients* gradients, SbpChoice* choice) {
+std::vector<std::string> Words(std::string text) {
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+bool Has(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// A case on its way: first a graph, from `lower` on a plan with one program.
+struct State {
+  Graph graph;
+  Gradients gradients;
+  SbpChoice choice;
+  PersistentIds ids;
+  Lowered lowered;
+  proto::Plan plan;
+};
+
+absl::Status Lower(const GoldenCase& golden, State* state) {
+  const Graph& graph = state->graph;
+  proto::Plan& plan = state->plan;
+  plan.set_version(kPlanVersion);
+  *plan.mutable_mesh() = ToProto(graph.mesh);
+  plan.set_stage_axis(graph.mesh.stage_axis());
+  plan.set_kernel_threads(1);
+  RETURN_IF_ERROR(AddPersistent(graph, &plan, &state->ids));
+  LowerOptions options;
+  options.name = "train";
+  options.micro_batches = golden.micro_batches;
+  options.micro_batch_size = golden.micro_batch_size;
+  if (graph.loss >= 0) options.outputs.push_back({"report", "report", {graph.loss}, {}});
+  for (TensorId t : graph.outputs) {
+    const std::string name = graph.tensors[t].name;
+    options.outputs.push_back({"fetch", name + ".fetch", {t}, {{"name", name}, {"raw", false}}});
+  }
+  ASSIGN_OR_RETURN(state->lowered, LowerToActors(graph, state->ids, options));
+  *plan.add_program() = state->lowered.program;
+  return absl::OkStatus();
+}
+
+absl::Status RunBackEndPass(const std::string& pass, const GoldenCase& golden, State* state) {
+  if (pass == "lower") return Lower(golden, state);
+  proto::Plan& plan = state->plan;
+  const int stages = state->graph.mesh.stages();
+  if (plan.program_size() == 0) return InputError(golden.file, "has no pass lower before " + pass);
+  if (pass == "schedule") {
+    ASSIGN_OR_RETURN(const Schedule schedule, FindSchedule(golden.schedule));
+    AddStreams(&state->lowered, stages, schedule);
+    *plan.mutable_program(0) = state->lowered.program;
+    return absl::OkStatus();
+  }
+  if (pass == "slots") return SetSlots(plan, plan.mutable_program(0));
+  RETURN_IF_ERROR(PlanMemory(stages, &plan));
+  return VerifyPlan(plan);
+}
+
+absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* state) {
+  Graph* graph = &state->graph;
   if (pass == "bind_batch") return BindBatch(graph, golden.micro_batch_size);
   if (pass == "infer_shapes") return CheckAndInferShapes(graph);
   if (pass == "decompose") return Decompose(graph, golden.micro_batches);
   if (pass == "place_variables") return PlaceVariables(graph);
   if (pass == "differentiate") {
-    ASSIGN_OR_RETURN(*gradients, Differentiate(graph, graph->loss));
+    ASSIGN_OR_RETURN(state->gradients, Differentiate(graph, graph->loss));
     return absl::OkStatus();
   }
-  if (pass == "add_optimizer") return AddOptimizer(graph, *gradients);
+  if (pass == "add_optimizer") return AddOptimizer(graph, state->gradients);
   if (pass == "infer_sbp") {
-    ASSIGN_OR_RETURN(*choice, InferSbp(graph, {.micro_batches = golden.micro_batches,
-                                               .mirrors = gradients->mirrors}));
+    ASSIGN_OR_RETURN(state->choice, InferSbp(graph, {.micro_batches = golden.micro_batches,
+                                                     .mirrors = state->gradients.mirrors}));
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(InsertBoxing(graph, *choice));
-  return VerifyGraph(*graph);
+  if (pass == "insert_boxing") {
+    RETURN_IF_ERROR(InsertBoxing(graph, state->choice));
+    return VerifyGraph(*graph);
+  }
+  return RunBackEndPass(pass, golden, state);
 }
 
-std::string Print(const Graph& graph, bool boxing_only) {
+std::string PrintGraph(const Graph& graph, bool boxing_only) {
   const std::string text = ToText(graph, {.why = boxing_only});
   if (!boxing_only) return text;
   std::istringstream lines(text);
   std::string line, kept;
   for (int i = -1; std::getline(lines, line); ++i) {  // the line of op i; -1: the header
     if (i < 0 || IsBoxing(graph.ops[i].kind)) kept += line + "\n";
+  }
+  return kept;
+}
+
+// What a line of PlanText tells of, in the words of `show`.
+std::string_view KindOf(const std::string& line) {
+  if (line.rfind("memory ", 0) == 0) return "memory";
+  if (line.rfind("persistent:", 0) == 0 || line.rfind("  r", 0) == 0) return "registers";
+  if (line.rfind("  a", 0) == 0) return "actors";
+  if (line.rfind("  segment ", 0) == 0) return "segments";
+  if (line.rfind("  stream ", 0) == 0) return "streams";
+  return "";  // the program's name
+}
+
+std::string PrintPlan(const proto::Plan& plan, const GoldenCase& golden) {
+  std::istringstream lines(PlanText(plan));
+  std::string line, kept;
+  for (int i = 0; std::getline(lines, line); ++i) {
+    if (i < 2) continue;  // the plan's header: facts of the whole plan
+    const std::string_view kind = KindOf(line);
+    if (!kind.empty() && !golden.show.empty() && !Has(golden.show, kind)) continue;
+    const bool named = line.rfind("  r", 0) == 0 || line.rfind("  a", 0) == 0;
+    if (named && !golden.names.empty() && !Has(golden.names, Words(line)[1])) continue;
+    kept += line + "\n";
   }
   return kept;
 }
@@ -106,8 +205,12 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.micro_batch_size = std::stoll(value);
     } else if (key == "micro_batches") {
       golden.micro_batches = std::stoll(value);
-    } else if (line == "show: boxing") {
-      golden.boxing_only = true;
+    } else if (key == "schedule") {
+      golden.schedule = value;
+    } else if (key == "show") {
+      golden.show = Words(value);
+    } else if (key == "names") {
+      golden.names = Words(value);
     } else {
       return InputError(file, "does not understand \"" + line + "\"");
     }
@@ -116,13 +219,41 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
 }
 
 absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden) {
-  ASSIGN_OR_RETURN(Graph graph, ParseGraphText(golden.graph));
-  Gradients gradients;
-  SbpChoice choice;
+  State state;
+  ASSIGN_OR_RETURN(state.graph, ParseGraphText(golden.graph));
   for (const std::string& pass : golden.passes) {
-    RETURN_IF_ERROR(RunPass(pass, golden, &graph, &gradients, &choice));
+    RETURN_IF_ERROR(RunPass(pass, golden, &state));
   }
-  return Print(graph, golden.boxing_only);
+  if (state.plan.program_size() > 0) return PrintPlan(state.plan, golden);
+  return PrintGraph(state.graph, Has(golden.show, "boxing"));
+}
+
+bool CanTrain(const GoldenCase& golden) {
+  const auto graph = ParseGraphText(golden.graph);
+  return graph.ok() && graph->loss >= 0 &&
+         std::any_of(graph->ops.begin(), graph->ops.end(),
+                     [](const Op& op) { return op.kind == "variable"; });
+}
+
+absl::Status RunDry(const GoldenCase& golden) {
+  proto::Graph graph;
+  if (!google::protobuf::TextFormat::ParseFromString(golden.graph, &graph)) {
+    return InputError(golden.file, "has no graph");
+  }
+  ASSIGN_OR_RETURN(const Graph logical, ParseGraphText(golden.graph));
+  CompileOptions options{.mesh = logical.mesh};
+  options.train.set_batch(golden.micro_batch_size * golden.micro_batches);
+  options.train.set_micro_batches(golden.micro_batches);
+  options.train.set_schedule(golden.schedule);
+  ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, options));
+  ASSIGN_OR_RETURN(const auto runtime, DeterministicRuntime::Create(plan, {}));
+  for (const proto::Program& program : plan.program()) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      RETURN_IF_ERROR(Annotate(runtime->Run(program.name(), {}, /*steps=*/2, seed),
+                               program.name() + ", seed " + std::to_string(seed)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

@@ -1,17 +1,25 @@
-// One golden case of the compiler's front end: a text file
+// One golden case of the compiler: a text file in the folder of its last pass
 //
 //   # A sentence or two: why this result is the right one.
 //   passes: bind_batch .. place_variables, infer_sbp
 //   micro_batch_size: 4      (optional; 2 by default)
 //   micro_batches: 2         (optional; 1 by default)
-//   show: boxing             (optional: only the lines of boxing ops, with their reasons)
+//   schedule: gpipe          (optional; 1f1b by default)
+//   show: boxing             (optional; see below)
+//   names: fc1 fc1.dw        (optional; see below)
 //   -- graph --
 //   textproto of proto/graph.proto, with its mesh
 //   -- expect --
-//   the printed graph, or the error's message
+//   the printed graph or plan, or the error's message
 //
 // `a .. b` stands for all passes from a to b. A file named fail_* expects an error, any other none.
-// The result of insert_boxing is verified, too.
+// The results of insert_boxing and plan_memory are verified, too.
+//
+// Up to insert_boxing the graph is printed; `show: boxing` keeps the lines of boxing ops, with
+// their reasons. After lower, schedule, slots and plan_memory a plan is printed that has the one
+// program "train" and, for the host, the loss or the outputs. `show` keeps some of "memory
+// registers actors segments streams"; `names` keeps the registers and actors of these names.
+// Slots and offsets stand at 1 and 0 until slots and plan_memory have run.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +36,8 @@ struct GoldenCase {
   std::string head;  // all before "-- expect --", as it stands in the file
   std::vector<std::string> passes;
   int64_t micro_batch_size = 2, micro_batches = 1;
-  bool boxing_only = false;
+  std::string schedule;
+  std::vector<std::string> show, names;  // empty: all
   std::string graph;
   std::string expect;
 };
@@ -37,5 +46,11 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
 
 // What the passes make of the graph, printed; or their error.
 absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden);
+
+// Whether its graph has a loss and variables, so that Compile makes a program "train" of it.
+bool CanTrain(const GoldenCase& golden);
+
+// Compiles the whole case and runs each program dry, two steps in each of 20 seeded interleavings.
+absl::Status RunDry(const GoldenCase& golden);
 
 }  // namespace oneflow

@@ -1,5 +1,6 @@
-// Runs every *.golden of this folder. With ONEFLOW_GOLDEN_UPDATE=<folder> it rewrites the
-// expectations of the files there instead (tests/golden/update); then read what changed.
+// Runs every *.golden of the folders here, one a pass. With ONEFLOW_GOLDEN_UPDATE=<folder> it
+// rewrites the expectations of the files there instead (tests/golden/update); then read what
+// changed.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 
 std::vector<std::string> GoldenFiles(const std::string& folder) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() == ".golden") files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
@@ -31,17 +32,29 @@ std::string Read(const std::string& path) {
   return text.str();
 }
 
+// "fuse/plain.golden" of the path ".../fuse/plain.golden".
+std::string NameOf(const std::filesystem::path& path) {
+  return (path.parent_path().filename() / path.filename()).string();
+}
+
+bool Fails(const std::filesystem::path& path) {
+  return path.filename().string().rfind("fail_", 0) == 0;
+}
+
 TEST_CASE("golden: every case prints what it expects") {
   const char* update = std::getenv("ONEFLOW_GOLDEN_UPDATE");
   const std::vector<std::string> files = GoldenFiles(update ? update : "tests/golden");
-  REQUIRE(files.size() >= 16);
+  REQUIRE(files.size() >= 40);
   for (const std::string& file : files) {
-    const std::string name = std::filesystem::path(file).filename().string();
+    const std::string name = NameOf(file);
     INFO(name);
     const auto golden = ParseGoldenCase(name, Read(file));
+    INFO(golden.status().ToString());
     REQUIRE(golden.ok());
+    CHECK(golden->passes.back() == std::filesystem::path(name).parent_path().string());
     const auto result = RunGoldenCase(*golden);
-    CHECK(result.ok() == (name.rfind("fail_", 0) != 0));
+    INFO(result.status().ToString());
+    CHECK(result.ok() != Fails(file));
     const std::string got =
         result.ok() ? *result : std::string(ToStd(result.status().message())) + "\n";
     if (update) {
@@ -50,6 +63,22 @@ TEST_CASE("golden: every case prints what it expects") {
       CHECK(got == golden->expect);
     }
   }
+}
+
+TEST_CASE("golden: no interleaving of a case's plan sticks") {
+  int runs = 0;
+  for (const std::string& file : GoldenFiles("tests/golden")) {
+    if (Fails(file)) continue;
+    INFO(NameOf(file));
+    const auto golden = ParseGoldenCase(NameOf(file), Read(file));
+    REQUIRE(golden.ok());
+    if (!CanTrain(*golden)) continue;
+    const absl::Status status = RunDry(*golden);
+    INFO(status.ToString());
+    CHECK(status.ok());
+    ++runs;
+  }
+  CHECK(runs >= 10);
 }
 
 }  // namespace
