@@ -9,6 +9,48 @@ from tests.e2e.cli import run
 MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
 
 
+# Two stages that share a table: tokens are embedded on the first, partial on the axis `tensor` (each device has a part
+# of the vocabulary), a function of them is added on the last, and the sum is projected onto the same table.
+TIED = """
+name: "tied"
+op {{ name: "tokens" kind: "input" dtype: I32 shape {{ dim {{ name: "batch" }} dim {{ size: 16 }} }}
+     attr {{ key: "source" value {{ s: "tokens" }} }} {batch} }}
+op {{ name: "labels" kind: "input" dtype: I32 shape {{ dim {{ name: "batch" }} dim {{ size: 16 }} }}
+     attr {{ key: "source" value {{ s: "labels" }} }} stage: {last} {batch} }}
+op {{ name: "table" kind: "variable" shape {{ dim {{ size: 256 }} dim {{ size: 32 }} }} {table}
+     attr {{ key: "init" value {{ s: "normal" }} }} attr {{ key: "init_value" value {{ f: 0.1 }} }} }}
+op {{ name: "w" kind: "variable" shape {{ dim {{ size: 32 }} dim {{ size: 32 }} }}
+     attr {{ key: "init" value {{ s: "normal" }} }} attr {{ key: "init_value" value {{ f: 0.1 }} }} }}
+op {{ name: "x" kind: "embedding" input: "table" input: "tokens" {partial} }}
+op {{ name: "fc" kind: "linear" input: "x" input: "w" stage: {last} }}
+op {{ name: "act" kind: "gelu" input: "fc" stage: {last} }}
+op {{ name: "sum" kind: "add" input: "x" input: "act" stage: {last} }}
+op {{ name: "logits" kind: "linear" input: "sum" input: "table" stage: {last}
+     attr {{ key: "transpose_w" value {{ b: true }} }} }}
+op {{ name: "loss" kind: "softmax_cross_entropy" input: "logits" input: "labels" stage: {last} }}
+loss: "loss"
+output: "logits"
+"""
+
+
+def tied_graph(axes, stages):
+    on = lambda axis, sbp: f'sbp {{ on {{ key: "{axis}" value: "{sbp}" }} }}' if axis in axes else ""
+    return TIED.format(batch=on("data", "S(0)"), table=on("tensor", "S(0)"), partial=on("tensor", "P"), last=stages - 1)
+
+
+def read_slices(folder):
+    """{(variable, begin, size): bytes} of a checkpoint, whichever ranks wrote them."""
+    with open(os.path.join(folder, "manifest.json")) as file:
+        variables = json.load(file)["variables"]
+    slices = {}
+    for variable in variables:
+        for piece in variable["slices"]:
+            with open(os.path.join(folder, piece["file"]), "rb") as file:
+                file.seek(piece["offset"])
+                slices[variable["name"], *piece["begin"], *piece["size"]] = file.read(piece["bytes"])
+    return slices
+
+
 def read_metrics(path):
     with open(path) as lines:
         return [json.loads(line) for line in lines]
@@ -113,6 +155,24 @@ class TrainTest(unittest.TestCase):
             losses.append([r["loss"] for r in self.train("--plan=bits.plan", "--steps=4")])
         self.assertEqual(losses[0], losses[1])
         self.assertEqual(losses[0], losses[2])
+
+    def test_stages_of_a_graph_written_by_hand_do_not_change_bits(self):
+        for rest in ["tensor=2", "data=2", "data=2,tensor=2"]:
+            metrics, slices = [], []
+            for stages in [1, 2]:
+                with open(self.dir + "/tied.textproto", "w") as graph:
+                    graph.write(tied_graph(rest, stages))
+                folder = f"tied_{rest}_{stages}"
+                rows = self.train("--graph=tied.textproto", f"--mesh=pipe={stages},{rest}", "--batch=8",
+                                  "--micro_batches=4", "--steps=4", "--checkpoint_dir=" + folder)
+                metrics.append([(r["loss"], r["grad_norm"]) for r in rows])
+                slices.append(read_slices(os.path.join(self.dir, folder, "step-00000004")))
+            with self.subTest(rest=rest):
+                self.assertLess(metrics[0][-1][0], metrics[0][0][0])
+                self.assertEqual({name for name, *_ in slices[0]}, {"table", "table/m", "table/v", "w", "w/m", "w/v"})
+                self.assertEqual(metrics[0], metrics[1])
+                self.assertEqual(slices[0].keys(), slices[1].keys())
+                self.assertEqual([], [key for key in slices[0] if slices[0][key] != slices[1][key]])
 
 
 if __name__ == "__main__":
