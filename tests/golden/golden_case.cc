@@ -38,13 +38,17 @@ absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
   return static_cast<int>(it - std::begin(kPasses));
 }
 
-// "a .. c, e" -> a, b, c, e.
-absl::StatusOr<std::vector<std::string>> ParsePasses(const std::string& file, std::string text) {
+std::vector<std::string> Words(std::string text) {
   std::replace(text.begin(), text.end(), ',', ' ');
   std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+// "a .. c, e" -> a, b, c, e.
+absl::StatusOr<std::vector<std::string>> ParsePasses(const std::string& file, std::string text) {
   std::vector<std::string> passes;
   bool range = false;
-  for (std::string word; words >> word;) {
+  for (const std::string& word : Words(std::move(text))) {
     if (word == "..") {
       range = true;
       continue;
@@ -59,12 +63,6 @@ absl::StatusOr<std::vector<std::string>> ParsePasses(const std::string& file, st
     range = false;
   }
   return passes;
-}
-
-std::vector<std::string> Words(std::string text) {
-  std::replace(text.begin(), text.end(), ',', ' ');
-  std::istringstream words(text);
-  return {std::istream_iterator<std::string>(words), {}};
 }
 
 bool Has(const std::vector<std::string>& words, std::string_view word) {
@@ -143,7 +141,7 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* s
 }
 
 std::string PrintGraph(const Graph& graph, bool boxing_only) {
-  const std::string text = ToText(graph, {.why = boxing_only});
+  std::string text = ToText(graph, {.why = boxing_only});
   if (!boxing_only) return text;
   std::istringstream lines(text);
   std::string line, kept;
