@@ -1,6 +1,7 @@
 // The proof has teeth: plans of the compiler pass it, and every plan that was made a little worse
 // by hand is refused.
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,53 @@ TEST_CASE("a slot less than a stream's own order needs is refused") {
     ++tried;
   }
   CHECK(tried > 5);
+}
+
+TEST_CASE("an actor that does not suit its kernel is refused") {
+  const proto::Plan good = TrainPlan("data=2");
+  const auto find = [&](const std::string& kernel) {
+    for (const proto::Actor& actor : good.program(kTrain).actor()) {
+      if (actor.kernel() == kernel) return actor.id();
+    }
+    FAIL("no actor with kernel " << kernel);
+    return 0;
+  };
+  struct Edit {
+    std::string kernel;
+    std::function<void(proto::Plan*, proto::Actor*)> make;
+    std::string refusal;
+  };
+  const auto output = [](proto::Plan* plan, const proto::Actor& actor) {
+    const int id = actor.output(0) - plan->persistent_size();
+    return plan->mutable_program(kTrain)->mutable_register_(id);
+  };
+  const Edit edits[] = {
+      {"gelu", [](auto*, auto* a) { a->set_kernel("gelo"); }, "there is no kernel \"gelo\""},
+      {"gelu", [](auto*, auto* a) { a->set_kernel(""); }, "has no kernel, but touches data"},
+      {"gelu", [](auto*, auto* a) { a->set_kernel("linear"); }, "takes 2 to 3 inputs, not 1"},
+      {"gelu", [](auto*, auto* a) { a->set_kernel("row_max"); }, "but kernel row_max gives"},
+      {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_i(7); }, "contract"},
+      {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_s("x"); }, "a string"},
+      {"linear", [](auto*, auto* a) { a->set_workspace_bytes(0); }, "bytes of workspace"},
+      {"adamw", [](auto*, auto* a) { a->mutable_output()->RemoveLast(); }, "not 4"},
+      {"adamw", [](auto*, auto* a) { a->mutable_input()->RemoveLast(); }, "not 4"},
+      {"add", [](auto*, auto* a) { a->mutable_boxing(); }, "boxing has one input"},
+      {"gelu", [](auto*, auto* a) { a->mutable_boxing(); }, "gelu is no boxing"},
+      {"load_tokens", [](auto*, auto* a) { a->clear_attr(); }, "has no attribute"},
+      {"gelu", [&](auto* p, auto* a) { output(p, *a)->set_slot_bytes(0); }, "slots of 0 bytes"},
+      {"gelu", [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->clear_cut(); }, "bytes"},
+      {"gelu",
+       [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->mutable_cut(0)->set_dim(2); },
+       "cut as they are by axis data"},
+      {"report", [&](auto* p, auto*) { p->set_kernel_threads(5000); }, "5000 threads"},
+  };
+  for (const Edit& edit : edits) {
+    proto::Plan plan = good;
+    edit.make(&plan, plan.mutable_program(kTrain)->mutable_actor(find(edit.kernel)));
+    const std::string verdict = Verdict(plan);
+    INFO(edit.kernel << ": " << verdict);
+    CHECK(verdict.find(edit.refusal) != std::string::npos);
+  }
 }
 
 TEST_CASE("two segments of an order exchanged are refused or still safe, never a crash") {

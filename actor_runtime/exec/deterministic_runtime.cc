@@ -170,7 +170,10 @@ absl::StatusOr<std::unique_ptr<DeterministicRuntime>> DeterministicRuntime::Crea
     const proto::Plan& plan, const DeterministicOptions& options) {
   if (options.launch_queue < 1)
     return absl::InvalidArgumentError("launch_queue must be at least 1");
-  const LoadOptions load{options.threads, options.make_kernel, options.prove};
+  const LoadOptions load{.threads = options.threads,
+                         .make_kernel = options.make_kernel,
+                         .prove = options.prove,
+                         .own_kernels = options.own_kernels};
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedPlan> loaded, LoadedPlan::Load(plan, load));
   return std::unique_ptr<DeterministicRuntime>(
       new DeterministicRuntime(std::move(loaded), options.launch_queue));

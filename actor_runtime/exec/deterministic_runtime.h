@@ -27,7 +27,8 @@ namespace oneflow {
 struct DeterministicOptions {
   KernelFactory make_kernel;  // null: dry
   int threads = 1;
-  bool prove = true;  // VerifyPlan at load
+  bool prove = true;         // VerifyPlan at load
+  bool own_kernels = false;  // the proof covers the kernels: they are the library's
   // Firings that a stream may have issued and not completed. 1: the two moments coincide, as on
   // CPU.
   int launch_queue = 1;

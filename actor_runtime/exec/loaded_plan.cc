@@ -14,7 +14,8 @@ namespace oneflow {
 
 absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
                                                              const LoadOptions& options) {
-  RETURN_IF_ERROR(options.prove ? VerifyPlan(plan) : VerifyPlanTypes(plan));
+  RETURN_IF_ERROR(options.prove ? VerifyPlan(plan, {.kernels = options.own_kernels})
+                                : VerifyPlanTypes(plan));
   std::unique_ptr<LoadedPlan> loaded(new LoadedPlan);
   loaded->plan_ = std::move(plan);
   const proto::Plan& p = loaded->plan_;

@@ -25,6 +25,7 @@ struct LoadOptions {
   int threads = 1;            // kernel threads in all, shared out over the devices
   KernelFactory make_kernel;  // null: token flow only, no arenas and no kernels
   bool prove = true;          // VerifyPlan; only tests of broken plans go without
+  bool own_kernels = true;    // the proof covers the kernels; false: make_kernel is a test's own
 };
 
 struct LoadedProgram {

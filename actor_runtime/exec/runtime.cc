@@ -134,7 +134,10 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
     return InputError(absl::StrCat("--threads=", options.threads), "is not positive",
                       "use 1 or more");
   }
-  LoadOptions load{options.threads, options.make_kernel, options.prove};
+  LoadOptions load{.threads = options.threads,
+                   .make_kernel = options.make_kernel,
+                   .prove = options.prove,
+                   .own_kernels = !options.make_kernel};
   if (!load.make_kernel) load.make_kernel = MakeKernel;
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));

@@ -6,6 +6,7 @@
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
+#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 
@@ -67,7 +68,9 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
-    return [n, decay = BoolAttr(s, "decay"), &v = Vector<T>()](const KernelCall& call) {
+    return [n, name = s.name, decay = BoolAttr(s, "decay"),
+            &v = Vector<T>()](const KernelCall& call) -> absl::Status {
+      if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
       const double norm = *call.input<double>(1);
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =

@@ -22,6 +22,10 @@ int64_t IntAttr(const KernelSetup& s, std::string_view key, int64_t fallback) {
   return Get<int64_t>(s, key, fallback);
 }
 double DoubleAttr(const KernelSetup& s, std::string_view key, double fallback) {
+  const auto it = s.attrs.find(key);
+  if (it != s.attrs.end() && std::holds_alternative<int64_t>(it->second)) {
+    return static_cast<double>(std::get<int64_t>(it->second));  // "{ i: 1 }" is a number too
+  }
   return Get<double>(s, key, fallback);
 }
 bool BoolAttr(const KernelSetup& s, std::string_view key, bool fallback) {

@@ -83,27 +83,12 @@ std::string InputRange(const OpDef& def) {
 }
 
 absl::Status CheckOp(const Op& op) {
-  const std::string where = "op " + op.name;
   const OpDef* def = FindOpDef(op.kind);
   if (def == nullptr) {
-    return InputError(where, "kind " + Quoted(op.kind) + " is not known",
+    return InputError("op " + op.name, "kind " + Quoted(op.kind) + " is not known",
                       DidYouMean(op.kind, OpKinds(), "docs/ops.md lists all kinds"));
   }
-  const int inputs = static_cast<int>(op.inputs.size());
-  if (inputs < def->min_inputs || (def->max_inputs >= 0 && inputs > def->max_inputs)) {
-    return InputError(where,
-                      "kind " + Quoted(op.kind) + " takes " + InputRange(*def) + ", not " +
-                          std::to_string(inputs),
-                      op.kind + ": " + def->usage);
-  }
-  if (static_cast<int>(op.outputs.size()) > def->outputs) {
-    return InputError(where,
-                      "kind " + Quoted(op.kind) + " has " + std::to_string(def->outputs) +
-                          " output(s), but its output " + std::to_string(op.outputs.size() - 1) +
-                          " is used",
-                      op.kind + ": " + def->usage);
-  }
-  return CheckAttrs(op, *def, where);
+  return CheckOpAgainst(op, *def);
 }
 
 // "op fc (linear): <what>; inputs: x f32[4,5], w f32[6,8]".
@@ -131,6 +116,25 @@ absl::Status ExpectCountable(const Shape& shape) {
 }
 
 }  // namespace
+
+absl::Status CheckOpAgainst(const Op& op, const OpDef& def) {
+  const std::string where = "op " + op.name;
+  const int inputs = static_cast<int>(op.inputs.size());
+  if (inputs < def.min_inputs || (def.max_inputs >= 0 && inputs > def.max_inputs)) {
+    return InputError(
+        where,
+        "kind " + Quoted(op.kind) + " takes " + InputRange(def) + ", not " + std::to_string(inputs),
+        op.kind + ": " + def.usage);
+  }
+  if (static_cast<int>(op.outputs.size()) > def.outputs) {
+    return InputError(where,
+                      "kind " + Quoted(op.kind) + " has " + std::to_string(def.outputs) +
+                          " output(s), but its output " + std::to_string(op.outputs.size() - 1) +
+                          " is used",
+                      op.kind + ": " + def.usage);
+  }
+  return CheckAttrs(op, def, where);
+}
 
 absl::Status CheckGraph(const Graph& graph) {
   for (const Op& op : graph.ops) RETURN_IF_ERROR(CheckOp(op));

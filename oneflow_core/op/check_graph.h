@@ -9,12 +9,16 @@
 
 #include "absl/status/status.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 
 // Every kind is known, takes that many inputs, has at most its outputs, all of its required
 // attributes, no other than its attributes, and each of its type (an int may stand for a double).
 absl::Status CheckGraph(const Graph& graph);
+
+// The same of one op against a definition, which need not be in the registry.
+absl::Status CheckOpAgainst(const Op& op, const OpDef& def);
 
 // Of a graph as its user wrote it: no kind and no attribute that only passes may set, and no
 // variable named as the optimizer names its states ("w/m" and "w/v" of a variable "w").

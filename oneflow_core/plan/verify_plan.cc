@@ -2,17 +2,19 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/plan/verify_kernels.h"
 #include "oneflow_core/plan/verify_liveness.h"
 #include "oneflow_core/plan/verify_memory.h"
 #include "oneflow_core/plan/verify_types.h"
 
 namespace oneflow {
 
-absl::Status VerifyPlan(const proto::Plan& plan) {
+absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options) {
   RETURN_IF_ERROR(VerifyPlanTypes(plan));
   for (const proto::Program& program : plan.program()) {
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
     RETURN_IF_ERROR(VerifyProgramTypes(net));
+    if (options.kernels) RETURN_IF_ERROR(VerifyKernels(net));
     RETURN_IF_ERROR(VerifyLiveness(net));
     RETURN_IF_ERROR(VerifyMemory(net));
   }

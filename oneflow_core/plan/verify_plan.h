@@ -1,5 +1,6 @@
 // The proof of a plan. The compiler runs it on what it made, and a worker again on what it loads:
-// a plan that passes fits its types, cannot deadlock, and never uses a byte twice at once.
+// a plan that passes fits its types and kernels, cannot deadlock, and never uses a byte twice at
+// once.
 //
 //   RETURN_IF_ERROR(VerifyPlan(plan));
 #pragma once
@@ -9,8 +10,13 @@
 
 namespace oneflow {
 
-// VerifyTypes, then for each program VerifyLiveness and VerifyMemory. Any message of any content
-// may be given: a refusal is a Status that names the place, never a crash.
-absl::Status VerifyPlan(const proto::Plan& plan);
+struct VerifyOptions {
+  // Whether the kernels are the library's own; those that a test brings along cannot be proved.
+  bool kernels = true;
+};
+
+// VerifyTypes, then for each program VerifyKernels, VerifyLiveness and VerifyMemory. Any message of
+// any content may be given: a refusal is a Status that names the place, never a crash.
+absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options = {});
 
 }  // namespace oneflow

@@ -329,7 +329,9 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
     return Bad("plan", absl::StrCat(plan.memory_size(), " arenas for ", mesh.stages(), " stages"));
   }
   for (int s = 0; s < mesh.stages(); ++s) RETURN_IF_ERROR(CheckArena(plan.memory(s), s));
-  if (plan.kernel_threads() < 1) return Bad("plan", "kernels have no thread");
+  if (plan.kernel_threads() < 1 || plan.kernel_threads() > kMaxKernelThreads) {
+    return Bad("plan", absl::StrCat("kernels have ", plan.kernel_threads(), " threads"));
+  }
   RETURN_IF_ERROR(CheckPersistent(plan, mesh));
   RETURN_IF_ERROR(CheckVariables(plan, mesh));
   std::set<std::string> names;

@@ -7,6 +7,9 @@
 
 namespace oneflow {
 
+// Most threads that kernels of one device may be planned for.
+inline constexpr int kMaxKernelThreads = 1024;
+
 // What does not depend on a program: version, mesh, variables, the arenas' sums, persistent
 // registers.
 absl::Status VerifyPlanTypes(const proto::Plan& plan);

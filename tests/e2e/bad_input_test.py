@@ -105,6 +105,7 @@ class BadInputTest(unittest.TestCase):
         self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
         self.refuse(["gpt.plan", "no flag"], "explain", "gpt.plan")
         self.compile(["--threads=-2", "negative"], "--threads=-2", "--batch=4")
+        self.compile(["--threads=5000", "1024"], "--threads=5000", "--batch=4")
 
     def test_paths_that_are_no_files(self):
         os.makedirs(self.dir + "/folder", exist_ok=True)

@@ -12,6 +12,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/plan/verify_types.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -33,6 +34,10 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
                      ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
     if (!google::protobuf::TextFormat::ParseFromString(text, &cluster)) {
       return InputError(FLAGS_cluster, "is not a cluster textproto", "see proto/cluster.proto");
+    }
+    if (cluster.device().kernel_threads() > kMaxKernelThreads) {
+      return InputError(FLAGS_cluster, "has more kernel threads than a device may use",
+                        "use at most " + std::to_string(kMaxKernelThreads));
     }
   } else {
     ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
@@ -65,6 +70,10 @@ std::string ProofOf(const proto::Plan& plan) {
 }
 
 absl::StatusOr<int> ThreadsFromFlags() {
+  if (FLAGS_threads > kMaxKernelThreads) {
+    return InputError("--threads=" + std::to_string(FLAGS_threads), "is too many",
+                      "use at most " + std::to_string(kMaxKernelThreads));
+  }
   if (FLAGS_threads >= 0) return FLAGS_threads > 0 ? FLAGS_threads : Cores();
   return InputError("--threads=" + std::to_string(FLAGS_threads), "is negative",
                     "use 1 or more, or 0 for the machine's cores");

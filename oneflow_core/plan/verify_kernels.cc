@@ -1,0 +1,298 @@
+#include "oneflow_core/plan/verify_kernels.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kAlign = 64;
+
+absl::Status Bad(std::string_view where, const std::string& what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+// The kernels that the compiler adds and the host worker runs: docs/ops.md.
+const std::vector<OpDef>& HostKernels() {
+  static const std::vector<OpDef> table = [] {
+    const AttrDef name = {"name", AttrType::kString, true};
+    const AttrDef input = {"input", AttrType::kString};
+    const AttrDef replicated = {"replicated_axes", AttrType::kInts};
+    return std::vector<OpDef>{
+        {.kind = "load_tokens",
+         .usage = "-> ids",
+         .attrs = {name, input, {"source", AttrType::kString, true}}},
+        {.kind = "feed", .usage = "-> x", .attrs = {name, input, {"source", AttrType::kString}}},
+        {.kind = "fetch",
+         .usage = "x ->",
+         .min_inputs = 1,
+         .max_inputs = 1,
+         .outputs = 0,
+         .attrs = {name, replicated, {"raw", AttrType::kBool}}},
+        {.kind = "report",
+         .usage = "loss, (norm) ->",
+         .min_inputs = 1,
+         .max_inputs = 2,
+         .outputs = 0},
+        {.kind = "init_variable",
+         .usage = "-> w",
+         .attrs = {name, {"init", AttrType::kString, true}, {"init_value", AttrType::kDouble}}},
+        {.kind = "save_slice",
+         .usage = "w ->",
+         .min_inputs = 1,
+         .max_inputs = 1,
+         .outputs = 0,
+         .attrs = {name, replicated}},
+        {.kind = "load_slice", .usage = "-> w", .attrs = {name}},
+    };
+  }();
+  return table;
+}
+
+const OpDef* FindHostKernel(std::string_view kind) {
+  for (const OpDef& def : HostKernels()) {
+    if (def.kind == kind) return &def;
+  }
+  return nullptr;
+}
+
+// Kinds that stand in graphs only: no actor has them.
+bool HasNoKernel(std::string_view kind) {
+  return HasOwnShape(kind) || kind == "softmax_cross_entropy";
+}
+
+// One actor as an op of a graph of its own, with the layouts of its tensors.
+class ActorOp {
+ public:
+  ActorOp(const PlanNet& net, const Mesh& mesh, const proto::Actor& actor, std::string where)
+      : net_(net), mesh_(mesh), actor_(actor), where_(std::move(where)) {}
+
+  absl::Status Check() {
+    if (actor_.kernel().empty()) return CheckOrderOnly();
+    host_ = FindHostKernel(actor_.kernel());
+    def_ = host_ != nullptr ? host_ : FindOpDef(actor_.kernel());
+    if (def_ == nullptr || HasNoKernel(actor_.kernel())) {
+      return Bad(where_, absl::StrCat("there is no kernel \"", actor_.kernel(), "\""));
+    }
+    RETURN_IF_ERROR(Build());
+    RETURN_IF_ERROR(CheckForm());
+    if (host_ != nullptr) return CheckHost();
+    RETURN_IF_ERROR(CheckShapes());
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+      RETURN_IF_ERROR(CheckRows(axis));
+    }
+    return CheckWorkspace();
+  }
+
+ private:
+  const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
+  const Op& op() const { return graph_.ops[0]; }
+  OpView view() const { return {graph_, graph_.ops[0]}; }
+  bool updates() const { return actor_.kernel() == "adamw"; }
+
+  absl::Status CheckOrderOnly() const {
+    const auto is_control = [&](int id) { return Reg(id).slot_bytes() == 0; };
+    bool control = !actor_.has_boxing();
+    for (const proto::Input& input : actor_.input()) control &= is_control(input.register_());
+    for (const int id : actor_.output()) control &= is_control(id);
+    return control ? absl::OkStatus() : Bad(where_, "has no kernel, but touches data");
+  }
+
+  absl::StatusOr<TensorId> AddTensor(int id) {
+    const proto::Register& r = Reg(id);
+    ASSIGN_OR_RETURN(Layout layout, LayoutFromProto(r.layout(), mesh_, where_));
+    for (size_t i = 1; i < layout.cuts.size(); ++i) {
+      if (layout.cuts[i].axis < layout.cuts[i - 1].axis) {
+        return Bad(where_, absl::StrCat(r.name(), " is not cut in the order of the mesh axes"));
+      }
+    }
+    Tensor tensor{.name = r.name(), .shape = Shape(layout.dims), .producer = 0};
+    ASSIGN_OR_RETURN(tensor.dtype, DTypeFromProto(r.dtype(), where_));
+    const int64_t bytes = MaxElements(layout, mesh_) * static_cast<int64_t>(SizeOf(tensor.dtype));
+    const int64_t slot = (bytes + kAlign - 1) / kAlign * kAlign;
+    if (r.slot_bytes() != slot) {
+      return Bad(where_, absl::StrCat(r.name(), " has slots of ", r.slot_bytes(),
+                                      " bytes, its largest part needs ", slot));
+    }
+    layouts_.push_back(std::move(layout));
+    graph_.tensors.push_back(std::move(tensor));
+    return static_cast<TensorId>(graph_.tensors.size()) - 1;
+  }
+
+  absl::Status Build() {
+    Op op{.name = actor_.name(), .kind = actor_.kernel()};
+    ASSIGN_OR_RETURN(op.attrs, AttrsFromProto(actor_.attr(), where_));
+    for (const int id : actor_.output()) {
+      ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
+      op.outputs.push_back(t);
+      if (!updates()) continue;
+      if (Reg(id).fill_mode() != proto::Register::UPDATE) {
+        return Bad(where_, absl::StrCat("updates ", Reg(id).name(), ", which is filled afresh"));
+      }
+      op.inputs.push_back(t);
+    }
+    for (const proto::Input& input : actor_.input()) {
+      ASSIGN_OR_RETURN(const TensorId t, AddTensor(input.register_()));
+      op.inputs.push_back(t);
+    }
+    graph_.ops.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckForm() const {
+    RETURN_IF_ERROR(Annotate(CheckOpAgainst(op(), *def_), where_));
+    if (static_cast<int>(op().outputs.size()) != def_->outputs) {
+      return Bad(where_, absl::StrCat("writes ", op().outputs.size(), " registers, kernel ",
+                                      def_->kind, " writes ", def_->outputs));
+    }
+    if (actor_.has_boxing() != IsBoxing(actor_.kernel())) {
+      return Bad(where_, absl::StrCat("kernel ", def_->kind,
+                                      actor_.has_boxing() ? " is no boxing" : " is a boxing"));
+    }
+    if (!proto::Boxing::Reduce_IsValid(actor_.boxing().reduce())) {
+      return Bad(where_, absl::StrCat("reduction ", actor_.boxing().reduce(), " is not known"));
+    }
+    return absl::OkStatus();
+  }
+
+  // What the definition of `kind` says of these inputs is what the outputs are.
+  absl::Status CheckInferred(const OpDef& def) const {
+    absl::StatusOr<std::vector<OutputSpec>> specs = def.infer(view());
+    if (!specs.ok()) return Annotate(specs.status(), where_);
+    for (size_t i = 0; i < specs->size(); ++i) {
+      const Tensor& out = graph_.tensors[op().outputs[i]];
+      const OutputSpec& spec = (*specs)[i];
+      if (out.shape == spec.shape && out.dtype == spec.dtype) continue;
+      return Bad(where_,
+                 absl::StrCat("writes ", out.name, " ", ToAbsl(Name(out.dtype)),
+                              ToString(out.shape.dims), ", but kernel ", op().kind, " gives ",
+                              ToAbsl(Name(spec.dtype)), ToString(spec.shape.dims)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckShapes() const { return CheckInferred(*def_); }
+
+  bool Fits(Sbp sbp, TensorId t, int axis) const {
+    for (const Layout::Cut& cut : layouts_[t].cuts) {
+      if (cut.axis == axis) return sbp == S(cut.dim);
+    }
+    return !sbp.split();
+  }
+
+  bool AllFit(const std::vector<Sbp>& row, const std::vector<TensorId>& tensors, int axis) const {
+    if (row.size() != tensors.size()) return false;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (!Fits(row[i], tensors[i], axis)) return false;
+    }
+    return true;
+  }
+
+  absl::Status CheckRows(int axis) const {
+    for (const Signature& row : def_->signatures(view())) {
+      if (AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis)) {
+        return absl::OkStatus();
+      }
+    }
+    return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
+                                    " as they are by axis ", mesh_.axes[axis].name));
+  }
+
+  absl::Status CheckWorkspace() const {
+    if (!def_->workspace) return absl::OkStatus();
+    const auto local = [&](const std::vector<TensorId>& tensors) {
+      std::vector<Dims> dims;
+      for (const TensorId t : tensors) {
+        dims.push_back(SliceOf(layouts_[t], mesh_, Coordinate(mesh_.axes.size(), 0)).size);
+      }
+      return dims;
+    };
+    const int64_t needed = def_->workspace(local(op().inputs), local(op().outputs), op().attrs,
+                                           net_.plan->kernel_threads());
+    if (actor_.workspace_bytes() >= needed) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("has ", actor_.workspace_bytes(),
+                                    " bytes of workspace, kernel ", def_->kind, " needs ", needed));
+  }
+
+  absl::Status CheckHost() const {
+    for (const int64_t axis : Axes("replicated_axes")) {
+      if (axis < 0 || axis >= static_cast<int64_t>(mesh_.axes.size())) {
+        return Bad(where_, absl::StrCat("is replicated along axis ", axis));
+      }
+    }
+    const std::string& kind = host_->kind;
+    if (kind == "report") return CheckReport();
+    if (kind == "feed" || kind == "load_tokens") {
+      if (kind == "load_tokens" && AttrString(op(), "source") == "feed") {
+        return Bad(where_, "loads no tokens, but a feed");
+      }
+      return CheckInferred(*FindOpDef("input"));
+    }
+    if (kind == "fetch") return absl::OkStatus();
+    if (kind == "init_variable") RETURN_IF_ERROR(CheckInferred(*FindOpDef("variable")));
+    return CheckVariable();
+  }
+
+  std::vector<int64_t> Axes(std::string_view key) const {
+    const auto it = op().attrs.find(key);
+    return it == op().attrs.end() ? std::vector<int64_t>()
+                                  : std::get<std::vector<int64_t>>(it->second);
+  }
+
+  absl::Status CheckReport() const {
+    for (const TensorId t : op().inputs) {
+      const Tensor& x = graph_.tensors[t];
+      if (x.shape.rank() != 0 || (x.dtype != DType::kF32 && x.dtype != DType::kF64)) {
+        return Bad(where_, absl::StrCat("reports ", x.name, ", which is no floating point scalar"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The register is one of those that hold the variable of attribute `name`.
+  absl::Status CheckVariable() const {
+    const std::string name = AttrString(op(), "name");
+    const int id = actor_.input_size() > 0 ? actor_.input(0).register_() : actor_.output(0);
+    for (const proto::Variable& v : net_.plan->variable()) {
+      if (v.name() != name) continue;
+      if (std::find(v.register_().begin(), v.register_().end(), id) != v.register_().end()) {
+        return absl::OkStatus();
+      }
+    }
+    return Bad(where_, absl::StrCat(Reg(id).name(), " does not hold variable \"", name, "\""));
+  }
+
+  const PlanNet& net_;
+  const Mesh& mesh_;
+  const proto::Actor& actor_;
+  const std::string where_;
+  const OpDef* def_ = nullptr;
+  const OpDef* host_ = nullptr;  // the same, where it is a host kernel
+  Graph graph_;                  // one op
+  std::vector<Layout> layouts_;  // by tensor
+};
+
+}  // namespace
+
+absl::Status VerifyKernels(const PlanNet& net) {
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
+  for (const proto::Actor& actor : net.program->actor()) {
+    const std::string where =
+        absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name());
+    RETURN_IF_ERROR(ActorOp(net, mesh, actor, where).Check());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

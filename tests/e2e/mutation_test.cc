@@ -1,0 +1,226 @@
+// Plans edited by hand: each of many random edits of compiled plans is refused by the proof, or
+// loads and runs a step of every program. None crashes.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/kernel/kernel.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/verify_plan.h"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+constexpr const char* kMeshes[] = {"", "data=2,tensor=2", "pipe=2,tensor=2"};
+constexpr int kMutantsOfEach = 100;
+
+// Makes one edit, drawn from a seed.
+class Mutator {
+ public:
+  Mutator(proto::Plan* plan, uint64_t seed) : plan_(plan), random_(seed) {}
+
+  void Edit() {
+    constexpr int kEdits = 17;
+    proto::Actor& a = AnyActor();
+    switch (Below(kEdits)) {
+      case 0: return Drop(a.mutable_input());
+      case 1: return Drop(a.mutable_output());
+      case 2: return a.mutable_kernel()->swap(*AnyActor().mutable_kernel());
+      case 3: return a.set_kernel(AnyKernel());
+      case 4: return DropAttr(a);
+      case 5: return SetAttr(a, AnyAttrName(a));
+      case 6: return ChangeDim(RegisterOf(a));
+      case 7: return ChangeSlot(RegisterOf(a));
+      case 8: return ChangeCut(RegisterOf(a));
+      case 9: return RegisterOf(a).set_dtype(static_cast<proto::DataType>(Below(6)));
+      case 10: return a.set_workspace_bytes(a.workspace_bytes() / 128 * 64);
+      case 11: return Redirect(a);
+      case 12: return a.has_boxing() ? a.clear_boxing() : (void)a.mutable_boxing();
+      case 13: return SwapInputs(a);
+      case 14: return RegisterOf(a).set_fill_mode(static_cast<proto::Register::Mode>(Below(3)));
+      case 15: return plan_->set_kernel_threads(Below(4000));
+      default: return ChangeBoxing(a);
+    }
+  }
+
+ private:
+  int Below(size_t n) { return n == 0 ? 0 : static_cast<int>(random_() % n); }
+
+  proto::Program& AnyProgram() { return *plan_->mutable_program(Below(plan_->program_size())); }
+  proto::Actor& AnyActor() {
+    program_ = &AnyProgram();
+    return *program_->mutable_actor(Below(program_->actor_size()));
+  }
+
+  proto::Register& Find(int id) {
+    if (id < plan_->persistent_size()) return *plan_->mutable_persistent(id);
+    return *program_->mutable_register_(id - plan_->persistent_size());
+  }
+  proto::Register& RegisterOf(const proto::Actor& a) {
+    std::vector<int> ids(a.output().begin(), a.output().end());
+    for (const proto::Input& input : a.input()) ids.push_back(input.register_());
+    return Find(ids[Below(ids.size())]);
+  }
+
+  std::string AnyKernel() {
+    std::vector<std::string> kinds = OpKinds();
+    for (const char* host : {"load_tokens", "feed", "fetch", "report", "init_variable",
+                             "save_slice", "load_slice", "copy_slices", "", "nothing"}) {
+      kinds.emplace_back(host);
+    }
+    return kinds[Below(kinds.size())];
+  }
+
+  template <typename Repeated>
+  void Drop(Repeated* list) {
+    if (!list->empty()) list->erase(list->begin() + Below(list->size()));
+  }
+
+  std::string AnyAttrName(const proto::Actor& a) {
+    std::vector<std::string> names = {"contract", "lead", "axis", "scale", "replicated_axes"};
+    for (const auto& [name, value] : a.attr()) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    return names[Below(names.size())];
+  }
+  void DropAttr(proto::Actor& a) { a.mutable_attr()->erase(AnyAttrName(a)); }
+  void SetAttr(proto::Actor& a, const std::string& name) {
+    proto::AttrValue& value = (*a.mutable_attr())[name];
+    switch (Below(6)) {
+      case 0: return value.set_i(Below(7) - 2);
+      case 1: return value.set_f(0.5);
+      case 2: return value.set_b(Below(2) == 0);
+      case 3: return value.set_s("data");
+      case 4: return value.mutable_ints()->add_value(Below(9) - 4);
+      default: return value.clear_value();
+    }
+  }
+
+  void ChangeDim(proto::Register& r) {
+    auto* dims = r.mutable_layout()->mutable_dim();
+    if (dims->empty() || Below(4) == 0) return dims->Add(Below(4));
+    if (Below(4) == 0) return dims->RemoveLast();
+    int64_t& dim = (*dims)[Below(dims->size())];
+    const int64_t sizes[] = {0, 1, dim - 1, dim + 1, dim * 2, dim / 2, int64_t{1} << 40};
+    dim = sizes[Below(std::size(sizes))];
+  }
+  void ChangeSlot(proto::Register& r) {
+    const int64_t bytes = r.slot_bytes();
+    const int64_t sizes[] = {0, 64, bytes - 64, bytes + 64, bytes * 2, -64};
+    r.set_slot_bytes(sizes[Below(std::size(sizes))]);
+  }
+  void ChangeCut(proto::Register& r) {
+    auto* cuts = r.mutable_layout()->mutable_cut();
+    if (cuts->empty() || Below(3) == 0) {
+      proto::Layout::Cut* cut = cuts->Add();
+      cut->set_dim(Below(4));
+      cut->set_axis(Below(3));
+    } else if (Below(2) == 0) {
+      cuts->RemoveLast();
+    } else {
+      cuts->at(0).set_dim(Below(4));
+    }
+  }
+
+  void Redirect(proto::Actor& a) {
+    if (a.input_size() == 0) return;
+    proto::Input* input = a.mutable_input(Below(a.input_size()));
+    input->set_register_(Below(plan_->persistent_size() + program_->register__size()));
+  }
+  void SwapInputs(proto::Actor& a) {
+    if (a.input_size() > 1) a.mutable_input()->SwapElements(0, 1 + Below(a.input_size() - 1));
+  }
+  void ChangeBoxing(proto::Actor& a) {
+    if (!a.has_boxing()) return;
+    switch (Below(3)) {
+      case 0: return a.mutable_boxing()->set_reduce(static_cast<proto::Boxing::Reduce>(Below(5)));
+      case 1: return a.mutable_boxing()->add_zero_unless_first(Below(5) - 1);
+      default: return a.mutable_boxing()->add_reduce_axis(Below(5) - 1);
+    }
+  }
+
+  proto::Plan* plan_;
+  proto::Program* program_ = nullptr;  // of the last actor drawn
+  std::mt19937_64 random_;
+};
+
+class Counting : public TokenSource {
+ public:
+  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = static_cast<int32_t>((step + sample + static_cast<int64_t>(i)) % 21);
+    }
+  }
+};
+
+int64_t BytesOf(const Piece& piece) {
+  return piece.slice->elements() * static_cast<int64_t>(SizeOf(piece.dtype));
+}
+
+// One step of every program: all of each piece is written, or read.
+absl::Status RunAll(const proto::Plan& plan, DeterministicRuntime* runtime) {
+  const Counting tokens;
+  unsigned sum = 0;
+  for (const proto::Program& program : plan.program()) {
+    RunContext context;
+    context.micro_batches = program.micro_batches();
+    context.micro_batch_size = program.micro_batch_size();
+    context.tokens = &tokens;
+    context.optimizer = [](int64_t step) {
+      return StepNumbers{1e-2, 0.9, 0.95, 1e-8, 0.1, 1.0, step};
+    };
+    context.load = [](const Piece& piece) {
+      std::memset(piece.data, 0, static_cast<size_t>(BytesOf(piece)));
+      return absl::OkStatus();
+    };
+    context.save = [&](const Piece& piece) {
+      for (int64_t i = 0; i < BytesOf(piece); ++i) sum += static_cast<unsigned>(piece.data[i]);
+      return absl::OkStatus();
+    };
+    context.report = [&](int64_t, std::span<const double> values) {
+      sum += static_cast<unsigned>(values.size());
+    };
+    RETURN_IF_ERROR(runtime->Run(program.name(), context, /*steps=*/1, /*seed=*/1));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TEST_CASE("A plan edited by hand is refused, or it runs") {
+  int refused = 0, ran = 0;
+  for (const char* mesh : kMeshes) {
+    SmallRun run;
+    run.mesh = mesh;
+    run.model.layers = 2;
+    const proto::Plan good = CompileSmall(run);
+    for (uint64_t seed = 0; seed < kMutantsOfEach; ++seed) {
+      proto::Plan plan = good;
+      Mutator(&plan, seed).Edit();
+      INFO("mesh " << mesh << ", seed " << seed);
+      DeterministicOptions options;
+      options.make_kernel = MakeKernel;
+      options.own_kernels = true;
+      const auto runtime = DeterministicRuntime::Create(plan, options);
+      if (!runtime.ok()) {
+        INFO(runtime.status().ToString());
+        CHECK(runtime.status().code() != absl::StatusCode::kInternal);
+        ++refused;
+        continue;
+      }
+      const absl::Status status = RunAll(plan, runtime->get());
+      INFO(status.ToString());
+      CHECK(status.ok());
+      ++ran;
+    }
+  }
+  CHECK(refused > 150);
+  CHECK(ran > 10);
+}
+
+}  // namespace oneflow
