@@ -1,9 +1,9 @@
 #include "actor_runtime/data/npy.h"
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 
 #include "actor_runtime/data/temporary_directory.h"
@@ -12,10 +12,9 @@ namespace oneflow {
 namespace {
 
 template <typename T>
-NpyArray Array(DType dtype, Dims dims, std::vector<T> values) {
-  NpyArray array{dtype, std::move(dims), std::vector<std::byte>(values.size() * sizeof(T))};
-  std::memcpy(array.bytes.data(), values.data(), array.bytes.size());
-  return array;
+NpyArray Array(DType dtype, Dims dims, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {dtype, std::move(dims), {bytes.begin(), bytes.end()}};
 }
 
 std::string Npy(const std::string& header, const std::string& data, char major = 1) {

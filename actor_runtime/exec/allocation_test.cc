@@ -13,9 +13,12 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-void* operator new(size_t size) {
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size)) return memory;
+  return std::malloc(size);
+}
+void* operator new(size_t size) {
+  if (void* memory = operator new(size, std::nothrow)) return memory;
   std::abort();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
