@@ -7,6 +7,7 @@
 //  3. a source that holds what another one holds too (it differs on a broadcast axis) is left out.
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "actor_runtime/kernel/factories.h"
@@ -166,50 +167,80 @@ void ForRows(const Region& r, const Chunk& c, Fn fn) {
   }
 }
 
-template <typename T>
-void AddTo(const T* x, T* y, int64_t n) {
-  if constexpr (std::is_floating_point_v<T>) return Vector<T>().accumulate(x, y, n);
-  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+// Elements are stored as S and reduced as T.
+template <typename T, typename S>
+void WidenTo(const S* x, T* y, int64_t n) {
+  if constexpr (std::is_same_v<T, S>) {
+    std::copy_n(x, n, y);
+  } else {
+    Vector<T, S>().widen(x, y, n, /*accumulate=*/false);
+  }
 }
 
-template <typename T>
-void MaxTo(const T* x, T* y, int64_t n) {
-  if constexpr (std::is_floating_point_v<T>) return Vector<T>().maximum(x, y, n);
-  for (int64_t i = 0; i < n; ++i) y[i] = std::max(y[i], x[i]);
+template <typename T, typename S>
+void RoundTo(const T* x, S* y, int64_t n) {
+  if constexpr (std::is_same_v<T, S>) {
+    std::copy_n(x, n, y);
+  } else {
+    Vector<T, S>().round(x, y, n, /*accumulate=*/false);
+  }
+}
+
+template <typename T, typename S>
+void AddTo(const S* x, T* y, int64_t n) {
+  if constexpr (std::is_floating_point_v<T>) {
+    Vector<T, S>().accumulate(x, y, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+  }
+}
+
+template <typename T, typename S>
+void MaxTo(const S* x, T* y, int64_t n) {
+  if constexpr (std::is_floating_point_v<T>) {
+    Vector<T, S>().maximum(x, y, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = std::max(y[i], x[i]);
+  }
 }
 
 // y = the reduction of the sources at one run.
-template <typename T>
+template <typename T, typename S>
 void ReduceRun(const CopyList& list, const Region& r, std::span<const std::byte* const> sources,
                int64_t from, int64_t n, T* y) {
-  auto source = [&](size_t j) { return reinterpret_cast<const T*>(sources[r.sources[j]]) + from; };
-  std::copy_n(source(0), n, y);
+  auto source = [&](size_t j) { return reinterpret_cast<const S*>(sources[r.sources[j]]) + from; };
+  WidenTo(source(0), y, n);
   for (size_t j = 1; j < r.sources.size(); ++j) {
     list.reduce == kMax ? MaxTo(source(j), y, n) : AddTo(source(j), y, n);
   }
 }
 
-template <typename T>
+template <typename T, typename S>
 void RunChunk(const CopyList& list, const Chunk& c, const KernelCall& call) {
   const Region& r = list.regions[c.region];
-  T* out = call.output<T>(0);
+  S* out = call.output<S>(0);
   ForRows(r, c, [&](int64_t from, int64_t to) {
-    if (!call.accumulate) return ReduceRun<T>(list, r, call.in[0], from, c.size, out + to);
+    if (r.sources.size() == 1 && !call.accumulate) {
+      std::copy_n(reinterpret_cast<const S*>(call.in[0][r.sources[0]]) + from, c.size, out + to);
+      return;
+    }
     // The sum of the sources first, then what was there: the order that separate actors would have.
+    // It is rounded once.
     T sum[1024];
     for (int64_t at = 0; at < c.size; at += 1024) {
       const int64_t n = std::min<int64_t>(1024, c.size - at);
-      ReduceRun<T>(list, r, call.in[0], from + at, n, sum);
-      AddTo(sum, out + to + at, n);
+      ReduceRun<T, S>(list, r, call.in[0], from + at, n, sum);
+      if (call.accumulate) AddTo(out + to + at, sum, n);
+      RoundTo(sum, out + to + at, n);
     }
   });
 }
 
-template <typename T>
+template <typename T, typename S = T>
 Kernel CopyKernel(std::shared_ptr<const CopyList> list) {
   return [list](const KernelCall& call) {
     call.pool->ParallelFor(static_cast<int>(list->chunks.size()),
-                           [&](int task, int) { RunChunk<T>(*list, list->chunks[task], call); });
+                           [&](int task, int) { RunChunk<T, S>(*list, list->chunks[task], call); });
     return absl::OkStatus();
   };
 }
@@ -236,7 +267,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
     case DType::kF32: return CopyKernel<float>(shared);
     case DType::kF64: return CopyKernel<double>(shared);
     case DType::kI32: return CopyKernel<int32_t>(shared);
-    case DType::kBF16: break;
+    case DType::kBF16: return CopyKernel<float, Bf16>(shared);
   }
   return absl::UnimplementedError(s.name + ": no boxing for dtype " + std::string(Name(out.dtype)));
 }

@@ -47,7 +47,9 @@ Parts MakeParts(const Case& c, DType dtype) {
     size_t index = std::find(seen.begin(), seen.end(), key) - seen.begin();
     if (index == seen.size()) {
       seen.push_back(key);
-      tensors.push_back(RandomIds(Product(c.dims), 31 * index + 7, 1000));
+      // bf16 holds whole numbers up to 256: sums of six, doubled, are exact.
+      tensors.push_back(
+          RandomIds(Product(c.dims), 31 * index + 7, dtype == DType::kBF16 ? 21 : 1000));
     }
     Port port = SlicePort(c.dims, SliceOf(LayoutOf(c.dims, c.from), c.mesh, at), dtype);
     port.coordinate = at;
@@ -129,8 +131,8 @@ TEST_CASE(
       c.from.push_back(kind == 0 ? B() : kind == 1 ? S(below(rank)) : c.reduce == 1 ? P() : PMax());
       c.to.push_back(below(2) == 0 ? B() : S(below(rank)));
     }
-    const DType dtypes[] = {DType::kF32, DType::kF64, DType::kI32};
-    Check(c, dtypes[below(3)], below(2) == 0);
+    const DType dtypes[] = {DType::kF32, DType::kF64, DType::kI32, DType::kBF16};
+    Check(c, dtypes[below(4)], below(2) == 0);
   }
 }
 
@@ -159,6 +161,23 @@ TEST_CASE("sums are taken in rank order on every device") {
     REQUIRE(h.Call() == absl::OkStatus());
     CHECK(h.Output(0) == Values{0});
   }
+}
+
+TEST_CASE("a sum of bf16 is taken in f32 and rounded once") {
+  // Each term by itself is lost in 256.
+  constexpr int kParts = 4;
+  Port port = WholePort({1}, DType::kBF16);
+  std::vector<Port> sources(kParts, port);
+  for (int j = 0; j < kParts; ++j) sources[j].coordinate = {j};
+  KernelHarness h("all_reduce", {}, {sources}, {port});
+  h.setup().mesh = Mesh{{{"a", kParts}}};
+  h.setup().coordinate = {0};
+  h.setup().reduce = 1;
+  h.setup().reduce_axes = {0};
+  for (int j = 0; j < kParts; ++j) h.SetInput(0, {j == 0 ? 256.0 : 0.75}, j);
+  REQUIRE(h.Make() == absl::OkStatus());
+  REQUIRE(h.Call() == absl::OkStatus());
+  CHECK(h.Output(0) == Values{258});
 }
 
 TEST_CASE("zero_fill writes zeros but at coordinate 0") {

@@ -9,11 +9,12 @@
 namespace oneflow {
 
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
-    return [=, &v = Vector<T>()](const KernelCall& call) {
-      const T* x = call.input<T>(0);
+    return [=, &v = Vector<T, S>()](const KernelCall& call) {
+      const S* x = call.input<S>(0);
       T* y = call.output<T>(0);
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) y[r] = v.row_max(x + r * width, width);
@@ -24,11 +25,13 @@ absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
-    return [=, &v = Vector<T>()](const KernelCall& call) {
-      const T *x = call.input<T>(0), *max = call.input<T>(1);
+    return [=, &v = Vector<T, S>()](const KernelCall& call) {
+      const S* x = call.input<S>(0);
+      const T* max = call.input<T>(1);
       T* y = call.output<T>(0);
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
@@ -42,17 +45,18 @@ absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakePick(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     return [=](const KernelCall& call) {
-      const T* x = call.input<T>(0);
+      const S* x = call.input<S>(0);
       const int32_t* ids = call.input<int32_t>(1);
       T* y = call.output<T>(0);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t column = ids[r] - first;
-        const T value = column >= 0 && column < width ? x[r * width + column] : T(0);
+        const T value = column >= 0 && column < width ? T(Widen(x[r * width + column])) : T(0);
         y[r] = call.accumulate ? y[r] + value : value;
       }
       return absl::OkStatus();
@@ -78,23 +82,33 @@ absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   });
 }
 
+// The column of the label is computed by itself: rounded before the subtraction, a probability near
+// one would leave nothing but its rounding.
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     const double scale = DoubleAttr(s, "scale", 1);
-    return [=, &v = Vector<T>()](const KernelCall& call) {
-      const T* x = call.input<T>(0);
+    return [=, &v = Vector<T, S>(), &wide = Vector<T>()](const KernelCall& call) {
+      const S* x = call.input<S>(0);
       const int32_t* labels = call.input<int32_t>(1);
       const T *max = call.input<T>(2), *sum = call.input<T>(3);
       const T factor = static_cast<T>(scale * static_cast<double>(*call.input<T>(4)));
-      T* dx = call.output<T>(0);
+      S* dx = call.output<S>(0);
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-          v.row_exp(x + r * width, max[r], factor / sum[r], dx + r * width, width, call.accumulate);
-          const int64_t column = labels[r] - first;
-          if (column >= 0 && column < width) dx[r * width + column] -= factor;
+          const int64_t at = r * width, column = labels[r] - first;
+          const bool here = column >= 0 && column < width;
+          T x_label = 0, dx_label = 0;
+          if (here) {
+            x_label = Widen(x[at + column]);
+            dx_label = Widen(dx[at + column]);
+            wide.row_exp(&x_label, max[r], factor / sum[r], &dx_label, 1, call.accumulate);
+          }
+          v.row_exp(x + at, max[r], factor / sum[r], dx + at, width, call.accumulate);
+          if (here) dx[at + column] = Rounded<S>(dx_label - factor);
         }
       });
       return absl::OkStatus();

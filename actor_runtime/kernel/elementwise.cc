@@ -23,11 +23,14 @@ absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
   });
 }
 
+// b may be narrower than the sum.
 absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 1).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
-    return [n = Elements(s.out[0]), &v = Vector<T>()](const KernelCall& call) {
-      const T *a = call.input<T>(0), *b = call.input<T>(1);
+    using S = decltype(stored);
+    return [n = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
+      const T* a = call.input<T>(0);
+      const S* b = call.input<S>(1);
       T* y = call.output<T>(0);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
         v.add(a + begin, b + begin, y + begin, end - begin, call.accumulate);
@@ -38,16 +41,18 @@ absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = Elements(In(s, 1));
     const int64_t rows = width == 0 ? 0 : Elements(s.out[0]) / width;
-    return [rows, width, &v = Vector<T>()](const KernelCall& call) {
-      const T *x = call.input<T>(0), *bias = call.input<T>(1);
-      T* y = call.output<T>(0);
+    return [rows, width, &v = Vector<T, S>()](const KernelCall& call) {
+      const S* x = call.input<S>(0);
+      const T* bias = call.input<T>(1);
+      S* y = call.output<S>(0);
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-          v.add(x + r * width, bias, y + r * width, width, call.accumulate);
+          v.add_bias(x + r * width, bias, y + r * width, width, call.accumulate);
         }
       });
       return absl::OkStatus();
@@ -77,11 +82,12 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
-    return [n = Elements(s.out[0]), &v = Vector<T>()](const KernelCall& call) {
-      const T* x = call.input<T>(0);
-      T* y = call.output<T>(0);
+    using S = decltype(stored);
+    return [n = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
+      const S* x = call.input<S>(0);
+      S* y = call.output<S>(0);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
         v.gelu(x + begin, y + begin, end - begin, call.accumulate);
       });
@@ -91,11 +97,12 @@ absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
-    return [n = Elements(s.out[0]), &v = Vector<T>()](const KernelCall& call) {
-      const T *dy = call.input<T>(0), *x = call.input<T>(1);
-      T* dx = call.output<T>(0);
+    using S = decltype(stored);
+    return [n = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
+      const S *dy = call.input<S>(0), *x = call.input<S>(1);
+      S* dx = call.output<S>(0);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
         v.gelu_grad(dy + begin, x + begin, dx + begin, end - begin, call.accumulate);
       });

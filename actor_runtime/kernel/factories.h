@@ -8,6 +8,9 @@
 
 namespace oneflow {
 
+// cast.cc
+absl::StatusOr<Kernel> MakeCast(const KernelSetup& setup);
+
 // elementwise.cc
 absl::StatusOr<Kernel> MakeFill(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeAdd(const KernelSetup& setup);

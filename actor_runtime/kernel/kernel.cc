@@ -25,6 +25,7 @@ constexpr Entry kTable[] = {
     {"all_gather", MakeCopySlices},
     {"all_reduce", MakeCopySlices},
     {"all_to_all", MakeCopySlices},
+    {"cast", MakeCast},
     {"causal_attention", MakeCausalAttention},
     {"causal_attention_grad", MakeCausalAttentionGrad},
     {"copy_slices", MakeCopySlices},

@@ -4,6 +4,7 @@
 
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
 namespace {
@@ -77,11 +78,40 @@ void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
               {"adamw", {w, w, {{c, o}, 0, 0, 1}, w, wide}, {{"decay", true}}}});
 }
 
+// What kernels do with tensors that may be narrow.
+void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
+  const auto [b, t, c, o, h, d, vocab] = s;
+  const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab}, max = positive;
+  const auto narrow = [](SampleInput input) {
+    input.narrow = true;
+    return input;
+  };
+  const SampleInput nx = narrow(x), logits = narrow({{b, t, vocab}, 0, -3, 3});
+  const SampleInput steep = narrow({{b, t, c}, 0, -4, 4});
+  const AttrMap bf16{{"dtype", std::string("bf16")}};
+  all.insert(all.end(),
+             {{"cast", {x}, bf16},
+              {"cast", {nx}, {{"dtype", std::string("f32")}}},
+              {"add", {x, nx}, {}},
+              {"add_bias", {narrow({{b, t, h, d}}), {{h, d}}}, {}},
+              {"linear_grad_bias", {narrow({{b, t, h, d}})}, {{"lead", int64_t{2}}}},
+              {"gelu", {steep}, {}},
+              {"gelu_grad", {nx, steep}, {}},
+              {"layer_norm", {x, {{c}}, {{c}}}, bf16},
+              {"layer_norm_grad_input", {nx, x, {{c}}, {{b, t}}, positive}, {}},
+              {"layer_norm_grad_weight", {nx, x, {{b, t}}, positive}, {}},
+              {"row_max", {logits}, {}},
+              {"row_sum_exp", {logits, max}, {}},
+              {"pick", {logits, ids}, {}},
+              {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}}});
+}
+
 std::vector<KernelSample> SamplesOf(const Sizes& sizes) {
   std::vector<KernelSample> all;
   AddProducts(sizes, all);
   AddBlocks(sizes, all);
   AddLoss(sizes, all);
+  AddNarrow(sizes, all);
   return all;
 }
 
@@ -100,9 +130,21 @@ const std::vector<KernelSample>& LargeSamples() {
 
 std::string ToString(const KernelSample& sample) {
   std::string text = sample.kind;
-  for (const SampleInput& input : sample.in) text += ' ' + ToString(input.dims);
+  for (const SampleInput& input : sample.in) {
+    text += (input.narrow ? " bf16" : " ") + ToString(input.dims);
+  }
   return text;
 }
+
+namespace {
+
+DType TypeOf(const SampleInput& input, DType dtype) {
+  if (input.ids > 0) return DType::kI32;
+  if (input.wide) return DType::kF64;
+  return input.narrow && dtype == DType::kF32 ? DType::kBF16 : dtype;
+}
+
+}  // namespace
 
 Graph GraphOf(const KernelSample& sample, DType dtype) {
   Graph graph;
@@ -113,10 +155,11 @@ Graph GraphOf(const KernelSample& sample, DType dtype) {
     inputs.push_back(graph.ops[source].outputs[0]);
     Tensor& tensor = graph.tensors[inputs.back()];
     tensor.shape = Shape(sample.in[i].dims);
-    tensor.dtype = sample.in[i].ids > 0 ? DType::kI32 : sample.in[i].wide ? DType::kF64 : dtype;
+    tensor.dtype = TypeOf(sample.in[i], dtype);
   }
   graph.AddOp(sample.kind, "op", inputs, sample.attrs, FindOpDef(sample.kind)->outputs);
-  const absl::Status status = InferShapes(&graph);
+  // The sources have their shapes, and types that no file may ask for.
+  const absl::Status status = InferShapesOf(&graph, static_cast<OpId>(graph.ops.size()) - 1);
   CHECK(status.ok()) << ToString(sample) << ": " << status.ToString();
   for (TensorId t : graph.ops.back().outputs) {
     if (sample.kind == "fill") graph.tensors[t].dtype = dtype;
@@ -131,6 +174,8 @@ std::vector<Values> InputValues(const KernelSample& sample) {
     const uint64_t seed = 1000 * (values.size() + 1) + static_cast<uint64_t>(n);
     values.push_back(input.ids > 0 ? RandomIds(n, seed, input.ids)
                                    : RandomValues(n, seed, input.low, input.high));
+    if (!input.narrow) continue;
+    for (double& v : values.back()) v = ToFloat(ToBf16(static_cast<float>(v)));
   }
   return values;
 }

@@ -13,7 +13,8 @@ struct SampleInput {
   Dims dims;
   int64_t ids = 0;  // > 0: i32 ids below this; else floating point
   double low = -1, high = 1;
-  bool wide = false;  // f64 whatever the sample's type
+  bool wide = false;    // f64 whatever the sample's type
+  bool narrow = false;  // bf16 in a sample of f32
 };
 
 struct KernelSample {
@@ -26,7 +27,8 @@ const std::vector<KernelSample>& SmallSamples();  // a few elements a dimension,
 const std::vector<KernelSample>& LargeSamples();  // several tasks and blocks a kernel
 
 std::string ToString(const KernelSample& sample);
-// A graph of sources "in0", ... and the op "op", with shapes; floating point tensors are `dtype`.
+// A graph of sources "in0", ... and the op "op", with shapes; floating point tensors are `dtype`
+// but where an input says otherwise.
 Graph GraphOf(const KernelSample& sample, DType dtype);
 // Values of the inputs; input i is a function of its dims and i.
 std::vector<Values> InputValues(const KernelSample& sample);

@@ -7,6 +7,7 @@
 #include <glog/logging.h>
 
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
 namespace {
@@ -16,6 +17,9 @@ void Write(const Values& values, DType dtype, std::byte* to) {
     if (dtype == DType::kF32) reinterpret_cast<float*>(to)[i] = static_cast<float>(values[i]);
     if (dtype == DType::kF64) reinterpret_cast<double*>(to)[i] = values[i];
     if (dtype == DType::kI32) reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]);
+    if (dtype == DType::kBF16) {
+      reinterpret_cast<Bf16*>(to)[i] = ToBf16(static_cast<float>(values[i]));
+    }
   }
 }
 
@@ -25,6 +29,7 @@ Values Read(const std::byte* from, DType dtype, int64_t n) {
     if (dtype == DType::kF32) values[i] = reinterpret_cast<const float*>(from)[i];
     if (dtype == DType::kF64) values[i] = reinterpret_cast<const double*>(from)[i];
     if (dtype == DType::kI32) values[i] = reinterpret_cast<const int32_t*>(from)[i];
+    if (dtype == DType::kBF16) values[i] = ToFloat(reinterpret_cast<const Bf16*>(from)[i]);
   }
   return values;
 }

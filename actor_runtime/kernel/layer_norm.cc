@@ -4,16 +4,19 @@
 
 namespace oneflow {
 
+// y may be narrower than x and the statistics; in the gradients, dy.
 absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
     const T epsilon = static_cast<T>(DoubleAttr(s, "epsilon", 1e-5));
     const bool has_beta = s.in.size() > 2;
-    return [=, &v = Vector<T>()](const KernelCall& call) {
+    return [=, &v = Vector<T, S>()](const KernelCall& call) {
       const T *x = call.input<T>(0), *gamma = call.input<T>(1);
       const T* beta = has_beta ? call.input<T>(2) : nullptr;
-      T *y = call.output<T>(0), *mean = call.output<T>(1), *rstd = call.output<T>(2);
+      S* y = call.output<S>(0);
+      T *mean = call.output<T>(1), *rstd = call.output<T>(2);
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
         v.layer_norm(x + begin * width, gamma, beta, epsilon, y + begin * width, mean + begin,
                      rstd + begin, end - begin, width);
@@ -24,11 +27,13 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = LastDim(In(s, 1)), rows = RowsOf(In(s, 1));
-    return [=, &v = Vector<T>()](const KernelCall& call) {
-      const T *dy = call.input<T>(0), *x = call.input<T>(1), *gamma = call.input<T>(2);
+    return [=, &v = Vector<T, S>()](const KernelCall& call) {
+      const S* dy = call.input<S>(0);
+      const T *x = call.input<T>(1), *gamma = call.input<T>(2);
       const T *mean = call.input<T>(3), *rstd = call.input<T>(4);
       T* dx = call.output<T>(0);
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
@@ -42,12 +47,14 @@ absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t width = LastDim(In(s, 1)), rows = RowsOf(In(s, 1));
     const bool has_beta = s.out.size() > 1;
-    return [=, &v = Vector<T>()](const KernelCall& call) {
-      const T *dy = call.input<T>(0), *x = call.input<T>(1);
+    return [=, &v = Vector<T, S>()](const KernelCall& call) {
+      const S* dy = call.input<S>(0);
+      const T* x = call.input<T>(1);
       const T *mean = call.input<T>(2), *rstd = call.input<T>(3);
       T* dgamma = call.output<T>(0);
       T* dbeta = has_beta ? call.output<T>(1) : nullptr;

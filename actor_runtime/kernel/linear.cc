@@ -57,11 +57,12 @@ absl::StatusOr<Kernel> MakeLinearGradWeight(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
+    using S = decltype(stored);
     const int64_t rows = ProductOf(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
-    return [rows, width = Elements(s.out[0]), &v = Vector<T>()](const KernelCall& call) {
-      const T* dy = call.input<T>(0);
+    return [rows, width = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
+      const S* dy = call.input<S>(0);
       T* dbias = call.output<T>(0);
       ForPieces(call, width, kColumnPiece, [&](int64_t begin, int64_t end) {
         v.column_sums(dy, dbias, rows, width, begin, end, call.accumulate);

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
 
@@ -30,6 +32,18 @@ int64_t RowsOf(
 // INTERNAL unless the plan gives at least `bytes`.
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes);
 
+// An element of a tensor that may be stored narrow, as what is computed in; and back, rounded.
+template <typename T>
+T Widen(T x) {
+  return x;
+}
+inline float Widen(Bf16 x) { return ToFloat(x); }
+template <typename S, typename T>
+S Rounded(T x) {
+  if constexpr (std::is_same_v<S, Bf16>) return ToBf16(x);
+  return S(x);
+}
+
 // make(T()) with T = float or double as `dtype` says; UNIMPLEMENTED for others.
 template <typename Make>
 absl::StatusOr<Kernel> ForFloats(const KernelSetup& s, DType dtype, Make make) {
@@ -37,6 +51,14 @@ absl::StatusOr<Kernel> ForFloats(const KernelSetup& s, DType dtype, Make make) {
   if (dtype == DType::kF64) return make(double());
   return absl::UnimplementedError(s.name + ": no kernel \"" + s.kind + "\" for dtype " +
                                   std::string(Name(dtype)));
+}
+
+// make(T(), S()) for tensors stored as `dtype` says, S, and computed with in T: float and Bf16 for
+// bf16, else both as ForFloats.
+template <typename Make>
+absl::StatusOr<Kernel> ForStored(const KernelSetup& s, DType dtype, Make make) {
+  if (dtype == DType::kBF16) return make(float(), Bf16());
+  return ForFloats(s, dtype, [&make](auto zero) { return make(zero, zero); });
 }
 
 // fn(begin, end) over [0, n) in pieces of `piece`, which must not depend on the number of threads.

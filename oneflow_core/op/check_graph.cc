@@ -101,6 +101,20 @@ absl::Status InContext(const absl::Status& status, const OpView& v) {
   return absl::Status(status.code(), message);
 }
 
+// What to write instead of a kind that only passes may add; "" for others.
+std::string_view InsteadOf(std::string_view kind) {
+  if (kind == "adamw") return "set `loss`: `train` adds the optimizer";
+  if (kind == "cast") return "compile with --precision=bf16";
+  return IsBoxing(kind) ? "say how tensors lie with `sbp` and `stage`" : "";
+}
+
+// Attributes of a kind that only passes may set.
+std::vector<std::string_view> OwnAttrs(std::string_view kind) {
+  if (HasOwnShape(kind)) return {kind};
+  if (kind == "layer_norm") return {"dtype"};
+  return {};
+}
+
 // Counts of elements and bytes stay far from overflow: the bound of shapes read from files.
 absl::Status ExpectCountable(const Shape& shape) {
   constexpr int64_t kMost = int64_t{1} << 48;
@@ -148,13 +162,12 @@ absl::Status CheckLogicalGraph(const Graph& graph) {
   }
   for (const Op& op : graph.ops) {
     const std::string where = "op " + op.name;
-    if (IsBoxing(op.kind) || op.kind == "adamw") {
-      return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own",
-                        op.kind == "adamw" ? "set `loss`: `train` adds the optimizer"
-                                           : "say how tensors lie with `sbp` and `stage`");
+    if (const std::string_view mend = InsteadOf(op.kind); !mend.empty()) {
+      return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own", mend);
     }
-    if (HasOwnShape(op.kind) && op.attrs.contains(op.kind)) {
-      return InputError(where, "attribute " + Quoted(op.kind) + " is the compiler's own",
+    for (const std::string_view attr : OwnAttrs(op.kind)) {
+      if (!op.attrs.contains(attr)) continue;
+      return InputError(where, "attribute " + Quoted(attr) + " is the compiler's own",
                         "leave it out");
     }
     if (op.kind != "variable" || !(op.name.ends_with("/m") || op.name.ends_with("/v"))) continue;

@@ -45,6 +45,10 @@ TEST_CASE("CheckLogicalGraph leaves to the compiler what is the compiler's") {
         "op u: attribute \"variable\" is the compiler's own; leave it out");
   CHECK(refusal("adamw", "u", {}) ==
         "op u: kind \"adamw\" is the compiler's own; set `loss`: `train` adds the optimizer");
+  CHECK(refusal("cast", "y", {}) ==
+        "op y: kind \"cast\" is the compiler's own; compile with --precision=bf16");
+  CHECK(refusal("layer_norm", "y", {{"dtype", std::string("bf16")}}) ==
+        "op y: attribute \"dtype\" is the compiler's own; leave it out");
   CHECK(refusal("all_reduce", "y", {}) ==
         "op y: kind \"all_reduce\" is the compiler's own; say how tensors lie with `sbp` and "
         "`stage`");

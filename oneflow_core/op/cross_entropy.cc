@@ -4,7 +4,8 @@
 //   loss = mean_nll(max, sum, picked)
 //
 // so that logits split by vocabulary need to exchange three numbers a row only. The four are
-// differentiated as one: see MeanNllGradient.
+// differentiated as one: see MeanNllGradient. Logits and their gradient may be bf16; maxima, sums
+// and the loss are f32 then.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -40,9 +41,9 @@ InputGrads CompositeGradient(GradientContext&) {
 // --- row_max, row_sum_exp, pick ---
 
 Specs InferRowMax(const OpView& v) {
-  RETURN_IF_ERROR(ExpectFloat(v, {"x"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
   RETURN_IF_ERROR(ExpectRank("x", v.in(0), 1));
-  return std::vector<OutputSpec>{{RowsOf(v), v.in(0).dtype}};
+  return std::vector<OutputSpec>{{RowsOf(v), WideOf(v.in(0).dtype)}};
 }
 
 Rows RowMaxRows(const OpView& v) {
@@ -52,17 +53,17 @@ Rows RowMaxRows(const OpView& v) {
 }
 
 Specs InferRowSumExp(const OpView& v) {
-  RETURN_IF_ERROR(ExpectFloat(v, {"x", "max"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"x", "max"}, {0}));
   RETURN_IF_ERROR(ExpectRank("x", v.in(0), 1));
   RETURN_IF_ERROR(
       ExpectDims("max", v.in(1), RowsOf(v).dims, "the leading dims of " + Describe("x", v.in(0))));
-  return std::vector<OutputSpec>{{RowsOf(v), v.in(0).dtype}};
+  return std::vector<OutputSpec>{{RowsOf(v), WideOf(v.in(0).dtype)}};
 }
 
 Specs InferPick(const OpView& v) {
-  RETURN_IF_ERROR(ExpectFloat(v, {"x"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
   RETURN_IF_ERROR(ExpectRowsAndIds("x", v.in(0), "ids", v.in(1)));
-  return std::vector<OutputSpec>{{RowsOf(v), v.in(0).dtype}};
+  return std::vector<OutputSpec>{{RowsOf(v), WideOf(v.in(0).dtype)}};
 }
 
 // Of row_sum_exp and of pick: a piece of the vocabulary gives a piece of the sum, and zero for ids
@@ -131,14 +132,14 @@ InputGrads MeanNllGradient(GradientContext& g) {
 
 Specs InferGrad(const OpView& v) {
   const Tensor &logits = v.in(0), &dloss = v.in(4);
-  RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"logits"}, {0}));
   RETURN_IF_ERROR(ExpectRowsAndIds("logits", logits, "labels", v.in(1)));
   const std::string of = "the leading dims of " + Describe("logits", logits);
   RETURN_IF_ERROR(ExpectDims("max", v.in(2), RowsOf(v).dims, of));
   RETURN_IF_ERROR(ExpectDims("sum", v.in(3), RowsOf(v).dims, of));
   RETURN_IF_ERROR(ExpectDims("dloss", dloss, {}, "a scalar"));
   for (int i = 2; i < 5; ++i) {
-    if (v.in(i).dtype == logits.dtype) continue;
+    if (v.in(i).dtype == WideOf(logits.dtype)) continue;
     return Mismatch(Describe("logits", logits) + " and " +
                     Describe("input " + std::to_string(i), v.in(i)) + " differ in type");
   }

@@ -5,16 +5,41 @@
 namespace oneflow {
 namespace {
 
-// All inputs have the shape and dtype of the first, and so has the output.
-Specs InferAlike(const OpView& v) {
+// All inputs have the shape of the first, and so has the output. Those listed in `narrow` may be
+// bf16.
+Specs InferShaped(const OpView& v, DType dtype, const std::vector<int>& narrow) {
   std::vector<std::string> roles;
   for (int i = 0; i < v.n_inputs(); ++i) roles.push_back("input " + std::to_string(i));
-  RETURN_IF_ERROR(ExpectFloat(v, roles));
+  RETURN_IF_ERROR(ExpectFloat(v, roles, narrow));
   for (int i = 1; i < v.n_inputs(); ++i) {
     RETURN_IF_ERROR(
         ExpectDims(roles[i], v.in(i), v.in_dims(0), "that of " + Describe(roles[0], v.in(0))));
   }
-  return std::vector<OutputSpec>{{v.in(0).shape, v.in(0).dtype}};
+  return std::vector<OutputSpec>{{v.in(0).shape, dtype}};
+}
+
+Specs InferSum(const OpView& v) { return InferShaped(v, v.in(0).dtype, {}); }
+
+// The residual stream stays wide; what is added to it may be narrow.
+Specs InferAdd(const OpView& v) { return InferShaped(v, v.in(0).dtype, {1}); }
+
+Specs InferGelu(const OpView& v) { return InferShaped(v, v.in(0).dtype, {0}); }
+
+Specs InferGeluGrad(const OpView& v) {
+  RETURN_IF_ERROR(ExpectSameType(v, {"dy", "x"}, 0, 1));
+  return InferShaped(v, v.in(0).dtype, {0, 1});
+}
+
+Specs InferCast(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
+  const DType from = v.in(0).dtype;
+  ASSIGN_OR_RETURN(const DType to, ParseDType(AttrString(v.op, "dtype")));
+  if (from == DType::kF64) return std::vector<OutputSpec>{{v.in(0).shape, from}};
+  if (from == to || WideOf(to) != DType::kF32) {
+    return Mismatch(Describe("x", v.in(0)) + " cannot become " + std::string(Name(to)),
+                    "cast f32 to bf16 or bf16 to f32");
+  }
+  return std::vector<OutputSpec>{{v.in(0).shape, to}};
 }
 
 double SumFlops(const OpView& v) {
@@ -42,7 +67,7 @@ std::vector<OpDef> ElementwiseOps() {
        .usage = "a, b -> a + b",
        .min_inputs = 2,
        .max_inputs = 2,
-       .infer = InferAlike,
+       .infer = InferAdd,
        .signatures = LinearAlikeRows,
        .gradient = SumGradient,
        .flops = SumFlops},
@@ -50,7 +75,7 @@ std::vector<OpDef> ElementwiseOps() {
        .usage = "x1, x2, ... -> their sum",
        .min_inputs = 1,
        .max_inputs = -1,
-       .infer = InferAlike,
+       .infer = InferSum,
        .signatures = LinearAlikeRows,
        .gradient = SumGradient,
        .flops = SumFlops},
@@ -59,14 +84,14 @@ std::vector<OpDef> ElementwiseOps() {
        .usage = "g1, g2, ... -> their sum",
        .min_inputs = 1,
        .max_inputs = -1,
-       .infer = InferAlike,
+       .infer = InferSum,
        .signatures = AlikeRows,
        .flops = SumFlops},
       {.kind = "gelu",
        .usage = "x -> y",
        .min_inputs = 1,
        .max_inputs = 1,
-       .infer = InferAlike,
+       .infer = InferGelu,
        .signatures = AlikeRows,
        .gradient = GeluGradient,
        .flops = PerElement(10)},
@@ -74,9 +99,18 @@ std::vector<OpDef> ElementwiseOps() {
        .usage = "dy, x -> dx",
        .min_inputs = 2,
        .max_inputs = 2,
-       .infer = InferAlike,
+       .infer = InferGeluGrad,
        .signatures = AlikeRows,
        .flops = PerElement(18)},
+      // Not linear where it rounds, so never P.
+      {.kind = "cast",
+       .usage = "x -> x in another type",
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .attrs = {{"dtype", AttrType::kString, true}},
+       .infer = InferCast,
+       .signatures = AlikeRows,
+       .flops = PerElement(1)},
   };
 }
 

@@ -1,5 +1,5 @@
 // layer_norm: x[..., H], gamma[H], (beta[H]) -> y, and the mean and 1/deviation of each row, which
-// its gradients read again.
+// its gradients read again. y and its gradient may be bf16; all else is as wide as x.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -7,6 +7,18 @@ namespace oneflow {
 namespace {
 
 int LeadOf(const Tensor& x) { return x.shape.rank() - 1; }
+
+// Of y: x's, or the narrower one that the attribute `dtype` asks for.
+absl::StatusOr<DType> OutputType(const OpView& v) {
+  const DType x = v.in(0).dtype;
+  const auto attr = v.op.attrs.find("dtype");
+  if (attr == v.op.attrs.end()) return x;
+  ASSIGN_OR_RETURN(const DType y, ParseDType(std::get<std::string>(attr->second)));
+  if (WideOf(y) != DType::kF32) {
+    return Mismatch("attribute \"dtype\" is " + std::string(Name(y)), "use bf16 or f32");
+  }
+  return x == DType::kF64 ? x : y;
+}
 
 Specs InferLayerNorm(const OpView& v) {
   const Tensor& x = v.in(0);
@@ -22,7 +34,8 @@ Specs InferLayerNorm(const OpView& v) {
   if (!(AttrDouble(v.op, "epsilon", 1e-5) > 0)) {
     return Mismatch("attribute \"epsilon\" is not positive", "use 1e-5");
   }
-  return std::vector<OutputSpec>{{x.shape, x.dtype}, {rows, x.dtype}, {rows, x.dtype}};
+  ASSIGN_OR_RETURN(const DType y, OutputType(v));
+  return std::vector<OutputSpec>{{x.shape, y}, {rows, x.dtype}, {rows, x.dtype}};
 }
 
 Rows LayerNormRows(const OpView& v) {
@@ -61,7 +74,7 @@ absl::Status ExpectSaved(const OpView& v, int saved) {
 
 Specs InferGradInput(const OpView& v) {
   const Tensor& x = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "gamma", "mean", "rstd"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "gamma", "mean", "rstd"}, {0}));
   RETURN_IF_ERROR(ExpectSaved(v, 3));
   RETURN_IF_ERROR(
       ExpectDims("gamma", v.in(2), {x.shape.dims.back()}, "the last dim of " + Describe("x", x)));
@@ -72,7 +85,7 @@ Rows GradInputRows(const OpView& v) { return LeadRows(v, LeadOf(v.in(1)), {2}); 
 
 Specs InferGradWeight(const OpView& v) {
   const Tensor& x = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "mean", "rstd"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "mean", "rstd"}, {0}));
   RETURN_IF_ERROR(ExpectSaved(v, 2));
   const Shape hidden = Part(x.shape, LeadOf(x), x.shape.rank());
   return std::vector<OutputSpec>{{hidden, x.dtype}, {hidden, x.dtype}};
@@ -96,7 +109,9 @@ std::vector<OpDef> LayerNormOps() {
        .min_inputs = 2,
        .max_inputs = 3,
        .outputs = 3,
-       .attrs = {{"epsilon", AttrType::kDouble}},
+       .attrs = {{"epsilon", AttrType::kDouble},
+                 // Set by passes: the type of y, where it is not x's.
+                 {"dtype", AttrType::kString}},
        .infer = InferLayerNorm,
        .signatures = LayerNormRows,
        .gradient = LayerNormGradient,

@@ -2,6 +2,8 @@
 //
 // With a bias there is no row that splits the contraction: the sum of the parts would add the bias
 // once for each. The pass `decompose` splits such an op into linear and add_bias.
+//
+// x and w may be bf16, and so is the result then; a bias is added in f32, before it is rounded.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
 #include "oneflow_core/op/op_util.h"
@@ -18,7 +20,8 @@ Specs InferLinear(const OpView& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   std::vector<std::string> roles = {"x", "w", "bias"};
   roles.resize(v.n_inputs());
-  RETURN_IF_ERROR(ExpectFloat(v, roles));
+  RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1}));
+  RETURN_IF_ERROR(ExpectSameType(v, roles, 0, 1));
   const int64_t contract = AttrInt(v.op, "contract", 1);
   if (contract < 1 || contract >= x.shape.rank() || contract >= w.shape.rank()) {
     return Mismatch("attribute \"contract\" is " + std::to_string(contract) + " with " +
@@ -89,7 +92,7 @@ int BiasLead(const OpView& v) { return v.in(0).shape.rank() - v.in(1).shape.rank
 
 Specs InferAddBias(const OpView& v) {
   const Tensor &y = v.in(0), &bias = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"y", "bias"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"y", "bias"}, {0}));
   RETURN_IF_ERROR(ExpectRank("bias", bias, 1));
   const int lead = BiasLead(v);
   if (lead < 1 || Part(y.shape, lead, y.shape.rank()) != bias.shape) {

@@ -1,5 +1,6 @@
 // The gradients of linear: of its input and of its weight are two ops, so that a schedule may put
-// the second off; of its bias a third.
+// the second off; of its bias a third. All read bf16, too; what adds up over micro-batches, the
+// gradients of weight and bias, is f32 then.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
 #include "oneflow_core/op/op_util.h"
@@ -17,7 +18,8 @@ LinearDims InputGeometry(const OpView& v) {
 
 Specs InferGradInput(const OpView& v) {
   const Tensor &dy = v.in(0), &w = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "w"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "w"}, {0, 1}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"dy", "w"}, 0, 1));
   const int64_t contract = AttrInt(v.op, "contract", 1);
   const LinearDims d = InputGeometry(v);
   if (contract < 1 || contract >= w.shape.rank() || d.lead < 1) {
@@ -60,7 +62,8 @@ LinearDims WeightGeometry(const OpView& v) {
 
 Specs InferGradWeight(const OpView& v) {
   const Tensor &x = v.in(0), &dy = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"x", "dy"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"x", "dy"}, {0, 1}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"x", "dy"}, 0, 1));
   const int64_t lead = AttrInt(v.op, "lead"), contract = AttrInt(v.op, "contract", 1);
   if (lead < 1 || lead >= dy.shape.rank() || contract < 1 || x.shape.rank() - lead != contract) {
     return Mismatch("attributes \"lead\" " + std::to_string(lead) + " and \"contract\" " +
@@ -73,7 +76,7 @@ Specs InferGradWeight(const OpView& v) {
                     std::to_string(d.lead) + " dim(s)");
   }
   const Shape c = Part(x.shape, d.lead, d.lead + d.c), o = Part(dy.shape, d.lead, d.lead + d.o);
-  return std::vector<OutputSpec>{{d.transposed ? Join(o, c) : Join(c, o), x.dtype}};
+  return std::vector<OutputSpec>{{d.transposed ? Join(o, c) : Join(c, o), WideOf(x.dtype)}};
 }
 
 Rows GradWeightRows(const OpView& v) {
@@ -97,14 +100,14 @@ double GradWeightFlops(const OpView& v) {
 
 Specs InferGradBias(const OpView& v) {
   const Tensor& dy = v.in(0);
-  RETURN_IF_ERROR(ExpectFloat(v, {"dy"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy"}, {0}));
   const int64_t lead = AttrInt(v.op, "lead");
   if (lead < 1 || lead >= dy.shape.rank()) {
     return Mismatch("attribute \"lead\" is " + std::to_string(lead) + " with " +
                     Describe("dy", dy));
   }
   return std::vector<OutputSpec>{
-      {Part(dy.shape, static_cast<int>(lead), dy.shape.rank()), dy.dtype}};
+      {Part(dy.shape, static_cast<int>(lead), dy.shape.rank()), WideOf(dy.dtype)}};
 }
 
 Rows GradBiasRows(const OpView& v) {

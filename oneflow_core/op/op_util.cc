@@ -18,19 +18,34 @@ absl::Status Mismatch(std::string_view what, std::string_view mend) {
   return absl::InvalidArgumentError(message);
 }
 
-absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles) {
-  for (size_t i = 0; i < roles.size(); ++i) {
-    const Tensor& tensor = v.in(static_cast<int>(i));
+namespace {
+
+absl::Status DifferInType(const OpView& v, const std::vector<std::string>& roles, int i, int j) {
+  return Mismatch(
+      Describe(roles[i], v.in(i)) + " and " + Describe(roles[j], v.in(j)) + " differ in type",
+      "give both one dtype");
+}
+
+}  // namespace
+
+absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles,
+                         const std::vector<int>& narrow) {
+  for (int i = 0; i < static_cast<int>(roles.size()); ++i) {
+    const Tensor& tensor = v.in(i);
     if (tensor.dtype == DType::kI32) {
       return Mismatch(Describe(roles[i], tensor) + " is not of a floating point type");
     }
-    if (tensor.dtype != v.in(0).dtype) {
-      return Mismatch(
-          Describe(roles[0], v.in(0)) + " and " + Describe(roles[i], tensor) + " differ in type",
-          "give both one dtype");
+    if (tensor.dtype == DType::kBF16 &&
+        std::find(narrow.begin(), narrow.end(), i) == narrow.end()) {
+      return Mismatch(Describe(roles[i], tensor) + " is read as f32 only", "cast it");
     }
+    if (WideOf(tensor.dtype) != WideOf(v.in(0).dtype)) return DifferInType(v, roles, 0, i);
   }
   return absl::OkStatus();
+}
+
+absl::Status ExpectSameType(const OpView& v, const std::vector<std::string>& roles, int i, int j) {
+  return v.in(i).dtype == v.in(j).dtype ? absl::OkStatus() : DifferInType(v, roles, i, j);
 }
 
 absl::Status ExpectIds(std::string_view role, const Tensor& tensor) {

@@ -22,8 +22,12 @@ using InputGrads = absl::StatusOr<std::vector<TensorId>>;
 
 std::string Describe(std::string_view role, const Tensor& tensor);         // "x f32[4,5]"
 absl::Status Mismatch(std::string_view what, std::string_view mend = "");  // INVALID_ARGUMENT
-// Inputs 0, 1, ... (called `roles`) are of one floating point type.
-absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles);
+// Inputs 0, 1, ... (called `roles`) are of one floating point type. Only those listed in `narrow`
+// may be bf16, which then stands for f32.
+absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles,
+                         const std::vector<int>& narrow = {});
+// Inputs i and j are of one type; `roles` as above.
+absl::Status ExpectSameType(const OpView& v, const std::vector<std::string>& roles, int i, int j);
 absl::Status ExpectIds(std::string_view role, const Tensor& tensor);  // i32
 absl::Status ExpectRank(std::string_view role, const Tensor& tensor, int at_least);
 // `tensor` has these sizes; `of` says whose they are: "the output dims of w".

@@ -57,7 +57,11 @@ Specs InferFill(const OpView& v) {
   const auto it = v.op.attrs.find("dims");
   Shape shape(it == v.op.attrs.end() ? Dims{} : std::get<std::vector<int64_t>>(it->second));
   RETURN_IF_ERROR(ExpectBound(shape));
-  return std::vector<OutputSpec>{{shape, v.out(0).dtype}};
+  const DType dtype = v.out(0).dtype;
+  if (dtype != DType::kF32 && dtype != DType::kF64) {
+    return Mismatch("constants are not " + std::string(Name(dtype)), "use F32");
+  }
+  return std::vector<OutputSpec>{{shape, dtype}};
 }
 
 Rows SourceRows(const OpView& v) { return LeadRows(v, v.out(0).shape.rank()); }

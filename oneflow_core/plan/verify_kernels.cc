@@ -239,7 +239,7 @@ class ActorOp {
       }
       return CheckInferred(*FindOpDef("input"));
     }
-    if (kind == "fetch") return absl::OkStatus();
+    if (kind == "fetch") return CheckFetch();
     if (kind == "init_variable") RETURN_IF_ERROR(CheckInferred(*FindOpDef("variable")));
     return CheckVariable();
   }
@@ -258,6 +258,13 @@ class ActorOp {
       }
     }
     return absl::OkStatus();
+  }
+
+  // What leaves a plan is of a type that files have.
+  absl::Status CheckFetch() const {
+    const Tensor& x = graph_.tensors[op().inputs[0]];
+    if (x.dtype != DType::kBF16) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("fetches ", x.name, ", which is bf16"));
   }
 
   // The register is one of those that hold the variable of attribute `name`.

@@ -20,6 +20,9 @@ constexpr size_t SizeOf(DType t) {
   }
 }
 
+// What sums and statistics of tensors of a type are kept in.
+constexpr DType WideOf(DType t) { return t == DType::kBF16 ? DType::kF32 : t; }
+
 std::string_view Name(DType t);                        // "f32", "f64", "i32", "bf16"
 absl::StatusOr<DType> ParseDType(std::string_view s);  // the inverse
 

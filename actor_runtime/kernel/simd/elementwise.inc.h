@@ -1,8 +1,8 @@
 // Element-wise loops. Part of vector_kernels.inc.h.
 
 // y[i] (+)= f(i-th vectors of the inputs).
-template <typename T, typename F, typename... In>
-ONEFLOW_INLINE void Map(int64_t n, T* y, bool accumulate, F f, const In*... in) {
+template <typename T, typename S, typename F, typename... In>
+ONEFLOW_INLINE void Map(int64_t n, S* y, bool accumulate, F f, const In*... in) {
   if (accumulate) {
     ForVectors<T>(
         n, [&](int64_t i) { Store<T>(y + i, Load<T>(y + i) + f(Load<T>(in + i)...)); },
@@ -16,20 +16,32 @@ ONEFLOW_INLINE void Map(int64_t n, T* y, bool accumulate, F f, const In*... in) 
   }
 }
 
-template <typename T>
-void Add(const T* a, const T* b, T* y, int64_t n, bool accumulate) {
+template <typename T, typename From, typename To>
+void Convert(const From* x, To* y, int64_t n, bool accumulate) {
+  Map<T>(
+      n, y, accumulate, [](Vec<T> u) { return u; }, x);
+}
+
+template <typename T, typename S>
+void Add(const T* a, const S* b, T* y, int64_t n, bool accumulate) {
   Map<T>(
       n, y, accumulate, [](Vec<T> u, Vec<T> v) { return u + v; }, a, b);
 }
 
-template <typename T>
-void Accumulate(const T* x, T* y, int64_t n) {
+template <typename T, typename S>
+void AddBias(const S* x, const T* bias, S* y, int64_t n, bool accumulate) {
+  Map<T>(
+      n, y, accumulate, [](Vec<T> u, Vec<T> v) { return u + v; }, x, bias);
+}
+
+template <typename T, typename S>
+void Accumulate(const S* x, T* y, int64_t n) {
   Map<T>(
       n, y, true, [](Vec<T> u) { return u; }, x);
 }
 
-template <typename T>
-void Maximum(const T* x, T* y, int64_t n) {
+template <typename T, typename S>
+void Maximum(const S* x, T* y, int64_t n) {
   const T* old = y;
   Map<T>(
       n, y, false, [](Vec<T> u, Vec<T> v) { return Max<T>(u, v); }, x, old);
@@ -63,14 +75,14 @@ ONEFLOW_INLINE Vec<T> GeluSigmoid(Vec<T> x) {
   return T(1) / (Exp(-two_u) + T(1));
 }
 
-template <typename T>
-void Gelu(const T* x, T* y, int64_t n, bool accumulate) {
+template <typename T, typename S>
+void Gelu(const S* x, S* y, int64_t n, bool accumulate) {
   Map<T>(
       n, y, accumulate, [](Vec<T> v) { return v * GeluSigmoid<T>(v); }, x);
 }
 
-template <typename T>
-void GeluGrad(const T* dy, const T* x, T* dx, int64_t n, bool accumulate) {
+template <typename T, typename S>
+void GeluGrad(const S* dy, const S* x, S* dx, int64_t n, bool accumulate) {
   using P = GeluParts<T>;
   Map<T>(
       n, dx, accumulate,

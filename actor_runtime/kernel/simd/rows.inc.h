@@ -1,12 +1,12 @@
 // Loops over rows: norms, sums over rows, softmax. Part of vector_kernels.inc.h.
 
-template <typename T>
-T Dot(const T* a, const T* b, int64_t n) {
+template <typename T, typename S>
+T Dot(const S* a, const T* b, int64_t n) {
   return SumTerms<T>(n, [&](auto load, int64_t i) { return load(a, i) * load(b, i); });
 }
 
-template <typename T>
-void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* rstd,
+template <typename T, typename S>
+void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean, T* rstd,
                int64_t rows, int64_t width) {
   for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
     const T mu = SumTerms<T>(width, [&](auto load, int64_t i) { return load(x, i); }) / T(width);
@@ -33,8 +33,8 @@ void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* me
   }
 }
 
-template <typename T>
-void LayerNormGradInput(const T* dy, const T* x, const T* gamma, const T* mean, const T* rstd,
+template <typename T, typename S>
+void LayerNormGradInput(const S* dy, const T* x, const T* gamma, const T* mean, const T* rstd,
                         T* dx, int64_t rows, int64_t width, bool accumulate) {
   for (int64_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
     const T mu = mean[row], r = rstd[row];
@@ -76,10 +76,10 @@ ONEFLOW_INLINE void PutStrip(T* y, Vec<T> sum, int64_t n, bool accumulate) {
   }
 }
 
-template <typename T>
-void ColumnSums(const T* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
+template <typename T, typename S>
+void ColumnSums(const S* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
                 bool accumulate) {
-  const T* from = x + begin;
+  const S* from = x + begin;
   T* to = y + begin;
   ForVectors<T>(
       end - begin,
@@ -95,11 +95,11 @@ void ColumnSums(const T* x, T* y, int64_t rows, int64_t width, int64_t begin, in
       });
 }
 
-template <typename T>
-void LayerNormGradWeight(const T* dy, const T* x, const T* mean, const T* rstd, T* dgamma, T* dbeta,
+template <typename T, typename S>
+void LayerNormGradWeight(const S* dy, const T* x, const T* mean, const T* rstd, T* dgamma, T* dbeta,
                          int64_t rows, int64_t width, int64_t begin, int64_t end, bool accumulate) {
   const T* x0 = x + begin;
-  const T* dy0 = dy + begin;
+  const S* dy0 = dy + begin;
   auto gamma_term = [&](Vec<T> d, Vec<T> v, int64_t row) {
     return d * ((v - mean[row]) * rstd[row]);
   };
@@ -121,8 +121,8 @@ void LayerNormGradWeight(const T* dy, const T* x, const T* mean, const T* rstd, 
   if (dbeta != nullptr) ColumnSums<T>(dy, dbeta, rows, width, begin, end, accumulate);
 }
 
-template <typename T>
-T RowMax(const T* x, int64_t n) {
+template <typename T, typename S>
+T RowMax(const S* x, int64_t n) {
   const T lowest = T(-__builtin_inf());
   Vec<T> m0 = Broadcast<T>(lowest), m1 = m0;
   int64_t i = 0;
@@ -136,8 +136,8 @@ T RowMax(const T* x, int64_t n) {
   return MaxOf<T>(Max<T>(m0, m1));
 }
 
-template <typename T>
-T RowSumExp(const T* x, T max, int64_t n) {
+template <typename T, typename S>
+T RowSumExp(const S* x, T max, int64_t n) {
   const T lowest = T(-__builtin_inf());
   Vec<T> s0 = {}, s1 = {};
   int64_t i = 0;
@@ -151,8 +151,8 @@ T RowSumExp(const T* x, T max, int64_t n) {
   return Sum<T>(s0 + s1);
 }
 
-template <typename T>
-void RowExp(const T* x, T max, T factor, T* y, int64_t n, bool accumulate) {
+template <typename T, typename S>
+void RowExp(const S* x, T max, T factor, S* y, int64_t n, bool accumulate) {
   Map<T>(
       n, y, accumulate, [&](Vec<T> v) { return Exp(v - max) * factor; }, x);
 }

@@ -6,15 +6,18 @@ namespace oneflow {
 namespace baseline {
 extern const VectorKernels<float> kFloat;
 extern const VectorKernels<double> kDouble;
+extern const VectorKernels<float, Bf16> kBf16;
 }  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
 extern const VectorKernels<float> kFloat;
 extern const VectorKernels<double> kDouble;
+extern const VectorKernels<float, Bf16> kBf16;
 }  // namespace avx2
 namespace avx512 {
 extern const VectorKernels<float> kFloat;
 extern const VectorKernels<double> kDouble;
+extern const VectorKernels<float, Bf16> kBf16;
 }  // namespace avx512
 #endif
 
@@ -52,15 +55,21 @@ const VectorKernels<double>* VectorFor<double>(Isa isa) {
   return Has(isa) ? ONEFLOW_PICK(isa, kDouble) : nullptr;
 }
 
-template <typename T>
-const VectorKernels<T>& Vector() {
+template <>
+const VectorKernels<float, Bf16>* VectorFor<float, Bf16>(Isa isa) {
+  return Has(isa) ? ONEFLOW_PICK(isa, kBf16) : nullptr;
+}
+
+template <typename T, typename S>
+const VectorKernels<T, S>& Vector() {
   for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
-    if (const VectorKernels<T>* kernels = VectorFor<T>(isa)) return *kernels;
+    if (const VectorKernels<T, S>* kernels = VectorFor<T, S>(isa)) return *kernels;
   }
-  return *VectorFor<T>(Isa::kBaseline);
+  return *VectorFor<T, S>(Isa::kBaseline);
 }
 
 template const VectorKernels<float>& Vector<float>();
 template const VectorKernels<double>& Vector<double>();
+template const VectorKernels<float, Bf16>& Vector<float, Bf16>();
 
 }  // namespace oneflow

@@ -10,12 +10,16 @@
 //   const VectorKernels<float>& v = Vector<float>();
 //   v.gelu(x, y, n, /*accumulate=*/false);
 //
-// The double instances are the twins that gradient checks and tests compare with.
+// The double instances are the twins that gradient checks and tests compare with. Those that store
+// bf16 compute in f32: an element is widened as it is read and rounded as it is written, to the
+// very bits of ToBf16, on every instruction set.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
 
@@ -34,34 +38,38 @@ struct AdamNumbers {
   double correction1, correction2;  // 1 - beta^(step + 1)
 };
 
-// `accumulate` adds to y instead of overwriting it. Rows are dense.
-template <typename T>
+// T is computed in. S is what tensors are stored as that may be narrow: T itself, or Bf16 where T
+// is float. `accumulate` adds to y instead of overwriting it. Rows are dense.
+template <typename T, typename S = T>
 struct VectorKernels {
   // Element-wise over n.
-  void (*add)(const T* a, const T* b, T* y, int64_t n, bool accumulate);
-  void (*accumulate)(const T* x, T* y, int64_t n);  // y += x
-  void (*maximum)(const T* x, T* y, int64_t n);     // y = max(y, x)
+  void (*widen)(const S* x, T* y, int64_t n, bool accumulate);  // y = x
+  void (*round)(const T* x, S* y, int64_t n, bool accumulate);  // y = x
+  void (*add)(const T* a, const S* b, T* y, int64_t n, bool accumulate);
+  void (*add_bias)(const S* x, const T* bias, S* y, int64_t n, bool accumulate);
+  void (*accumulate)(const S* x, T* y, int64_t n);  // y += x
+  void (*maximum)(const S* x, T* y, int64_t n);     // y = max(y, x)
   void (*scale)(T factor, T* y, int64_t n);         // y *= factor
-  void (*gelu)(const T* x, T* y, int64_t n, bool accumulate);
-  void (*gelu_grad)(const T* dy, const T* x, T* dx, int64_t n, bool accumulate);
+  void (*gelu)(const S* x, S* y, int64_t n, bool accumulate);
+  void (*gelu_grad)(const S* dy, const S* x, S* dx, int64_t n, bool accumulate);
   void (*exp)(const T* x, T* y, int64_t n);
   double (*sum_squares)(const T* x, int64_t n);
   void (*adamw)(const AdamNumbers& numbers, const T* g, T* w, T* m, T* v, int64_t n);
   // Rows of `width`.
-  void (*layer_norm)(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* rstd,
+  void (*layer_norm)(const T* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean, T* rstd,
                      int64_t rows, int64_t width);  // beta may be null
-  void (*layer_norm_grad_input)(const T* dy, const T* x, const T* gamma, const T* mean,
+  void (*layer_norm_grad_input)(const S* dy, const T* x, const T* gamma, const T* mean,
                                 const T* rstd, T* dx, int64_t rows, int64_t width, bool accumulate);
   // Columns [begin, end) of the sums over rows: Σ dy (x - mean) rstd and Σ dy.
-  void (*layer_norm_grad_weight)(const T* dy, const T* x, const T* mean, const T* rstd, T* dgamma,
+  void (*layer_norm_grad_weight)(const S* dy, const T* x, const T* mean, const T* rstd, T* dgamma,
                                  T* dbeta, int64_t rows, int64_t width, int64_t begin, int64_t end,
                                  bool accumulate);
-  void (*column_sums)(const T* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
+  void (*column_sums)(const S* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
                       bool accumulate);
-  T (*row_max)(const T* x, int64_t n);  // -inf for n = 0
-  T (*row_sum_exp)(const T* x, T max, int64_t n);
+  T (*row_max)(const S* x, int64_t n);  // -inf for n = 0
+  T (*row_sum_exp)(const S* x, T max, int64_t n);
   // y = exp(x - max) * factor.
-  void (*row_exp)(const T* x, T max, T factor, T* y, int64_t n, bool accumulate);
+  void (*row_exp)(const S* x, T max, T factor, S* y, int64_t n, bool accumulate);
   // Attention, one row of n scores in place: s becomes exp((s - max) * scale); returns the sum, and
   // max.
   T (*softmax_row)(T* s, T scale, int64_t n, T* max);
@@ -78,12 +86,13 @@ struct VectorKernels {
                    int64_t c_row, bool accumulate);
 };
 
-// The table of the best instruction set this processor has; T is float or double.
-template <typename T>
-const VectorKernels<T>& Vector();
+// The table of the best instruction set this processor has; T is float or double, or T is float and
+// S Bf16.
+template <typename T, typename S = T>
+const VectorKernels<T, S>& Vector();
 
 // The table of one instruction set; nullptr if this processor has not got it.
-template <typename T>
-const VectorKernels<T>* VectorFor(Isa isa);
+template <typename T, typename S = T>
+const VectorKernels<T, S>* VectorFor(Isa isa);
 
 }  // namespace oneflow

@@ -26,25 +26,28 @@ namespace {
 
 #include "actor_runtime/kernel/simd/multiply.inc.h"
 
-template <typename T>
-constexpr VectorKernels<T> Table() {
+template <typename T, typename S = T>
+constexpr VectorKernels<T, S> Table() {
   return {
-      .add = Add<T>,
-      .accumulate = Accumulate<T>,
-      .maximum = Maximum<T>,
+      .widen = Convert<T, S, T>,
+      .round = Convert<T, T, S>,
+      .add = Add<T, S>,
+      .add_bias = AddBias<T, S>,
+      .accumulate = Accumulate<T, S>,
+      .maximum = Maximum<T, S>,
       .scale = Scale<T>,
-      .gelu = Gelu<T>,
-      .gelu_grad = GeluGrad<T>,
+      .gelu = Gelu<T, S>,
+      .gelu_grad = GeluGrad<T, S>,
       .exp = ExpAll<T>,
       .sum_squares = SumSquares<T>,
       .adamw = AdamW<T>,
-      .layer_norm = LayerNorm<T>,
-      .layer_norm_grad_input = LayerNormGradInput<T>,
-      .layer_norm_grad_weight = LayerNormGradWeight<T>,
-      .column_sums = ColumnSums<T>,
-      .row_max = RowMax<T>,
-      .row_sum_exp = RowSumExp<T>,
-      .row_exp = RowExp<T>,
+      .layer_norm = LayerNorm<T, S>,
+      .layer_norm_grad_input = LayerNormGradInput<T, S>,
+      .layer_norm_grad_weight = LayerNormGradWeight<T, S>,
+      .column_sums = ColumnSums<T, S>,
+      .row_max = RowMax<T, S>,
+      .row_sum_exp = RowSumExp<T, S>,
+      .row_exp = RowExp<T, S>,
       .softmax_row = SoftmaxRow<T>,
       .softmax_row_grad = SoftmaxRowGrad<T>,
       .dot = Dot<T>,
@@ -60,7 +63,9 @@ constexpr VectorKernels<T> Table() {
 
 extern const VectorKernels<float> kFloat;
 extern const VectorKernels<double> kDouble;
+extern const VectorKernels<float, Bf16> kBf16;
 constinit const VectorKernels<float> kFloat = Table<float>();
 constinit const VectorKernels<double> kDouble = Table<double>();
+constinit const VectorKernels<float, Bf16> kBf16 = Table<float, Bf16>();
 
 }  // namespace oneflow::ONEFLOW_VECTOR_NAMESPACE

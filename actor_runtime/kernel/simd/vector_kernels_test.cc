@@ -1,5 +1,6 @@
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -82,6 +83,70 @@ TEST_CASE("instruction sets agree") {
       v->gelu_grad(x.data(), x.data(), y.data(), n, false);
       wide.gelu_grad(dx.data(), dx.data(), dy.data(), n, false);
       for (int64_t i = 0; i < n; ++i) CHECK(y[i] == Approx(dy[i]).epsilon(1e-5).margin(1e-6));
+    }
+  }
+}
+
+// Every upper half with the lower halves that decide: ties, their neighbours, both ends; and back.
+TEST_CASE("bf16 is rounded to the bits of ToBf16 and widened exactly, denormals and NaN included") {
+  std::vector<float> x, back;
+  std::vector<Bf16> y;
+  for (uint32_t high = 0; high < 1 << 16; ++high) {
+    for (uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      x.push_back(std::bit_cast<float>(high << 16 | low));
+    }
+  }
+  const int64_t n = static_cast<int64_t>(x.size());
+  y.resize(n);
+  back.resize(n);
+  for (Isa isa : kAll) {
+    const auto* v = VectorFor<float, Bf16>(isa);
+    if (v == nullptr) continue;
+    v->round(x.data(), y.data(), n, false);
+    v->widen(y.data(), back.data(), n, false);
+    for (int64_t i = 0; i < n; ++i) {
+      if (y[i] != ToBf16(x[i])) FAIL(x[i] << " became " << y[i].bits);
+      const float wide = ToFloat(y[i]);
+      if (std::memcmp(&back[i], &wide, sizeof(float)) != 0) FAIL(y[i].bits << " was widened");
+    }
+  }
+}
+
+// Rows of bf16 and f32 side by side, of lengths with and without a rest.
+TEST_CASE("loops over bf16 are those over f32 between widening and rounding") {
+  for (int64_t n : {1, 16, 33, 257}) {
+    std::vector<float> x(n), wide(n);
+    std::vector<Bf16> h(n), y(n);
+    for (int64_t i = 0; i < n; ++i) {
+      h[i] = ToBf16(std::cos(static_cast<float>(i)) * 3);
+      x[i] = ToFloat(h[i]);
+    }
+    for (Isa isa : kAll) {
+      const auto* f = VectorFor<float>(isa);
+      const auto* b = VectorFor<float, Bf16>(isa);
+      if (f == nullptr) continue;
+      INFO("isa " << static_cast<int>(isa) << " n " << n);
+      const auto rounded = [&] {
+        for (int64_t i = 0; i < n; ++i) {
+          if (y[i] != ToBf16(wide[i])) return false;
+        }
+        return true;
+      };
+      f->gelu(x.data(), wide.data(), n, false);
+      b->gelu(h.data(), y.data(), n, false);
+      CHECK(rounded());
+      f->gelu_grad(x.data(), x.data(), wide.data(), n, false);
+      b->gelu_grad(h.data(), h.data(), y.data(), n, false);
+      CHECK(rounded());
+      f->row_exp(x.data(), 2, 0.5, wide.data(), n, false);
+      b->row_exp(h.data(), 2, 0.5, y.data(), n, false);
+      CHECK(rounded());
+      CHECK(b->row_max(h.data(), n) == f->row_max(x.data(), n));
+      CHECK(b->row_sum_exp(h.data(), 2, n) == f->row_sum_exp(x.data(), 2, n));
+      std::vector<float> sums(n, 1), expected(n, 1);
+      f->accumulate(x.data(), expected.data(), n);
+      b->accumulate(h.data(), sums.data(), n);
+      CHECK(sums == expected);
     }
   }
 }

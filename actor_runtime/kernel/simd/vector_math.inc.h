@@ -12,29 +12,60 @@ inline constexpr int64_t kWidth = ONEFLOW_VECTOR_BYTES / static_cast<int64_t>(si
 
 #define ONEFLOW_INLINE inline __attribute__((always_inline))
 
-template <typename T>
-ONEFLOW_INLINE Vec<T> Load(const T* p) {
-  Vec<T> v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
+// The bits of a vector of floats, and their upper halves: bf16 in memory.
+typedef uint32_t VecBits __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
+typedef uint16_t VecHalves __attribute__((vector_size(ONEFLOW_VECTOR_BYTES / 2)));
+
+ONEFLOW_INLINE Vec<float> Widen(VecHalves h) {
+  return (Vec<float>)(__builtin_convertvector(h, VecBits) << 16);
 }
 
-template <typename T>
-ONEFLOW_INLINE void Store(T* p, Vec<T> v) {
-  __builtin_memcpy(p, &v, sizeof v);
+// ToBf16 of each lane, by integers: AVX512-BF16's instruction would make denormals zero.
+ONEFLOW_INLINE VecHalves Round(Vec<float> v) {
+  const VecBits bits = (VecBits)v;
+  const VecBits nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const VecBits quiet = bits >> 16 | 0x40;
+  return __builtin_convertvector(v == v ? nearest : quiet, VecHalves);
+}
+
+// Elements in memory are T, or Bf16 where T is float.
+template <typename T, typename S>
+ONEFLOW_INLINE Vec<T> Load(const S* p) {
+  if constexpr (sizeof(S) == 2) {
+    VecHalves h;
+    __builtin_memcpy(&h, p, sizeof h);
+    return Widen(h);
+  } else {
+    Vec<T> v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+}
+
+template <typename T, typename S>
+ONEFLOW_INLINE void Store(S* p, Vec<T> v) {
+  if constexpr (sizeof(S) == 2) {
+    const VecHalves h = Round(v);
+    __builtin_memcpy(p, &h, sizeof h);
+  } else {
+    __builtin_memcpy(p, &v, sizeof v);
+  }
 }
 
 // The first n < width elements; the others are `fill`.
-template <typename T>
-ONEFLOW_INLINE Vec<T> LoadPart(const T* p, int64_t n, T fill = 0) {
+template <typename T, typename S>
+ONEFLOW_INLINE Vec<T> LoadPart(const S* p, int64_t n, T fill = 0) {
+  S narrow[kWidth<T>] = {};
+  for (int64_t i = 0; i < n; ++i) narrow[i] = p[i];
   T lanes[kWidth<T>];
-  for (int64_t i = 0; i < kWidth<T>; ++i) lanes[i] = i < n ? p[i] : fill;
+  Store<T>(lanes, Load<T>(narrow));
+  for (int64_t i = n; i < kWidth<T>; ++i) lanes[i] = fill;
   return Load<T>(lanes);
 }
 
-template <typename T>
-ONEFLOW_INLINE void StorePart(T* p, Vec<T> v, int64_t n) {
-  T lanes[kWidth<T>];
+template <typename T, typename S>
+ONEFLOW_INLINE void StorePart(S* p, Vec<T> v, int64_t n) {
+  S lanes[kWidth<T>];
   Store<T>(lanes, v);
   for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
@@ -97,7 +128,7 @@ ONEFLOW_INLINE void ForVectors(int64_t n, Full full, Part part) {
 template <typename T, typename Term>
 ONEFLOW_INLINE T SumTerms(int64_t n, Term term) {
   Vec<T> s[4] = {};
-  auto full = [](const T* p, int64_t i) { return Load<T>(p + i); };
+  auto full = [](const auto* p, int64_t i) { return Load<T>(p + i); };
   int64_t i = 0;
   for (; i + 4 * kWidth<T> <= n; i += 4 * kWidth<T>) {
     for (int j = 0; j < 4; ++j) s[j] += term(full, i + j * kWidth<T>);
@@ -105,7 +136,7 @@ ONEFLOW_INLINE T SumTerms(int64_t n, Term term) {
   for (; i + kWidth<T> <= n; i += kWidth<T>) s[0] += term(full, i);
   if (i < n) {
     const int64_t rest = n - i;
-    s[1] += term([rest](const T* p, int64_t at) { return LoadPart<T>(p + at, rest); }, i);
+    s[1] += term([rest](const auto* p, int64_t at) { return LoadPart<T>(p + at, rest); }, i);
   }
   return Sum<T>((s[0] + s[1]) + (s[2] + s[3]));
 }

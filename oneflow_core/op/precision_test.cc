@@ -1,0 +1,94 @@
+// Which tensors of an op may be bf16, and what the others are then.
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_samples.h"
+
+namespace oneflow {
+namespace {
+
+constexpr DType kNarrow = DType::kBF16;
+constexpr DType kIds = DType::kI32;
+const Attr kBf16 = std::string("bf16");
+
+// "bf16 f32": the types of the outputs; or the error.
+std::string OutputTypes(const Sample& sample) {
+  Graph graph = GraphOf(sample);
+  const absl::Status status = InferShapesOf(&graph, OpOf(graph));
+  if (!status.ok()) return std::string(ToStd(status.message()));
+  std::string text;
+  for (const TensorId t : graph.ops[OpOf(graph)].outputs) {
+    text += (text.empty() ? "" : " ") + std::string(Name(graph.tensors[t].dtype));
+  }
+  return text;
+}
+
+TEST_CASE("products of bf16 are bf16, gradients that add up over micro-batches f32") {
+  CHECK(OutputTypes({"linear", {{{2, 6}, kNarrow}, {{6, 8}, kNarrow}, {{8}}}, {}}) == "bf16");
+  CHECK(OutputTypes({"linear_grad_input", {{{2, 8}, kNarrow}, {{6, 8}, kNarrow}}, {}}) == "bf16");
+  const AttrMap lead = {{"lead", int64_t{1}}};
+  CHECK(OutputTypes({"linear_grad_weight", {{{2, 6}, kNarrow}, {{2, 8}, kNarrow}}, lead}) == "f32");
+  CHECK(OutputTypes({"linear_grad_bias", {{{2, 8}, kNarrow}}, lead}) == "f32");
+  CHECK(OutputTypes({"add_bias", {{{2, 8}, kNarrow}, {{8}}}, {}}) == "bf16");
+}
+
+TEST_CASE("the residual stream, statistics and the loss stay f32") {
+  CHECK(OutputTypes({"add", {{{2, 4}}, {{2, 4}, kNarrow}}, {}}) == "f32");
+  CHECK(OutputTypes({"layer_norm", {{{2, 6}}, {{6}}}, {{"dtype", kBf16}}}) == "bf16 f32 f32");
+  CHECK(OutputTypes(
+            {"layer_norm_grad_input", {{{2, 6}, kNarrow}, {{2, 6}}, {{6}}, {{2}}, {{2}}}, {}}) ==
+        "f32");
+  CHECK(OutputTypes({"layer_norm_grad_weight", {{{2, 6}, kNarrow}, {{2, 6}}, {{2}}, {{2}}}, {}}) ==
+        "f32 f32");
+  CHECK(OutputTypes({"row_max", {{{2, 6}, kNarrow}}, {}}) == "f32");
+  CHECK(OutputTypes({"row_sum_exp", {{{2, 6}, kNarrow}, {{2}}}, {}}) == "f32");
+  CHECK(OutputTypes({"pick", {{{2, 6}, kNarrow}, {{2}, kIds}}, {}}) == "f32");
+}
+
+TEST_CASE("what is element-wise keeps its type") {
+  CHECK(OutputTypes({"gelu", {{{2, 4}, kNarrow}}, {}}) == "bf16");
+  CHECK(OutputTypes({"gelu_grad", {{{2, 4}, kNarrow}, {{2, 4}, kNarrow}}, {}}) == "bf16");
+  CHECK(OutputTypes({"cross_entropy_grad",
+                     {{{2, 6}, kNarrow}, {{2}, kIds}, {{2}}, {{2}}, {{}}},
+                     {{"scale", 0.5}}}) == "bf16");
+  CHECK(OutputTypes({"all_reduce", {{{2, 4}, kNarrow}}, {}}) == "bf16");
+}
+
+TEST_CASE("a cast goes between f32 and bf16; f64 stays f64") {
+  CHECK(OutputTypes({"cast", {{{2}}}, {{"dtype", kBf16}}}) == "bf16");
+  CHECK(OutputTypes({"cast", {{{2}, kNarrow}}, {{"dtype", std::string("f32")}}}) == "f32");
+  CHECK(OutputTypes({"cast", {{{2}, DType::kF64}}, {{"dtype", kBf16}}}) == "f64");
+  CHECK(OutputTypes({"cast", {{{2}, kNarrow}}, {{"dtype", kBf16}}}) ==
+        "op op (cast): x bf16[2] cannot become bf16; cast f32 to bf16 or bf16 to f32; inputs: in0 "
+        "bf16[2]");
+  CHECK(OutputTypes({"cast", {{{2}}}, {{"dtype", std::string("i32")}}}).find("cannot become i32") !=
+        std::string::npos);
+  CHECK(OutputTypes({"cast", {{{2}}}, {{"dtype", std::string("f16")}}}).find("is not known") !=
+        std::string::npos);
+}
+
+TEST_CASE("bf16 where a kernel reads f32 is refused") {
+  CHECK(OutputTypes({"add", {{{2}, kNarrow}, {{2}}}, {}}) ==
+        "op op (add): input 0 bf16[2] is read as f32 only; cast it; inputs: in0 bf16[2], in1 "
+        "f32[2]");
+  CHECK(OutputTypes({"linear", {{{2, 6}, kNarrow}, {{6, 8}}}, {}})
+            .find("x bf16[2,6] and w f32[6,8] differ in type") != std::string::npos);
+  CHECK(OutputTypes({"gelu_grad", {{{2}}, {{2}, kNarrow}}, {}}).find("differ in type") !=
+        std::string::npos);
+  const SampleInput scalar{{}, DType::kF64}, narrow{{4}, kNarrow};
+  for (const Sample& sample :
+       {Sample{"adamw", {narrow, narrow, narrow, narrow, scalar}, {}},
+        Sample{"sum_squares", {narrow}, {}}, Sample{"sum_uses", {narrow}, {}},
+        Sample{"embedding", {{{10, 6}, kNarrow}, {{2}, kIds}}, {}},
+        Sample{"embedding_grad", {{{2}, kIds}, {{2, 6}, kNarrow}}, {{"vocab", int64_t{10}}}},
+        Sample{"layer_norm", {{{2, 6}, kNarrow}, {{6}, kNarrow}}, {}}}) {
+    INFO(ToString(sample));
+    CHECK(OutputTypes(sample).find("op op (" + sample.kind + "): ") == 0);
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
