@@ -61,6 +61,12 @@ def system_dependencies():
         packages = ["libxxhash-dev"],
     )
     system_library(
+        name = "system_utf8proc",
+        headers = ["utf8proc.h"],
+        linkopts = ["-lutf8proc"],
+        packages = ["libutf8proc-dev"],
+    )
+    system_library(
         name = "system_json",
         headers = ["nlohmann/json.hpp"],
         packages = ["nlohmann-json3-dev"],

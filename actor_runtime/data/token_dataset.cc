@@ -1,11 +1,10 @@
 #include "actor_runtime/data/token_dataset.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "oneflow_core/base/status.h"
@@ -13,30 +12,31 @@
 namespace oneflow {
 namespace {
 
-int32_t TokenAt(const std::byte* base, int token_bytes, int64_t i) {
-  if (token_bytes == 1) return std::to_integer<int32_t>(base[i]);
-  return std::to_integer<int32_t>(base[2 * i]) | std::to_integer<int32_t>(base[2 * i + 1]) << 8;
-}
-
-// Position of the first token >= vocab.
-std::optional<int64_t> FindBadToken(const std::byte* base, int token_bytes, int64_t tokens,
-                                    int64_t vocab) {
-  if (vocab >= int64_t{1} << (8 * token_bytes)) return std::nullopt;
-  for (int64_t i = 0; i < tokens; ++i) {
-    if (TokenAt(base, token_bytes, i) >= vocab) return i;
+// Position of the first token outside [0, vocab).
+std::optional<int64_t> FindBadToken(const TokenFile& file, int64_t vocab) {
+  if (file.token_bytes < 4 && vocab >= int64_t{1} << (8 * file.token_bytes)) return std::nullopt;
+  std::vector<int32_t> part(1 << 14);
+  for (int64_t at = 0; at < file.tokens; at += static_cast<int64_t>(part.size())) {
+    part.resize(std::min<int64_t>(static_cast<int64_t>(part.size()), file.tokens - at));
+    file.Read(at, part);
+    const auto bad = std::find_if(part.begin(), part.end(),
+                                  [vocab](int32_t token) { return token < 0 || token >= vocab; });
+    if (bad != part.end()) return at + (bad - part.begin());
   }
   return std::nullopt;
 }
 
-absl::Status CheckTokens(const MappedFile& file, int token_bytes, int64_t tokens, int64_t vocab) {
-  const auto bad = FindBadToken(file.bytes().data(), token_bytes, tokens, vocab);
+absl::Status CheckTokens(const TokenFile& file, int64_t vocab) {
+  const auto bad = FindBadToken(file, vocab);
   if (!bad) return absl::OkStatus();
-  const int32_t token = TokenAt(file.bytes().data(), token_bytes, *bad);
-  return InputError(
-      file.path(),
-      absl::StrCat("token ", token, " at position ", *bad, " is not in the model's vocabulary of ",
-                   vocab),
-      absl::StrCat("use a model whose vocabulary is at least ", token + 1, " or other data"));
+  int32_t token = 0;
+  file.Read(*bad, {&token, 1});
+  return InputError(file.file.path(),
+                    absl::StrCat("token ", token, " at position ", *bad,
+                                 " is not in the model's vocabulary of ", vocab),
+                    token < 0 ? "make the file again"
+                              : absl::StrCat("use a model whose vocabulary is at least ", token + 1,
+                                             " or other data"));
 }
 
 absl::Status CheckLength(std::string_view where, std::string_view part, int64_t tokens,
@@ -58,10 +58,9 @@ void TokenDataset::Read(int64_t position, std::span<int32_t> tokens) const {
                                [](int64_t p, const File& f) { return p < f.begin; });
   --file;
   while (!tokens.empty()) {
-    const std::byte* base = file->file.bytes().data();
     const int64_t first = at - file->begin;
-    const int64_t n = std::min<int64_t>(tokens.size(), file->size - first);
-    for (int64_t i = 0; i < n; ++i) tokens[i] = TokenAt(base, file->token_bytes, first + i);
+    const auto n = std::min<int64_t>(tokens.size(), file->tokens.tokens - first);
+    file->tokens.Read(first, tokens.first(n));
     tokens = tokens.subspan(n);
     at += n;
     ++file;
@@ -73,7 +72,7 @@ TokenDataset TokenDataset::Part(int64_t begin, int64_t end) const {
   return TokenDataset(files_, begin_ + begin, begin_ + end);
 }
 
-const std::string& TokenDataset::path() const { return files_->front().file.path(); }
+const std::string& TokenDataset::path() const { return files_->front().tokens.file.path(); }
 
 absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& paths,
                                                 int64_t vocab, int64_t sequence) {
@@ -81,16 +80,10 @@ absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& 
   auto files = std::make_shared<Files>();
   int64_t total = 0;
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    const int token_bytes = absl::EndsWith(path, ".bin") ? 2 : 1;
-    const auto bytes = static_cast<int64_t>(file.bytes().size());
-    if (bytes % token_bytes != 0) {
-      return InputError(path, absl::StrCat("odd size of ", bytes, " bytes: not uint16 tokens"),
-                        "a .bin file holds raw little-endian uint16; rename a text file");
-    }
-    const int64_t tokens = bytes / token_bytes;
-    RETURN_IF_ERROR(CheckTokens(file, token_bytes, tokens, vocab));
-    files->push_back({std::move(file), total, tokens, token_bytes});
+    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path));
+    RETURN_IF_ERROR(CheckTokens(file, vocab));
+    const int64_t tokens = file.tokens;
+    files->push_back({std::move(file), total});
     total += tokens;
   }
   RETURN_IF_ERROR(CheckLength(paths[0], "it", total, sequence));

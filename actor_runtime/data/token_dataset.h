@@ -1,7 +1,4 @@
-// Token files as one long sequence of ids.
-//
-//   *.bin          raw little-endian uint16 ids (nanoGPT's format), no header
-//   anything else  bytes; each byte is a token, so the vocabulary is at most 256
+// Token files (token_file.h says which) as one long sequence of ids.
 //
 //   ASSIGN_OR_RETURN(TokenDataset data, TokenDataset::Open({"shakespeare.txt"}, 256, 64));
 //   ASSIGN_OR_RETURN(TokenSplit split, SplitTokens(data, 0.1, 64));
@@ -18,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/data/token_file.h"
 #include "actor_runtime/exec/run_context.h"
 
 namespace oneflow {
@@ -26,7 +23,7 @@ namespace oneflow {
 // A view of part of the joined files: cheap to copy, immutable, thread-safe.
 class TokenDataset {
  public:
-  // Opens the files and checks every token. Errors: no or unreadable file, a *.bin of odd size, a
+  // Opens the files and checks every token. Errors: no file, one that OpenTokenFile refuses, a
   // token outside [0, vocab) (with its position), fewer than sequence + 1 tokens in all.
   static absl::StatusOr<TokenDataset> Open(const std::vector<std::string>& paths, int64_t vocab,
                                            int64_t sequence);
@@ -47,9 +44,8 @@ class TokenDataset {
 
  private:
   struct File {
-    MappedFile file;
-    int64_t begin, size;  // tokens, in the joined sequence
-    int token_bytes;      // 1 or 2
+    TokenFile tokens;
+    int64_t begin;  // in the joined sequence
   };
   using Files = std::vector<File>;
 

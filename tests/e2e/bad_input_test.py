@@ -160,6 +160,31 @@ class BadInputTest(unittest.TestCase):
         self.write("big.bin", b"\0\0" * 20 + b"\xff\xff" + b"\0\0" * 20)
         self.train(["big.bin", "65535", "256", "20"], "--data=big.bin")
 
+        self.write("llmc.bin", (20240520).to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(1016) + b"\0\0")
+        self.train(["llmc.bin", "says 0 tokens", "holds 1"], "--data=llmc.bin")
+        self.write("pair.bin", b"\0\0" * 20)
+        self.write("pair.idx", b"not an index")
+        self.train(["pair.idx", "no Megatron index"], "--data=pair.bin")
+
+    def test_tokenising(self):
+        data = lambda words, *flags: self.refuse(words, "data", *flags)
+        text, out = "--text=text.txt", "--out=data"
+        data(["--text"], out)
+        data(["--out"], text)
+        data(["absent.txt"], "--text=absent.txt", out)
+        self.write("empty.txt", b"")
+        data(["empty.txt", "is empty"], "--text=text.txt,empty.txt", out)
+        data(["--tokenizer=gpt3", "gpt2:FOLDER"], text, out, "--tokenizer=gpt3")
+        data(["absent/vocab.json"], text, out, "--tokenizer=gpt2:absent")
+        data(["absent.json"], text, out, "--tokenizer=absent.json")
+        self.write("list.json", b"[1, 2]")
+        data(["list.json", "JSON object"], text, out, "--tokenizer=list.json")
+        data(["--token_format=gguf", "llmc"], text, out, "--token_format=gguf")
+        data(["--val_fraction", "below 1"], text, out, "--val_fraction=1")
+        data(["--val_fraction", "too short"], text, out, "--val_fraction=0.9999")
+        data(["--end_of_text"], text, out, "--end_of_text")
+        data(["text.txt", "no folder"], text, "--out=text.txt")
+
     def test_checkpoints(self):
         load = lambda where, words: self.train(words, "--data=text.txt", "--resume", "--checkpoint_dir=" + where)
         load("absent", ["absent"])

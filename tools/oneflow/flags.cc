@@ -4,8 +4,9 @@ DEFINE_string(graph, "", "graph file (textproto)");
 DEFINE_string(plan, "", "plan file");
 DEFINE_string(out, "", "file to write");
 DEFINE_string(cluster, "", "cluster file (textproto); default: this machine");
-DEFINE_string(data, "",
-              "training data, FILE[,FILE...]: text (bytes), or .bin (little-endian uint16 tokens)");
+DEFINE_string(
+    data, "",
+    "training data, FILE[,FILE...]: text (bytes), or .bin tokens of nanoGPT, llm.c or Megatron");
 DEFINE_string(eval_data, "", "validation data, as --data; default: none");
 DEFINE_string(metrics, "", "file of one JSON line a step; written anew, but --resume appends");
 DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
@@ -48,6 +49,13 @@ DEFINE_int64(eval_every, 0, "steps between validations; 0: only at the end");
 DEFINE_int64(eval_batches, 8, "micro-batches of one validation");
 DEFINE_int64(checkpoint_every, 0, "steps between checkpoints; 0: only at the end");
 DEFINE_bool(resume, false, "go on from the latest checkpoint of --checkpoint_dir");
+
+DEFINE_string(text, "", "text to tokenise, FILE[,FILE...]; each file is a document");
+DEFINE_string(tokenizer, "bytes",
+              "bytes, gpt2:FOLDER (vocab.json, merges.txt) or FILE.json (tokenizer.json)");
+DEFINE_string(token_format, "nanogpt", "nanogpt, llmc or megatron: docs/data.md");
+DEFINE_double(val_fraction, 0, "last part of the text that goes to val.bin, e.g. 0.1");
+DEFINE_bool(end_of_text, false, "put the tokenizer's end-of-text token after each document");
 
 DEFINE_string(feed, "", "NAME=FILE.npy, an input of the graph; may be repeated");
 DEFINE_string(fetch, "", "NAME=FILE.npy, an output of the graph to write; may be repeated");

@@ -53,6 +53,13 @@ DECLARE_int64(eval_batches);
 DECLARE_int64(checkpoint_every);
 DECLARE_bool(resume);
 
+// data and generate.
+DECLARE_string(text);
+DECLARE_string(tokenizer);
+DECLARE_string(token_format);
+DECLARE_double(val_fraction);
+DECLARE_bool(end_of_text);
+
 // run and generate.
 DECLARE_string(feed);
 DECLARE_string(fetch);

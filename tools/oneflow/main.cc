@@ -14,7 +14,7 @@ namespace {
 
 std::vector<Verb> Verbs() {
   return {ModelVerb(), CompileVerb(), ExplainVerb(), VerifyVerb(),
-          RunVerb(),   TrainVerb(),   GenerateVerb()};
+          RunVerb(),   DataVerb(),    TrainVerb(),   GenerateVerb()};
 }
 
 std::string Usage() {

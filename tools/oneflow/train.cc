@@ -1,7 +1,6 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <cstdio>
 #include <memory>
-#include <sstream>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
@@ -44,10 +43,7 @@ absl::Status CheckNumbers() {
 absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
                                       const ModelFacts& model) {
   if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
-  std::vector<std::string> paths;
-  std::stringstream list(text);
-  for (std::string path; std::getline(list, path, ',');) paths.push_back(path);
-  return TokenDataset::Open(paths, model.vocab, model.sequence);
+  return TokenDataset::Open(CommaSeparated(text), model.vocab, model.sequence);
 }
 
 // Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <sstream>
 
 #include "gflags/gflags.h"
 #include "oneflow_core/base/nearest.h"
@@ -28,6 +29,13 @@ std::string DefaultText(const gflags::CommandLineFlagInfo& info) {
 }
 
 }  // namespace
+
+std::vector<std::string> CommaSeparated(const std::string& list) {
+  std::vector<std::string> parts;
+  std::stringstream stream(list);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
 
 std::vector<std::string> Arguments::Repeated(std::string_view flag) const {
   std::vector<std::string> values;

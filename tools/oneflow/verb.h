@@ -29,12 +29,16 @@ struct Verb {
   bool takes_words = false;  // words that belong to no flag
 };
 
+// "a,b,c" -> a, b, c.
+std::vector<std::string> CommaSeparated(const std::string& list);
+
 // The verbs, each defined in the file of its name.
 Verb ModelVerb();
 Verb CompileVerb();
 Verb ExplainVerb();
 Verb VerifyVerb();
 Verb RunVerb();
+Verb DataVerb();
 Verb TrainVerb();
 Verb GenerateVerb();
 

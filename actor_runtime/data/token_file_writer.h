@@ -1,0 +1,71 @@
+// Writes a file of token ids that token_file.h, and the systems that the formats come from, read.
+//
+//   ASSIGN_OR_RETURN(TokenFileWriter out, TokenFileWriter::Create("train.bin", format, 50257));
+//   RETURN_IF_ERROR(out.Append(ids));   // any number of times
+//   out.EndDocument();
+//   RETURN_IF_ERROR(out.Finish());      // now the file is there
+//
+// Until Finish, what stands under the name is untouched; a writer that is dropped before leaves
+// nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+enum class TokenFormat : uint8_t {
+  kNanoGpt,   // "nanogpt": uint16
+  kLlmc,      // "llmc": header, uint16
+  kMegatron,  // "megatron": .bin of uint16 or int32, .idx
+};
+absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name);
+
+class TokenFileWriter {
+ public:
+  // `path` ends in .bin; ids will be below `vocab`. Megatron's ids take two bytes where vocab is
+  // below 65500, as its own tool chooses, else four; the other formats refuse a vocab over 65536.
+  static absl::StatusOr<TokenFileWriter> Create(const std::string& path, TokenFormat format,
+                                                int64_t vocab);
+  TokenFileWriter(TokenFileWriter&&) = default;
+  TokenFileWriter& operator=(TokenFileWriter&&) = default;
+  ~TokenFileWriter();
+
+  absl::Status Append(std::span<const int32_t> ids);
+  // What was appended since the last call is one document (Megatron's index; empty ones are left
+  // out).
+  void EndDocument();
+  // Writes header and index, and gives the files their names.
+  absl::Status Finish();
+
+  int64_t tokens() const { return tokens_; }
+  int token_bytes() const { return token_bytes_; }
+
+ private:
+  struct Close {
+    void operator()(FILE* file) const { std::fclose(file); }
+  };
+
+  TokenFileWriter(std::string path, TokenFormat format, int token_bytes)
+      : path_(std::move(path)), format_(format), token_bytes_(token_bytes) {}
+  absl::Status WriteHeader();
+  absl::Status WriteIndex() const;
+
+  std::string path_;
+  TokenFormat format_;
+  int token_bytes_;
+  std::unique_ptr<FILE, Close> file_;  // path_ + ".tmp"; null once finished
+  int64_t tokens_ = 0;
+  std::vector<int64_t> document_ends_;  // in tokens
+  std::vector<uint16_t> narrow_;        // kept for its memory
+};
+
+}  // namespace oneflow

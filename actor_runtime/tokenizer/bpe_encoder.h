@@ -1,0 +1,53 @@
+// Byte-pair encoding: text is split into words (gpt2_split.h); of each word's tokens, at first its
+// bytes, the pair of lowest rank merges, the leftmost of equals, until no pair of the vocabulary is
+// left. Time n log n in the length of a word; words seen before are looked up.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "actor_runtime/tokenizer/bpe_vocabulary.h"
+
+namespace oneflow {
+
+// Not thread-safe. Invariant: seen_[word] is the range of seen_ids_ that holds the word's ids.
+class BpeEncoder {
+ public:
+  explicit BpeEncoder(BpeVocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+
+  // Appends the ids of `text`.
+  void Encode(std::string_view text, std::vector<int32_t>* ids);
+  const BpeVocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  // A token of the word at hand; merged ones are taken out of the list.
+  struct Symbol {
+    int32_t id, previous, next;  // next: -1 at the end; id -1: merged into its left neighbour
+  };
+  // A pair that may merge. It is stale if either symbol has changed since.
+  struct Candidate {
+    int32_t rank, left, left_id, right_id, merged;
+    bool operator>(const Candidate& other) const {
+      return rank != other.rank ? rank > other.rank : left > other.left;
+    }
+  };
+  struct Range {
+    size_t begin, size;
+  };
+
+  void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
+  void Propose(int32_t left);
+  void Merge(const Candidate& pair);
+
+  const BpeVocabulary vocabulary_;
+  absl::flat_hash_map<std::string, Range> seen_;
+  std::vector<int32_t> seen_ids_;
+  // Of the word at hand; kept for their memory.
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> candidates_;  // a heap, lowest rank first
+};
+
+}  // namespace oneflow

@@ -1,0 +1,19 @@
+// The files that hold a byte-level BPE vocabulary, read.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/tokenizer/bpe_vocabulary.h"
+
+namespace oneflow {
+
+// vocab.json (token -> id) and merges.txt (a pair a line, "#version" lines aside) of `folder`.
+absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder);
+
+// A tokenizer.json whose model is a byte-level BPE that splits text as GPT-2 does. Others are
+// refused by the name of what they ask for: a normalizer, another pre-tokenizer, prefixes, ... What
+// it adds around a text (its post-processor) is left out.
+absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path);
+
+}  // namespace oneflow

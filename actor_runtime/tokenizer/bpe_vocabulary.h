@@ -1,0 +1,45 @@
+// The vocabulary of a byte-level byte-pair encoding: what each id stands for, and which pairs of
+// ids merge into one, in which order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+struct BpeVocabulary {
+  struct Merge {
+    int32_t rank;  // lower ranks merge first
+    int32_t id;    // what the pair becomes
+  };
+  static uint64_t Pair(int32_t left, int32_t right) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+  }
+
+  std::vector<std::string> tokens;              // bytes, by id; ids that nobody uses are empty
+  std::array<int32_t, 256> id_of_byte;          // where every word begins
+  absl::flat_hash_map<uint64_t, Merge> merges;  // by Pair(left, right)
+  std::optional<int32_t> end_of_text;
+};
+
+// What the files hold. Tokens are written in GPT-2's alphabet, in which every byte is a printable
+// character: "Ġthe" is " the".
+struct BpeListing {
+  std::vector<std::pair<std::string, int64_t>> vocab;       // token, id
+  std::vector<std::pair<std::string, std::string>> merges;  // by rank
+  std::vector<std::pair<std::string, int64_t>> added;       // plain text: special tokens
+};
+
+// `where`: the file, for messages. Errors: an id that is negative, taken twice or absurdly large; a
+// merge of tokens, or into a token, that the vocabulary has not got; a byte without a token.
+absl::StatusOr<BpeVocabulary> MakeBpeVocabulary(std::string_view where, const BpeListing& listing);
+
+}  // namespace oneflow

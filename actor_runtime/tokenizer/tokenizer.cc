@@ -1,0 +1,56 @@
+#include "actor_runtime/tokenizer/tokenizer.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "actor_runtime/tokenizer/bpe_encoder.h"
+#include "actor_runtime/tokenizer/bpe_files.h"
+#include "actor_runtime/tokenizer/gpt2_split.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr std::string_view kGpt2 = "gpt2:";
+
+Tokenizer ByteTokenizer() {
+  auto all = std::make_shared<std::string>(256, '\0');
+  for (int i = 0; i < 256; ++i) (*all)[i] = static_cast<char>(i);
+  return {.vocab = 256,
+          .encode =
+              [](std::string_view text, std::vector<int32_t>* ids) {
+                for (const char c : text) ids->push_back(static_cast<unsigned char>(c));
+              },
+          .bytes = [all](int32_t id) { return std::string_view(*all).substr(id, 1); },
+          .cut = [](std::string_view, size_t limit) { return limit; }};
+}
+
+Tokenizer BpeTokenizer(BpeVocabulary vocabulary) {
+  auto encoder = std::make_shared<BpeEncoder>(std::move(vocabulary));
+  const BpeVocabulary& v = encoder->vocabulary();
+  return {.vocab = static_cast<int64_t>(v.tokens.size()),
+          .end_of_text = v.end_of_text,
+          .encode = [encoder](std::string_view text,
+                              std::vector<int32_t>* ids) { encoder->Encode(text, ids); },
+          .bytes = [&v, encoder](int32_t id) { return std::string_view(v.tokens[id]); },
+          .cut = Gpt2Cut};
+}
+
+}  // namespace
+
+absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
+  if (spec == "bytes") return ByteTokenizer();
+  if (spec.starts_with(kGpt2)) {
+    ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadGpt2Folder(spec.substr(kGpt2.size())));
+    return BpeTokenizer(std::move(vocabulary));
+  }
+  if (spec.ends_with(".json")) {
+    ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadTokenizerJson(spec));
+    return BpeTokenizer(std::move(vocabulary));
+  }
+  return InputError("--tokenizer=" + spec, "is not known",
+                    "use bytes, gpt2:FOLDER (with vocab.json and merges.txt) or FILE.json");
+}
+
+}  // namespace oneflow

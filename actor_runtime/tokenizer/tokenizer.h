@@ -1,0 +1,44 @@
+// A tokenizer: from text to token ids and back. Three families:
+//
+//   bytes          a byte is a token; ids 0 .. 255
+//   gpt2:FOLDER    byte-pair encoding of GPT-2's vocab.json and merges.txt in FOLDER
+//   FILE.json      the same, in a tokenizer.json of Hugging Face
+//
+//   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer("gpt2:models/gpt2"));
+//   std::vector<int32_t> ids;
+//   tokenizer.encode("The ", &ids);
+//   for (int32_t id : ids) text += tokenizer.bytes(id);
+//
+// Guarantees: any bytes can be encoded, also what is no UTF-8, and the bytes of the ids, one after
+// the other, are the text again. Text is only text: "<|endoftext|>" in it does not become the
+// special token.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+struct Tokenizer {
+  int64_t vocab = 0;                   // ids are below it
+  std::optional<int32_t> end_of_text;  // the token that ends a document, where there is one
+  // Appends the ids of `text`. One call at a time: it remembers words.
+  std::function<void(std::string_view text, std::vector<int32_t>* ids)> encode;
+  // The bytes that an id below `vocab` stands for; a character may be spread over several ids.
+  std::function<std::string_view(int32_t id)> bytes;
+  // The largest position <= limit <= text.size() at which `text` may be cut in two without changing
+  // its ids; 0 if there is none.
+  std::function<size_t(std::string_view text, size_t limit)> cut;
+};
+
+// `spec` as above. Errors name the file and what is wrong with it.
+absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec);
+
+}  // namespace oneflow

@@ -1,0 +1,81 @@
+"""`oneflow data`: text becomes token files in each format, and `train` reads them all alike."""
+import json
+import os
+import struct
+import tempfile
+import unittest
+
+from tests.e2e.cli import run
+
+VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
+FORMATS = ["nanogpt", "llmc", "megatron"]
+
+
+class DataTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        for name, lines in [("a.txt", 300), ("b.txt", 100)]:
+            with open(f"{cls.dir}/{name}", "w", encoding="utf-8") as text:
+                text.write("".join(f"{name} line {i}: größer als {i % 7}, and the program's text 🙂\n" for i in range(lines)))
+        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=700", "--out=gpt.textproto",
+            cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def data(self, out, *flags, text="a.txt,b.txt"):
+        return json.loads(run("data", "--text=" + text, "--out=" + out, "--format=json", *flags, cwd=self.dir)[0])
+
+    def losses(self, data):
+        lines = run("train", "--graph=gpt.textproto", "--data=" + data, "--steps=3", "--batch=4", "--format=json",
+                    "--threads=1", cwd=self.dir)[0]
+        return [json.loads(line)["loss"] for line in lines.splitlines() if '"loss"' in line]
+
+    def read(self, path):
+        with open(os.path.join(self.dir, path), "rb") as file:
+            return file.read()
+
+    def test_every_format_holds_the_same_tokens(self):
+        losses = []
+        for token_format in FORMATS:
+            facts = self.data(token_format, "--tokenizer=gpt2:" + VOCABULARY, "--token_format=" + token_format)
+            self.assertEqual(facts["vocab"], 700)
+            losses.append(self.losses(token_format + "/train.bin"))
+        self.assertEqual(len(losses[0]), 3)
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(losses[0], losses[2])
+        self.assertEqual(self.read("llmc/train.bin")[1024:], self.read("nanogpt/train.bin"))
+        self.assertEqual(self.read("megatron/train.bin"), self.read("nanogpt/train.bin"))
+
+    def test_bytes_are_the_text_itself(self):
+        self.data("bytes", "--tokenizer=bytes")
+        text = self.read("a.txt") + self.read("b.txt")
+        self.assertEqual(self.read("bytes/train.bin"), b"".join(struct.pack("<H", byte) for byte in text))
+        self.assertEqual(self.losses("bytes/train.bin"), self.losses("a.txt,b.txt"))
+
+    def test_the_last_part_is_for_validation(self):
+        whole = self.data("whole", "--tokenizer=" + VOCABULARY + "/tokenizer.json")
+        split = self.data("split", "--tokenizer=" + VOCABULARY + "/tokenizer.json", "--val_fraction=0.3")
+        train, val = split["files"]
+        self.assertEqual([train["path"], val["path"]], ["split/train.bin", "split/val.bin"])
+        self.assertAlmostEqual(val["text_bytes"] / whole["files"][0]["text_bytes"], 0.3, delta=0.01)
+        self.assertEqual(self.read("split/train.bin") + self.read("split/val.bin"), self.read("whole/train.bin"))
+
+    def test_documents_may_end_in_a_token(self):
+        self.data("ends", "--tokenizer=gpt2:" + VOCABULARY, "--end_of_text", "--token_format=megatron")
+        ids = struct.unpack("<" + "H" * (len(self.read("ends/train.bin")) // 2), self.read("ends/train.bin"))
+        self.assertEqual([ids.count(0), ids[-1]], [2, 0])
+        sequences, documents = struct.unpack("<QQ", self.read("ends/train.idx")[18:34])
+        self.assertEqual([sequences, documents], [2, 3])
+
+    def test_text_for_people(self):
+        out = run("data", "--text=a.txt", "--out=people", cwd=self.dir)[0]
+        self.assertRegex(out, r"people/train.bin: \d+ tokens of 2 bytes, for .* \(1.00 bytes a token\)")
+        self.assertRegex(out, r"vocabulary of 256; [\d.]+ MB/s")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,161 @@
+// oneflow data: tokenises text into the files that training reads.
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/data/token_file_writer.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_text.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/tokenize_text.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A line on stderr every other second.
+class Progress {
+ public:
+  explicit Progress(int64_t all) : all_(all) {}
+
+  void Add(int64_t bytes) {
+    done_ += bytes;
+    if (SecondsSince(told_) < 2) return;
+    told_ = Clock::now();
+    std::fprintf(stderr, "%s of %s, %.1f MB/s\n", BytesText(done_).c_str(), BytesText(all_).c_str(),
+                 bytes_per_second() / 1e6);
+  }
+  double seconds() const { return SecondsSince(start_); }
+  double bytes_per_second() const { return static_cast<double>(done_) / seconds(); }
+
+ private:
+  const int64_t all_;
+  int64_t done_ = 0;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point told_ = start_;
+};
+
+struct Texts {
+  std::vector<MappedFile> files;
+  std::vector<std::string_view> documents;  // in files
+};
+
+absl::StatusOr<Texts> OpenTexts() {
+  if (FLAGS_text.empty()) return InputError("--text", "is missing", "write --text=book.txt");
+  Texts texts;
+  for (const std::string& path : CommaSeparated(FLAGS_text)) {
+    ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+    if (file.bytes().empty()) return InputError(path, "is empty", "leave it out");
+    texts.files.push_back(std::move(file));
+  }
+  for (const MappedFile& file : texts.files) {
+    texts.documents.emplace_back(reinterpret_cast<const char*>(file.bytes().data()),
+                                 file.bytes().size());
+  }
+  return texts;
+}
+
+// The folder is there, or is made.
+absl::Status MakeFolder() {
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/data");
+  std::error_code error;
+  std::filesystem::create_directories(FLAGS_out, error);
+  if (std::filesystem::is_directory(FLAGS_out, error)) return absl::OkStatus();
+  return InputError("--out=" + FLAGS_out, "is no folder and cannot be made one",
+                    "name a folder that can be written to");
+}
+
+absl::StatusOr<TextSplit> Split(const Texts& texts, const Tokenizer& tokenizer) {
+  const std::string where = "--val_fraction=" + std::to_string(FLAGS_val_fraction);
+  if (!(FLAGS_val_fraction >= 0 && FLAGS_val_fraction < 1)) {
+    return InputError(where, "must be at least 0 and below 1", "use a number such as 0.1");
+  }
+  TextSplit split = SplitText(texts.documents, tokenizer, FLAGS_val_fraction);
+  if (split.train.documents.empty() ||
+      (FLAGS_val_fraction > 0 && split.validation.documents.empty())) {
+    return InputError(where, "leaves one of the two parts empty: the text is too short to cut",
+                      "use more text or another fraction");
+  }
+  return split;
+}
+
+void PrintText(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
+               const Progress& progress) {
+  for (const TokenizedFile& file : files) {
+    std::printf("%s: %lld tokens of %d bytes, for %s of text (%.2f bytes a token)\n",
+                file.path.c_str(), static_cast<long long>(file.tokens), file.token_bytes,
+                BytesText(file.text_bytes).c_str(),
+                static_cast<double>(file.text_bytes) / static_cast<double>(file.tokens));
+  }
+  std::printf("vocabulary of %lld; %.1f MB/s\n", static_cast<long long>(tokenizer.vocab),
+              progress.bytes_per_second() / 1e6);
+}
+
+void PrintJson(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
+               const Progress& progress) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const TokenizedFile& file : files) {
+    list.push_back({{"path", file.path},
+                    {"tokens", file.tokens},
+                    {"token_bytes", file.token_bytes},
+                    {"text_bytes", file.text_bytes}});
+  }
+  const nlohmann::ordered_json json = {
+      {"tokenizer", FLAGS_tokenizer},       {"vocab", tokenizer.vocab},
+      {"token_format", FLAGS_token_format}, {"files", std::move(list)},
+      {"seconds", progress.seconds()},      {"bytes_per_second", progress.bytes_per_second()}};
+  std::printf("%s\n", json.dump().c_str());
+}
+
+absl::Status Data(const Arguments& args) {
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  TokenizeOptions options;
+  ASSIGN_OR_RETURN(options.format, ParseTokenFormat(FLAGS_token_format));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(FLAGS_tokenizer));
+  options.end_of_text = FLAGS_end_of_text;
+  if (options.end_of_text && !tokenizer.end_of_text) {
+    return InputError("--end_of_text", "the tokenizer has no such token", "leave the flag out");
+  }
+  ASSIGN_OR_RETURN(const Texts texts, OpenTexts());
+  ASSIGN_OR_RETURN(const TextSplit split, Split(texts, tokenizer));
+  RETURN_IF_ERROR(MakeFolder());
+
+  Progress progress(TextPart{texts.documents}.bytes());
+  options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
+  std::vector<TokenizedFile> files;
+  const auto write = [&](const TextPart& part, const std::string& name) -> absl::Status {
+    if (part.documents.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(TokenizedFile file,
+                     TokenizeText(part, tokenizer, FLAGS_out + "/" + name, options));
+    files.push_back(std::move(file));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(write(split.train, "train.bin"));
+  RETURN_IF_ERROR(write(split.validation, "val.bin"));
+  format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb DataVerb() {
+  return {"data",
+          "tokenise text into train.bin and val.bin",
+          "  oneflow data --text=book.txt --tokenizer=bytes --out=run/data --val_fraction=0.1\n"
+          "  oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
+          "--token_format=megatron --out=run/data\n",
+          {"text", "tokenizer", "token_format", "out", "val_fraction", "end_of_text", "format"},
+          Data};
+}
+
+}  // namespace oneflow
