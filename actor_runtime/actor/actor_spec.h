@@ -1,5 +1,6 @@
 // What is fixed about one actor on one device: its rates and whom it tells. Made once, at load,
-// from the plan (exec/instantiate.h); constant while anything runs.
+// from the plan (exec/instantiate.h). What a stream's actors read while they run is made from it:
+// actor_table.h.
 //
 // It knows no kernel, no memory and no stream.
 #pragma once

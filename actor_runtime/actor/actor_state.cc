@@ -9,238 +9,212 @@
 namespace oneflow {
 namespace {
 
-// Almost all rates and slot counts are 1; a branch is far cheaper than a 64-bit division.
+// Almost all rates are 1; a branch is far cheaper than a 64-bit division.
 int64_t Quotient(int64_t n, int32_t by) { return by == 1 ? n : n / by; }
-
 bool Divides(int32_t by, int64_t n) { return by == 1 || n % by == 0; }
 
-int32_t SlotOf(int64_t fill, int32_t slots) {
-  if (slots == 1) return 0;
-  const int64_t slot = fill % slots;
-  return static_cast<int32_t>(slot < 0 ? slot + slots : slot);
+// Fills of a port that issued firings have read, or written, to the end.
+int64_t Ended(const ActorTable& table, const ActorStates& states, int32_t actor, int32_t port) {
+  return Quotient(states.counts[actor].issued, table.ports[port].rate);
 }
 
-// Fills of an output that `firings` issued firings have begun, or of an input that they have read
-// to the end.
-int64_t Begun(int64_t firings, int32_t per) { return Quotient(firings + per - 1, per); }
-int64_t Done(int64_t firings, int32_t per) { return Quotient(firings, per); }
-
-Message ToPeer(const ActorSpec& spec, const ActorPeer& peer, Message::Kind kind) {
-  Message message;
-  message.program = spec.program;
-  message.to_rank = peer.rank;
-  message.from_rank = spec.rank;
-  message.actor = peer.actor;
-  message.kind = kind;
-  message.port = peer.port;
-  return message;
+// Fills or returns that a peer has told us of.
+int64_t Received(const ActorTable& table, const ActorStates& states, int32_t actor, int32_t p) {
+  const ActorTable::Peer& peer = table.peers[p];
+  return states.tokens[p] - peer.initial + Ended(table, states, actor, peer.port);
 }
 
-// Tells what firing n is the last of, to peers on the same stream or to all the others.
-void Tell(const ActorSpec& spec, int64_t n, bool same_stream, Actions* actions) {
-  for (const ActorOutput& output : spec.outputs) {
-    if (output.n_readers == 0 || !Divides(output.fires_per_fill, n + 1)) continue;
-    const int64_t fill = Quotient(n, output.fires_per_fill);
-    const ActorPeer* reader = spec.readers.data() + output.first_reader;
-    for (const ActorPeer* end = reader + output.n_readers; reader != end; ++reader) {
-      if (reader->same_stream != same_stream) continue;
-      Message& message = actions->sends.emplace_back(ToPeer(spec, *reader, Message::kFilled));
-      message.slot = SlotOf(fill, output.slots);
-      message.sequence = fill;
-    }
+void Give(int32_t actor, int32_t peer, ActorStates* states) {
+  if (++states->tokens[peer] == 1) --states->counts[actor].waits;
+}
+
+// The next firing of a port: true if it adds to what an earlier one began.
+bool Move(const ActorTable& table, int32_t p, ActorStates* states) {
+  const ActorTable::Port& port = table.ports[p];
+  int32_t& left = states->left[p];
+  const bool continues = left > 0;
+  if (!continues) {
+    const int32_t next = states->slots[p] + 1;
+    states->slots[p] = next == port.slots ? 0 : next;
+    left = port.rate;
   }
-  for (const ActorInput& input : spec.inputs) {
-    if (input.always_full || !Divides(input.fires_per_read, n + 1)) continue;
-    const int64_t read = Quotient(n, input.fires_per_read);
-    const ActorPeer* source = spec.sources.data() + input.first_source;
-    for (const ActorPeer* end = source + input.n_sources; source != end; ++source) {
-      if (source->same_stream != same_stream) continue;
-      Message& message = actions->sends.emplace_back(ToPeer(spec, *source, Message::kReturned));
-      message.slot = SlotOf(read - input.initial_fills, input.slots);
-      message.sequence = read;
-    }
-  }
+  --left;
+  return continues && port.accumulates;
 }
 
-absl::Status Broken(const ActorSpec& spec, int invariant, absl::string_view what, int64_t index) {
-  return absl::InternalError(absl::StrCat("actor ", spec.actor, " at rank ", spec.rank,
+bool IsReader(const ActorTable& table, int32_t actor, int32_t peer) {
+  return peer < table.actors[actor].first_peer + table.actors[actor].n_sources;
+}
+
+absl::Status Broken(const ActorTable& table, int32_t actor, int invariant, absl::string_view what,
+                    int64_t index) {
+  return absl::InternalError(absl::StrCat("actor ", table.actors[actor].id, " at rank ", table.rank,
                                           ": invariant ", invariant, " of actor_state broken at ",
                                           what, " ", index));
 }
 
-absl::Status CheckInput(const ActorSpec& spec, const ActorState& state, const ActorInput& input) {
-  if (input.always_full) return absl::OkStatus();
-  const int64_t read = Begun(state.issued, input.fires_per_read);
-  const int64_t given_back = Done(state.issued, input.fires_per_read);
-  const int32_t room = std::max(input.slots, input.initial_fills);
-  for (int32_t p = input.first_source; p < input.first_source + input.n_sources; ++p) {
-    const int64_t there = input.initial_fills + state.filled[p];
-    if (read > there || there > given_back + room) return Broken(spec, 2, "source", p);
+absl::Status CheckPeer(const ActorTable& table, const ActorStates& states, int32_t actor,
+                       int32_t p) {
+  const ActorTable::Peer& peer = table.peers[p];
+  const ActorTable::Actor& a = table.actors[actor];
+  const int32_t slots = table.ports[peer.port].slots, tokens = states.tokens[p];
+  const int32_t in_progress = states.left[peer.port] > 0 ? 1 : 0;
+  if (IsReader(table, actor, p)) {
+    const bool holds = in_progress <= tokens && tokens <= std::max(slots, peer.initial);
+    return holds ? absl::OkStatus() : Broken(table, actor, 2, "source", p - a.first_peer);
+  }
+  const int32_t reader = p - a.first_peer - a.n_sources;
+  if (tokens > slots) return Broken(table, actor, 3, "reader", reader);
+  if (tokens < in_progress + std::min(0, peer.initial)) {
+    return Broken(table, actor, 4, "reader", reader);
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckOutput(const ActorSpec& spec, const ActorState& state,
-                         const ActorOutput& output) {
-  const int64_t begun = Begun(state.issued, output.fires_per_fill);
-  const int64_t full = Done(state.issued, output.fires_per_fill);
-  for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
-    const int32_t d = spec.readers[q].initial_fills;
-    if (state.returned[q] > d + full) return Broken(spec, 3, "reader", q);
-    if (begun > state.returned[q] + std::max(output.slots, d) - d)
-      return Broken(spec, 4, "reader", q);
+absl::Status CheckActor(const ActorTable& table, const ActorStates& states, int32_t actor) {
+  const ActorTable::Actor& a = table.actors[actor];
+  const ActorStates::Count& count = states.counts[actor];
+  if (count.completed > count.issued) return Broken(table, actor, 1, "firing", count.completed);
+  for (int32_t p = a.first_port; p < a.end_port; ++p) {
+    const int32_t rate = table.ports[p].rate;
+    const auto begun = rate == 0 ? 0 : static_cast<int32_t>(count.issued % rate);
+    if (states.left[p] != (begun == 0 ? 0 : rate - begun)) {
+      return Broken(table, actor, 1, "port", p - a.first_port);
+    }
   }
-  return absl::OkStatus();
+  int32_t waits = 0;
+  for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
+    if (absl::Status status = CheckPeer(table, states, actor, p); !status.ok()) return status;
+    waits += states.tokens[p] < 1;
+  }
+  return waits == count.waits ? absl::OkStatus() : Broken(table, actor, 5, "waits", count.waits);
 }
 
 }  // namespace
 
-void Actions::Clear() {
-  launches.clear();
-  slots.clear();
-  sends.clear();
+ActorStates InitialStates(const ActorTable& table) {
+  ActorStates states;
+  states.counts.resize(table.actors.size());
+  states.left.resize(table.ports.size());
+  states.slots.resize(table.ports.size());
+  states.tokens.resize(table.peers.size());
+  Reset(table, &states);
+  return states;
 }
 
-void Actions::Reserve(const ActorSpec& spec) {
-  launches.reserve(1);
-  slots.reserve(spec.inputs.size() + spec.outputs.size());
-  sends.reserve(spec.sources.size() + spec.readers.size());
-}
-
-ActorState InitialState(const ActorSpec& spec) {
-  ActorState state;
-  state.filled.resize(spec.sources.size());
-  state.returned.resize(spec.readers.size());
-  return state;
-}
-
-void Reset(ActorState* state) {
-  state->issued = state->completed = 0;
-  std::fill(state->filled.begin(), state->filled.end(), 0);
-  std::fill(state->returned.begin(), state->returned.end(), 0);
-}
-
-bool CanFire(const ActorSpec& spec, const ActorState& state) {
-  const int64_t n = state.issued;
-  for (const ActorInput& input : spec.inputs) {
-    if (input.always_full) continue;
-    const int64_t need = Quotient(n, input.fires_per_read) + 1 - input.initial_fills;
-    const int64_t* filled = state.filled.data() + input.first_source;
-    for (int32_t p = 0; p < input.n_sources; ++p) {
-      if (filled[p] < need) return false;
-    }
+void Reset(const ActorTable& table, ActorStates* states) {
+  std::fill(states->left.begin(), states->left.end(), 0);
+  for (size_t p = 0; p < table.ports.size(); ++p) {
+    // A fill that begins takes the next slot.
+    const ActorTable::Port& port = table.ports[p];
+    states->slots[p] = port.rate == 0 ? port.first_slot : port.first_slot - 1;
   }
-  for (const ActorOutput& output : spec.outputs) {
-    if (output.n_readers == 0 || !Divides(output.fires_per_fill, n)) continue;
-    // Fill w - s must be back; before the first one this asks for no more than zero returns.
-    const int64_t need = Quotient(n, output.fires_per_fill) - output.slots + 1;
-    const int64_t* returned = state.returned.data() + output.first_reader;
-    const ActorPeer* readers = spec.readers.data() + output.first_reader;
-    for (int32_t q = 0; q < output.n_readers; ++q) {
-      if (returned[q] < need + readers[q].initial_fills) return false;
-    }
+  for (size_t p = 0; p < table.peers.size(); ++p) states->tokens[p] = table.peers[p].initial;
+  for (size_t a = 0; a < table.actors.size(); ++a) {
+    const auto first = states->tokens.begin() + table.actors[a].first_peer;
+    const auto end = states->tokens.begin() + table.actors[a].end_peer;
+    const auto waits = std::count_if(first, end, [](int32_t tokens) { return tokens < 1; });
+    states->counts[a] = {0, 0, static_cast<int32_t>(waits)};
   }
-  return true;
 }
 
-void Receive(const ActorSpec& spec, const Message& message, ActorState* state) {
-  std::vector<int64_t>& counts = message.kind == Message::kFilled ? state->filled : state->returned;
-  CHECK(message.to_rank == spec.rank && message.actor == spec.actor && message.port < counts.size())
+void Receive(const ActorTable& table, const Message& message, int32_t actor, ActorStates* states) {
+  const ActorTable::Actor& a = table.actors[actor];
+  const bool filled = message.kind == Message::kFilled;
+  const int32_t peer =
+      a.first_peer + (filled ? 0 : a.n_sources) + static_cast<int32_t>(message.port);
+  const int32_t end = filled ? a.first_peer + a.n_sources : a.end_peer;
+  CHECK(message.to_rank == table.rank && message.actor == a.id && peer < end)
       << "a message for actor " << message.actor << " at rank " << message.to_rank
-      << " reached actor " << spec.actor << " at rank " << spec.rank;
-  int64_t& count = counts[message.port];
-  CHECK(static_cast<uint64_t>(count) == message.sequence)
-      << "actor " << spec.actor << " at rank " << spec.rank << ", port " << message.port
-      << ": message " << message.sequence << " where " << count << " was due";
-  ++count;
+      << " reached actor " << a.id << " at rank " << table.rank;
+  const int64_t due = Received(table, *states, actor, peer);
+  CHECK(static_cast<uint64_t>(due) == message.sequence)
+      << "actor " << a.id << " at rank " << table.rank << ", port " << message.port << ": message "
+      << message.sequence << " where " << due << " was due";
+  Give(actor, peer, states);
 }
 
-int32_t ReadSlot(const ActorInput& input, int64_t firing) {
-  if (input.slots == 1) return 0;
-  // Nobody writes it here: the newest fill stays where the last program left it.
-  if (input.always_full) return SlotOf(-1, input.slots);
-  return SlotOf(Quotient(firing, input.fires_per_read) - input.initial_fills, input.slots);
-}
-
-int32_t WriteSlot(const ActorOutput& output, int64_t firing) {
-  if (output.slots == 1) return 0;
-  return SlotOf(Quotient(firing, output.fires_per_fill), output.slots);
-}
-
-void Issue(const ActorSpec& spec, ActorState* state, Actions* actions) {
-  const int64_t n = state->issued++;
-  Launch& launch = actions->launches.emplace_back();
-  launch.firing = n;
-  launch.first_slot = static_cast<uint32_t>(actions->slots.size());
-  for (const ActorInput& input : spec.inputs) actions->slots.push_back(ReadSlot(input, n));
-  for (const ActorOutput& output : spec.outputs) {
-    actions->slots.push_back(WriteSlot(output, n));
-    if (output.mode == ActorOutput::kAccumulate && !Divides(output.fires_per_fill, n)) {
-      launch.accumulate = true;
-    }
+Launch Issue(const ActorTable& table, int32_t actor, ActorStates* states) {
+  const ActorTable::Actor& a = table.actors[actor];
+  ActorStates::Count& count = states->counts[actor];
+  Launch launch{count.issued++, false, states->slots.data() + a.first_port};
+  for (int32_t m = a.first_moving; m < a.end_moving; ++m) {
+    launch.accumulate |= Move(table, table.moving[m], states);
   }
-  Tell(spec, n, /*same_stream=*/true, actions);
-}
-
-void Complete(const ActorSpec& spec, ActorState* state, Actions* actions) {
-  DCHECK_LT(state->completed, state->issued);
-  Tell(spec, state->completed++, /*same_stream=*/false, actions);
-}
-
-bool IsDrained(const ActorSpec& spec, const ActorState& state) {
-  if (state.completed != state.issued) return false;
-  for (const ActorInput& input : spec.inputs) {
-    if (input.always_full) continue;
-    if (!Divides(input.fires_per_read, state.issued)) return false;
-    const int64_t read = Done(state.issued, input.fires_per_read);
-    for (int32_t p = input.first_source; p < input.first_source + input.n_sources; ++p) {
-      if (state.filled[p] != read) return false;
-    }
+  int32_t waits = 0;
+  for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
+    const ActorTable::Peer& peer = table.peers[p];
+    // Only the last firing of a read or a fill takes and gives.
+    if (!peer.every_firing && states->left[peer.port] > 0) continue;
+    if (--states->tokens[p] < 1) ++waits;
+    if (peer.near_peer >= 0) Give(peer.near_actor, peer.near_peer, states);
   }
-  for (const ActorOutput& output : spec.outputs) {
-    if (!Divides(output.fires_per_fill, state.issued)) return false;
-    const int64_t full = Done(state.issued, output.fires_per_fill);
-    for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
-      if (state.returned[q] != full) return false;
+  count.waits = waits;
+  return launch;
+}
+
+void Complete(const ActorTable& table, int32_t actor, ActorStates* states,
+              std::vector<int32_t>* sends) {
+  DCHECK_LT(states->counts[actor].completed, states->counts[actor].issued);
+  const int64_t done = ++states->counts[actor].completed;
+  const ActorTable::Actor& a = table.actors[actor];
+  if (!a.tells_others) return;
+  const auto tell = [&](int32_t first, int32_t end) {
+    for (int32_t p = first; p < end; ++p) {
+      const ActorTable::Peer& peer = table.peers[p];
+      if (peer.near_peer < 0 && Divides(table.ports[peer.port].rate, done)) sends->push_back(p);
     }
+  };
+  // Readers first: they wait for work, sources for room.
+  tell(a.first_peer + a.n_sources, a.end_peer);
+  tell(a.first_peer, a.first_peer + a.n_sources);
+}
+
+Message MessageTo(const ActorTable& table, const ActorStates& states, int32_t actor, int32_t peer) {
+  const ActorPeer& far_end = table.far_ends[peer];
+  const ActorTable::Port& port = table.ports[table.peers[peer].port];
+  const int64_t fill = Quotient(states.counts[actor].completed, port.rate) - 1;
+  Message message;
+  message.program = table.program;
+  message.to_rank = far_end.rank;
+  message.from_rank = table.rank;
+  message.actor = far_end.actor;
+  message.kind = IsReader(table, actor, peer) ? Message::kReturned : Message::kFilled;
+  message.port = far_end.port;
+  message.slot = static_cast<uint32_t>((port.first_slot + fill) % port.slots);
+  message.sequence = static_cast<uint64_t>(fill);
+  return message;
+}
+
+bool IsDrained(const ActorTable& table, const ActorStates& states, int32_t actor) {
+  const ActorTable::Actor& a = table.actors[actor];
+  if (states.counts[actor].completed != states.counts[actor].issued) return false;
+  for (int32_t p = a.first_port; p < a.end_port; ++p) {
+    if (states.left[p] != 0) return false;
+  }
+  for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
+    if (states.tokens[p] != table.peers[p].initial) return false;
   }
   return true;
 }
 
-absl::Status CheckInvariants(const ActorSpec& spec, const ActorState& state) {
-  if (state.completed > state.issued) return Broken(spec, 1, "firing", state.completed);
-  for (const ActorInput& input : spec.inputs) {
-    if (absl::Status status = CheckInput(spec, state, input); !status.ok()) return status;
+absl::Status CheckInvariants(const ActorTable& table, const ActorStates& states, int32_t actor) {
+  absl::Status status = CheckActor(table, states, actor);
+  const ActorTable::Actor& a = table.actors[actor];
+  for (int32_t p = a.first_peer; status.ok() && p < a.end_peer; ++p) {
+    const int32_t told = table.peers[p].near_actor;
+    if (told >= 0) status = CheckActor(table, states, told);
   }
-  for (const ActorOutput& output : spec.outputs) {
-    if (absl::Status status = CheckOutput(spec, state, output); !status.ok()) return status;
-  }
-  return absl::OkStatus();
+  return status;
 }
 
-std::vector<FiringWait> WaitsOf(const ActorSpec& spec, const ActorState& state) {
+std::vector<FiringWait> WaitsOf(const ActorTable& table, const ActorStates& states, int32_t actor) {
   std::vector<FiringWait> waits;
-  const int64_t n = state.issued;
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    const ActorInput& input = spec.inputs[i];
-    if (input.always_full) continue;
-    const int64_t need = Quotient(n, input.fires_per_read) + 1 - input.initial_fills;
-    for (int32_t p = input.first_source; p < input.first_source + input.n_sources; ++p) {
-      if (state.filled[p] < need) {
-        waits.push_back({false, static_cast<int32_t>(i), p, state.filled[p], need});
-      }
-    }
-  }
-  for (size_t o = 0; o < spec.outputs.size(); ++o) {
-    const ActorOutput& output = spec.outputs[o];
-    if (!Divides(output.fires_per_fill, n)) continue;
-    for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
-      const int64_t need =
-          Quotient(n, output.fires_per_fill) - output.slots + 1 + spec.readers[q].initial_fills;
-      if (state.returned[q] < need) {
-        waits.push_back({true, static_cast<int32_t>(o), q, state.returned[q], need});
-      }
-    }
+  const ActorTable::Actor& a = table.actors[actor];
+  for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
+    if (states.tokens[p] >= 1) continue;
+    const int64_t have = Received(table, states, actor, p);
+    waits.push_back({!IsReader(table, actor, p), p, have, have + 1 - states.tokens[p]});
   }
   return waits;
 }

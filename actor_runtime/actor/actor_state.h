@@ -1,97 +1,101 @@
-// The state of an actor on one device, and the four functions that move it: docs/firing.md as code.
+// The state of the actors of one stream, and the functions that move it: docs/firing.md as code.
 //
-//   ActorState state = InitialState(spec);
-//   Receive(spec, message, &state);
-//   if (CanFire(spec, state)) {
-//     Issue(spec, &state, &actions);     // Launch, and messages that may leave at issue
+//   ActorStates states = InitialStates(table);
+//   Receive(table, message, actor, &states);
+//   if (CanFire(states, actor)) {
+//     Launch launch = Issue(table, actor, &states);  // tells the peers on the same stream, too
 //     ... the kernel runs ...
-//     Complete(spec, &state, &actions);  // messages that wait for the work to be done
+//     Complete(table, actor, &states, &sends);       // whom to tell elsewhere, now that it is done
 //   }
+//   for (int32_t peer : sends) ... MessageTo(table, states, actor, peer) ...
 //
-// Pure: no I/O, no clock, no thread, no allocation (after Actions::Reserve), and nothing depends on
-// anything but the arguments. Several drivers share it: the threaded
-// runtime, the deterministic runtime and the simulator. It is not the checker of liveness: that is
-// a token game of its own in the compiler.
+// Pure: no I/O, no clock, no thread, no allocation (after sends->reserve), and nothing depends on
+// anything but the arguments. Several drivers share it: the threaded runtime, the deterministic
+// runtime and the simulator. It is not the checker of liveness: that is a token game of its own.
 //
-// Invariants (checked by CheckInvariants), for all sources p of an input, readers q of an output:
-//  1. completed <= issued.
-//  2. reads begun <= d + filled[p] <= reads done + max(s, d): never ahead of the writer, and never
-//     more fills there than the register has slots for.
-//  3. returned[q] <= d + fills done: nobody returns what was not written.
-//  4. fills begun <= returned[q] + max(s, d) - d: no slot is overwritten before it is returned.
+// Cost: a firing looks at its own ports and peers once; whether an actor may fire is one number,
+// kept up to date as tokens come and go.
+//
+// Invariants (checked by CheckInvariants), for all peers of an actor, with c = fills of its port
+// that issued firings have ended, b = those they have begun:
+//  1. completed <= issued; left == 0 on a port between two fills, else what is missing of one.
+//  2. At a reader: b - c <= tokens <= max(s, d): it never reads ahead of the writer, and never are
+//     there more fills than the register has slots for.
+//  3. At a writer: tokens <= s: nobody returns what was not written.
+//  4. At a writer: tokens >= b - c + min(0, s - d): no slot is overwritten before it is returned.
+//  5. waits == number of peers without a token.
 // A message carries the receiver's own count as its sequence, so a lost, doubled or overtaken
 // message is noticed at once (CHECK: our bug).
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "actor_runtime/actor/actor_spec.h"
+#include "actor_runtime/actor/actor_table.h"
+#include "actor_runtime/actor/line_vector.h"
 #include "oneflow_core/plan/message.h"
 
 namespace oneflow {
 
-struct ActorState {
-  int64_t issued = 0;             // firings
-  int64_t completed = 0;          // firings
-  std::vector<int64_t> filled;    // for each source: fills it told us of
-  std::vector<int64_t> returned;  // for each reader: fills it gave back, initial ones included
-  bool operator==(const ActorState&) const = default;
+struct ActorStates {
+  struct Count {
+    int64_t issued = 0, completed = 0;  // firings
+    int32_t waits = 0;                  // peers without a token
+    bool operator==(const Count&) const = default;
+  };
+  LineVector<Count> counts;    // by actor
+  LineVector<int32_t> left;    // by port: firings that the fill in progress still takes
+  LineVector<int32_t> slots;   // by port: of the firing issued last
+  LineVector<int32_t> tokens;  // by peer
+  bool operator==(const ActorStates&) const = default;
 };
 
-// Run the actor's kernel. slots[first_slot ...]: the slot of each input, then of each output.
+// Run the actor's kernel.
 struct Launch {
   int64_t firing = 0;
-  uint32_t first_slot = 0;
-  bool accumulate = false;  // this firing adds to a fill that an earlier one began
+  bool accumulate = false;         // this firing adds to a fill that an earlier one began
+  const int32_t* slots = nullptr;  // of each input, then each output; until the next Issue
 };
 
-// What a driver has to do, in this order. Message::epoch is left 0: it belongs to the driver.
-struct Actions {
-  std::vector<Launch> launches;
-  std::vector<int32_t> slots;
-  std::vector<Message> sends;
-
-  void Clear();
-  // Makes room so that Issue and Complete of `spec` after a Clear never allocate.
-  void Reserve(const ActorSpec& spec);
-};
-
-ActorState InitialState(const ActorSpec& spec);
+ActorStates InitialStates(const ActorTable& table);
 // Back to the initial marking, in place.
-void Reset(ActorState* state);
+void Reset(const ActorTable& table, ActorStates* states);
 
-bool CanFire(const ActorSpec& spec, const ActorState& state);
+inline bool CanFire(const ActorStates& states, int32_t actor) {
+  return states.counts[actor].waits == 0;
+}
 
 // Counts a kFilled or kReturned message. Requires that it is for this actor, in order on its port.
-void Receive(const ActorSpec& spec, const Message& message, ActorState* state);
+void Receive(const ActorTable& table, const Message& message, int32_t actor, ActorStates* states);
 
-// Requires CanFire. Appends one Launch and the messages to peers on the same stream.
-void Issue(const ActorSpec& spec, ActorState* state, Actions* actions);
+// Requires CanFire. Peers on the same stream are told at once: what a stream issues, it runs in
+// order.
+Launch Issue(const ActorTable& table, int32_t actor, ActorStates* states);
 
-// Requires completed < issued. Firings complete in the order they were issued.
-void Complete(const ActorSpec& spec, ActorState* state, Actions* actions);
+// Requires completed < issued. Firings complete in the order they were issued. Appends the peers on
+// other streams that are to be told.
+void Complete(const ActorTable& table, int32_t actor, ActorStates* states,
+              std::vector<int32_t>* sends);
 
-// Slot that firing n of the actor reads at input i, or writes at output o.
-int32_t ReadSlot(const ActorInput& input, int64_t firing);
-int32_t WriteSlot(const ActorOutput& output, int64_t firing);
+// What to tell a peer that the last Complete named. Message::epoch is left 0: it belongs to the
+// driver.
+Message MessageTo(const ActorTable& table, const ActorStates& states, int32_t actor, int32_t peer);
 
 // All messages are counted and the tokens lie as at the start: a run of whole steps is over.
-bool IsDrained(const ActorSpec& spec, const ActorState& state);
+bool IsDrained(const ActorTable& table, const ActorStates& states, int32_t actor);
 
-// An invariant that does not hold is an INTERNAL error that names it.
-absl::Status CheckInvariants(const ActorSpec& spec, const ActorState& state);
+// Of the actor and of those its last Issue told. One that does not hold is an INTERNAL error that
+// names it.
+absl::Status CheckInvariants(const ActorTable& table, const ActorStates& states, int32_t actor);
 
 // What the next firing waits for: a source's fill, or the return of a reader.
 struct FiringWait {
   bool for_return = false;
-  int32_t edge = 0;            // input or output
-  int32_t peer = 0;            // index in spec.sources or spec.readers
+  int32_t peer = 0;            // in the table
   int64_t have = 0, need = 0;  // fills or returns
   bool operator==(const FiringWait&) const = default;
 };
-std::vector<FiringWait> WaitsOf(const ActorSpec& spec, const ActorState& state);
+std::vector<FiringWait> WaitsOf(const ActorTable& table, const ActorStates& states, int32_t actor);
 
 }  // namespace oneflow

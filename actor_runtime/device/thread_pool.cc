@@ -8,39 +8,18 @@
 #include "actor_runtime/device/thread_pool.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
 
 #include <glog/logging.h>
 
+#include "actor_runtime/device/spin.h"
+
 namespace oneflow {
 namespace {
 
 constexpr uint32_t kOpen = 1u << 31;
-// Longer than a hand-over between two cores, shorter than what a park and a wake-up cost.
-constexpr std::chrono::microseconds kSpin{20};
-
-inline void Relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
-// Spins until done(), at most kSpin. The clock is read only now and then: it costs more than a
-// look.
-template <typename Done>
-bool SpinUntil(Done done) {
-  const auto end = std::chrono::steady_clock::now() + kSpin;
-  do {
-    for (int i = 0; i < 64; ++i) {
-      if (done()) return true;
-      Relax();
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
-}
 
 }  // namespace
 

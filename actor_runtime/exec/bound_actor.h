@@ -24,10 +24,10 @@ class BoundActor {
   BoundActor(BoundActor&&) = default;  // not copied: the call points into the vectors
   BoundActor& operator=(BoundActor&&) = default;
 
-  absl::Status Run(const Launch& launch, const std::vector<int32_t>& slots) {
-    const int32_t* slot = slots.data() + launch.first_slot;
-    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + slot[m.port] * m.stride;
-    for (const Moving& m : writes_) out_[m.index] = m.base + slot[m.port] * m.stride;
+  absl::Status Run(const Launch& launch) {
+    const int32_t* slots = launch.slots;
+    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + slots[m.port] * m.stride;
+    for (const Moving& m : writes_) out_[m.index] = m.base + slots[m.port] * m.stride;
     call_.firing = launch.firing;
     call_.accumulate = launch.accumulate;
     return kernel_ ? kernel_(call_) : absl::OkStatus();

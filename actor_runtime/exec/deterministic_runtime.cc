@@ -21,7 +21,7 @@ class Game {
         steps_(steps),
         launch_queue_(launch_queue),
         random_(seed) {
-    for (const ActorSpec& spec : net_.specs) states_.push_back(InitialState(spec));
+    for (const StreamOrder& stream : net_.streams) states_.push_back(InitialStates(stream.table));
     positions_.resize(net_.streams.size());
   }
 
@@ -46,7 +46,7 @@ class Game {
   struct Position {
     size_t next = 0;
     int64_t step = 0;
-    std::deque<int32_t> issued;  // actors, not completed
+    std::deque<int32_t> issued;  // places in StreamOrder::actors; not completed
   };
   struct Choice {
     enum Kind { kIssue, kComplete, kDeliver };
@@ -58,8 +58,7 @@ class Game {
   bool MayIssue(int32_t s) const {
     const Position& p = positions_[s];
     if (p.step == steps_ || static_cast<int>(p.issued.size()) >= launch_queue_) return false;
-    const int32_t actor = net_.streams[s].firings[p.next];
-    return CanFire(net_.specs[actor], states_[actor]);
+    return CanFire(states_[s], net_.streams[s].firings[p.next]);
   }
 
   void ListChoices() {
@@ -75,45 +74,43 @@ class Game {
 
   absl::Status IssueNext(int32_t s) {
     Position& p = positions_[s];
-    const int32_t actor = net_.streams[s].firings[p.next];
-    actions_.Clear();
-    Issue(net_.specs[actor], &states_[actor], &actions_);
+    const StreamOrder& stream = net_.streams[s];
+    const int32_t place = stream.firings[p.next];
+    const Launch launch = Issue(stream.table, place, &states_[s]);
     if (!program_.actors.empty()) {
-      const absl::Status status = program_.actors[actor].Run(actions_.launches[0], actions_.slots);
-      if (!status.ok()) return Annotate(status, net_.NameOf(actor));
+      const absl::Status status = program_.actors[s][place].Run(launch);
+      if (!status.ok()) return Annotate(status, net_.NameOf(stream.actors[place]));
     }
-    Send(s);
     ++firings_;
-    p.issued.push_back(actor);
-    if (++p.next == net_.streams[s].firings.size()) {
+    p.issued.push_back(place);
+    if (++p.next == stream.firings.size()) {
       p.next = 0;
       ++p.step;
     }
-    return CheckInvariants(net_.specs[actor], states_[actor]);
+    return CheckInvariants(stream.table, states_[s], place);
   }
 
   absl::Status CompleteNext(int32_t s) {
-    const int32_t actor = positions_[s].issued.front();
+    const int32_t place = positions_[s].issued.front();
     positions_[s].issued.pop_front();
-    actions_.Clear();
-    Complete(net_.specs[actor], &states_[actor], &actions_);
-    Send(s);
-    return CheckInvariants(net_.specs[actor], states_[actor]);
+    const ActorTable& table = net_.streams[s].table;
+    sends_.clear();
+    Complete(table, place, &states_[s], &sends_);
+    for (const int32_t peer : sends_) {
+      const Message message = MessageTo(table, states_[s], place, peer);
+      channels_[{s, net_.stream_of[net_.ReceiverOf(message)]}].push_back(message);
+    }
+    return CheckInvariants(table, states_[s], place);
   }
 
   absl::Status DeliverNext(const Channel& channel) {
     std::deque<Message>& messages = channels_[channel];
     const Message message = messages.front();
     messages.pop_front();
-    const int32_t actor = net_.ReceiverOf(message);
-    Receive(net_.specs[actor], message, &states_[actor]);
-    return CheckInvariants(net_.specs[actor], states_[actor]);
-  }
-
-  void Send(int32_t stream) {
-    for (const Message& message : actions_.sends) {
-      channels_[{stream, net_.stream_of[net_.ReceiverOf(message)]}].push_back(message);
-    }
+    const ActorTable& table = net_.streams[channel.second].table;
+    const int32_t place = net_.place_of[net_.ReceiverOf(message)];
+    Receive(table, message, place, &states_[channel.second]);
+    return CheckInvariants(table, states_[channel.second], place);
   }
 
   absl::Status CheckEnd() const {
@@ -127,7 +124,8 @@ class Game {
                                               firings_, " firings: ", waits));
     }
     for (size_t a = 0; a < net_.specs.size(); ++a) {
-      if (IsDrained(net_.specs[a], states_[a])) continue;
+      const int32_t s = net_.stream_of[a];
+      if (IsDrained(net_.streams[s].table, states_[s], net_.place_of[a])) continue;
       return absl::InternalError(absl::StrCat("program ", net_.program, " ended, but ",
                                               net_.NameOf(static_cast<int32_t>(a)),
                                               " is not back at the initial marking"));
@@ -136,14 +134,14 @@ class Game {
   }
 
   // "actor b at rank 0, firing 2, waits for fill 2 of actor a at rank 1 (has 1)"
-  std::string WhoWaits(size_t stream) const {
-    const int32_t actor = net_.streams[stream].firings[positions_[stream].next];
-    const ActorSpec& spec = net_.specs[actor];
-    std::string text =
-        absl::StrCat(net_.NameOf(actor), ", firing ", states_[actor].issued, ", waits");
+  std::string WhoWaits(size_t s) const {
+    const StreamOrder& stream = net_.streams[s];
+    const int32_t place = stream.firings[positions_[s].next];
+    std::string text = absl::StrCat(net_.NameOf(stream.actors[place]), ", firing ",
+                                    states_[s].counts[place].issued, ", waits");
     absl::string_view separator = " for ";
-    for (const FiringWait& wait : WaitsOf(spec, states_[actor])) {
-      const ActorPeer& peer = wait.for_return ? spec.readers[wait.peer] : spec.sources[wait.peer];
+    for (const FiringWait& wait : WaitsOf(stream.table, states_[s], place)) {
+      const ActorPeer& peer = stream.table.far_ends[wait.peer];
       absl::StrAppend(&text, separator, wait.for_return ? "return " : "fill ", wait.need, " of ",
                       net_.NameOf(net_.Find(peer.rank, peer.actor)), " (has ", wait.have, ")");
       separator = " and ";
@@ -156,11 +154,11 @@ class Game {
   const int64_t steps_;
   const int launch_queue_;
   std::mt19937_64 random_;
-  std::vector<ActorState> states_;
+  std::vector<ActorStates> states_;  // by stream
   std::vector<Position> positions_;  // by stream
   std::map<Channel, std::deque<Message>> channels_;
   std::vector<Choice> choices_;
-  Actions actions_;
+  std::vector<int32_t> sends_;
   int64_t firings_ = 0;
 };
 
@@ -183,7 +181,9 @@ absl::Status DeterministicRuntime::Run(std::string_view program, const RunContex
                                        int64_t steps, uint64_t seed) {
   ASSIGN_OR_RETURN(const int index, loaded_->FindProgram(program));
   LoadedProgram& of_program = loaded_->programs()[index];
-  for (BoundActor& actor : of_program.actors) actor.Begin(&context);
+  for (std::vector<BoundActor>& of_stream : of_program.actors) {
+    for (BoundActor& actor : of_stream) actor.Begin(&context);
+  }
   Game game(of_program, steps, launch_queue_, seed);
   const absl::Status status = game.Play();
   firings_ = game.firings();

@@ -8,9 +8,9 @@
 //     RETURN_IF_ERROR(runtime->Run("train", context, /*steps=*/2, seed));
 //   }
 //
-// Kept: a stream fires and completes in its order; messages from one stream to another stay in
-// order. All else may happen. Checked after every event: the invariants of actor_state; at the end:
-// every slot is returned. It is not fast and knows no time.
+// Kept: a stream fires and completes in its order, and within it all is told at issue; messages
+// from one stream to another stay in order. All else may happen. Checked after every event: the
+// invariants of actor_state; at the end: every slot is returned. It is not fast and knows no time.
 #pragma once
 
 #include <cstdint>

@@ -115,6 +115,7 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
     net->index[rank * net->actors_in_plan + a] = static_cast<int32_t>(net->specs.size());
     net->specs.push_back(SpecOf(plan_net, mesh, net->program_index, a, rank));
     net->stream_of.push_back(-1);
+    net->place_of.push_back(-1);
   }
   for (const NetStream& stream : plan_net.streams) {
     if (stream.proto->stage() != stage || stream.firings.empty()) continue;
@@ -123,10 +124,22 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
     order.firings.reserve(stream.firings.size());
     for (const int actor : stream.firings) {
       const int32_t concrete = net->Find(rank, actor);
-      order.firings.push_back(concrete);
-      net->stream_of[concrete] = static_cast<int32_t>(net->streams.size());
+      if (net->stream_of[concrete] < 0) {
+        net->stream_of[concrete] = static_cast<int32_t>(net->streams.size());
+        net->place_of[concrete] = static_cast<int32_t>(order.actors.size());
+        order.actors.push_back(concrete);
+      }
+      order.firings.push_back(net->place_of[concrete]);
     }
     net->streams.push_back(std::move(order));
+  }
+}
+
+void AddTables(ActorNet* net) {
+  for (StreamOrder& stream : net->streams) {
+    std::vector<const ActorSpec*> specs;
+    for (const int32_t actor : stream.actors) specs.push_back(&net->specs[actor]);
+    stream.table = MakeActorTable(specs);
   }
 }
 
@@ -156,6 +169,7 @@ absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const
   for (const proto::Actor& actor : plan.program(program).actor()) net.names.push_back(actor.name());
   net.index.assign(static_cast<size_t>(net.ranks) * net.actors_in_plan, -1);
   for (int rank = 0; rank < net.ranks; ++rank) AddRank(plan_net, mesh, rank, &net);
+  AddTables(&net);
   return net;
 }
 

@@ -70,7 +70,9 @@ TEST_CASE("devices hold the actors of their stage only, streams in the plan's or
   CHECK(net.index[1 * net.actors_in_plan + 1] >= 0);
   REQUIRE(net.streams.size() == 4);
   std::vector<uint32_t> order;
-  for (const int32_t actor : net.streams[0].firings) order.push_back(net.specs[actor].actor);
+  for (const int32_t place : net.streams[0].firings) {
+    order.push_back(net.specs[net.streams[0].actors[place]].actor);
+  }
   CHECK(order == std::vector<uint32_t>{0, 0, 6, 0, 6, 0, 6, 6});
 }
 

@@ -45,15 +45,17 @@ absl::Status LoadedPlan::BindProgram(int program, const KernelFactory& make_kern
   const BindContext context{plan_, plan_net, mesh_, devices_, make_kernel};
   LoadedProgram& loaded = programs_[program];
   const ActorNet& net = loaded.net;
-  for (size_t a = 0; a < net.specs.size(); ++a) {
-    const int rank = static_cast<int>(net.specs[a].rank);
-    const bool host = net.stream_of[a] >= 0 && net.streams[net.stream_of[a]].host;
-    ThreadPool* pool = host ? pools_.back().get() : pools_[rank].get();
-    absl::StatusOr<BoundActor> actor =
-        Bind(context, static_cast<int>(net.specs[a].actor), rank, pool);
-    if (!actor.ok())
-      return Annotate(actor.status(), absl::StrCat("program ", net.program, ", rank ", rank));
-    loaded.actors.push_back(*std::move(actor));
+  for (const StreamOrder& stream : net.streams) {
+    const int rank = static_cast<int>(stream.rank);
+    ThreadPool* pool = stream.host ? pools_.back().get() : pools_[rank].get();
+    std::vector<BoundActor>& actors = loaded.actors.emplace_back();
+    for (const int32_t a : stream.actors) {
+      absl::StatusOr<BoundActor> actor =
+          Bind(context, static_cast<int>(net.specs[a].actor), rank, pool);
+      if (!actor.ok())
+        return Annotate(actor.status(), absl::StrCat("program ", net.program, ", rank ", rank));
+      actors.push_back(*std::move(actor));
+    }
   }
   return absl::OkStatus();
 }

@@ -30,7 +30,7 @@ struct LoadOptions {
 
 struct LoadedProgram {
   ActorNet net;
-  std::vector<BoundActor> actors;  // by concrete actor; empty without kernels
+  std::vector<std::vector<BoundActor>> actors;  // by stream and place; empty without kernels
 };
 
 class LoadedPlan {

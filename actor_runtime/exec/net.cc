@@ -12,10 +12,7 @@ std::string ActorNet::NameOf(int32_t actor) const {
 
 int64_t MailboxCapacity(const ActorNet& net, const std::vector<bool>& own_stream) {
   int64_t capacity = 0;
-  const auto own = [&](int32_t actor) {
-    const int32_t stream = net.stream_of[actor];
-    return stream >= 0 && own_stream[stream];
-  };
+  const auto own = [&](int32_t actor) { return own_stream[net.stream_of[actor]]; };
   for (size_t a = 0; a < net.specs.size(); ++a) {
     if (!own(static_cast<int32_t>(a))) continue;
     const ActorSpec& spec = net.specs[a];

@@ -2,7 +2,7 @@
 // drivers (runtime.h, deterministic_runtime.h) fire. Token flow only: it knows no kernel and no
 // byte.
 //
-// Constant after Instantiate; ActorState and stream positions belong to the drivers.
+// Constant after Instantiate; ActorStates and stream positions belong to the drivers.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,20 @@
 #include <vector>
 
 #include "actor_runtime/actor/actor_spec.h"
+#include "actor_runtime/actor/actor_table.h"
 #include "oneflow_core/plan/message.h"
 
 namespace oneflow {
 
-// A queue of work of one device. `firings` is one step: indices in ActorNet::specs.
+// A queue of work of one device.
 struct StreamOrder {
   uint32_t rank = 0;
   int32_t id = 0;  // in the program
   bool host = false;
   std::string name;
-  std::vector<int32_t> firings;
+  std::vector<int32_t> actors;   // concrete, in the order in which they first fire
+  std::vector<int32_t> firings;  // one step: places in `actors`
+  ActorTable table;              // of `actors`
 };
 
 struct ActorNet {
@@ -30,7 +33,8 @@ struct ActorNet {
   int32_t actors_in_plan = 0;
 
   std::vector<ActorSpec> specs;      // concrete actors, by (rank, actor)
-  std::vector<int32_t> stream_of;    // for each of them: index in `streams`, -1 if it never fires
+  std::vector<int32_t> stream_of;    // for each of them: index in `streams`
+  std::vector<int32_t> place_of;     // for each of them: place in StreamOrder::actors
   std::vector<StreamOrder> streams;  // by (rank, stream)
   std::vector<std::string> names;    // of actors, by index in the program
   std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank

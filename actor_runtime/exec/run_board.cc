@@ -1,17 +1,25 @@
 #include "actor_runtime/exec/run_board.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <glog/logging.h>
 
 namespace oneflow {
+namespace {
+
+constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
+}  // namespace
+
+RunBoard::RunBoard(int workers) : steps_(workers), wanted_(kNone) {}
 
 void RunBoard::Start() {
   {
     const std::lock_guard lock(mutex_);
     CHECK_EQ(working_, 0);
     working_ = static_cast<int>(steps_.size());
-    std::fill(steps_.begin(), steps_.end(), 0);
+    for (Steps& steps : steps_) steps.done.store(0);
     failure_ = absl::OkStatus();
     cancelled_.store(false);
     ++run_;
@@ -28,12 +36,16 @@ void RunBoard::Quit() {
 }
 
 int64_t RunBoard::FinishedByAll() const {
-  return steps_.empty() ? 0 : *std::min_element(steps_.begin(), steps_.end());
+  int64_t finished = kNone;
+  for (const Steps& steps : steps_) finished = std::min(finished, steps.done.load());
+  return finished;
 }
 
 int64_t RunBoard::WaitForSteps(int64_t steps) {
   std::unique_lock lock(mutex_);
+  wanted_.store(steps);
   to_control_.wait(lock, [&] { return working_ == 0 || FinishedByAll() > steps; });
+  wanted_.store(kNone);
   return FinishedByAll();
 }
 
@@ -55,14 +67,12 @@ bool RunBoard::WaitForRun(uint64_t* seen) {
 }
 
 void RunBoard::StepsDone(int worker, int64_t steps) {
-  bool news = false;
-  {
-    const std::lock_guard lock(mutex_);
-    const int64_t before = FinishedByAll();
-    steps_[worker] = steps;
-    news = FinishedByAll() != before;
-  }
-  if (news) to_control_.notify_one();
+  steps_[worker].done.store(steps);
+  const int64_t wanted = wanted_.load();
+  if (steps <= wanted || FinishedByAll() <= wanted) return;
+  // The control thread has looked and not yet gone to sleep, or it sleeps.
+  { const std::lock_guard lock(mutex_); }
+  to_control_.notify_one();
 }
 
 void RunBoard::Rest() {

@@ -7,7 +7,10 @@
 //
 // Invariants (under mutex_):
 //  1. Between Start and the last Rest, 0 < working_ <= workers; else working_ == 0.
-//  2. steps_[w] is what worker w last said, and never falls within a run.
+//  2. steps_[w] is what worker w last said, and never falls within a run. Workers say it without
+//  the
+//     lock; whoever brings all past wanted_ takes it, to wake the control thread. Both sides write
+//     first and read then, sequentially consistent, so one of them sees the other.
 //  3. failure_ is the first one of the run; cancelled() is true from then to the next Start.
 #pragma once
 
@@ -23,7 +26,7 @@ namespace oneflow {
 
 class RunBoard {
  public:
-  explicit RunBoard(int workers) : steps_(workers) {}
+  explicit RunBoard(int workers);
 
   // Control thread.
   void Start();  // requires that all are at rest
@@ -44,6 +47,9 @@ class RunBoard {
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 
  private:
+  struct alignas(64) Steps {
+    std::atomic<int64_t> done{0};
+  };
   int64_t FinishedByAll() const;
 
   std::mutex mutex_;
@@ -51,7 +57,8 @@ class RunBoard {
   uint64_t run_ = 0;
   int working_ = 0;
   bool quit_ = false;
-  std::vector<int64_t> steps_;
+  std::vector<Steps> steps_;
+  std::atomic<int64_t> wanted_;  // the control thread waits for more steps than these
   absl::Status failure_;
   std::atomic<bool> cancelled_{false};
 };

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/device/spin.h"
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
 #include "actor_runtime/exec/trace.h"
@@ -15,13 +16,10 @@
 namespace oneflow {
 namespace {
 
-// About the time a message takes between two cores; longer only keeps a core from those with work.
-constexpr int kSpins = 1000;
-
 // Who drives what in one program.
 struct Assignment {
   std::vector<std::vector<int32_t>> streams_of;  // by worker
-  std::vector<int32_t> worker_of;                // by concrete actor
+  std::vector<int32_t> worker_of;                // by stream
 };
 
 // Worker r drives the device streams of rank r; the last one all host streams.
@@ -32,11 +30,7 @@ Assignment Assign(const ActorNet& net) {
     const int32_t worker =
         net.streams[s].host ? net.ranks : static_cast<int32_t>(net.streams[s].rank);
     assignment.streams_of[worker].push_back(static_cast<int32_t>(s));
-  }
-  for (size_t a = 0; a < net.specs.size(); ++a) {
-    const int32_t stream = net.stream_of[a];
-    const bool host = stream >= 0 && net.streams[stream].host;
-    assignment.worker_of.push_back(host ? net.ranks : static_cast<int32_t>(net.specs[a].rank));
+    assignment.worker_of.push_back(worker);
   }
   return assignment;
 }
@@ -59,8 +53,8 @@ std::vector<int64_t> Capacities(const std::vector<LoadedProgram>& programs,
 // Members in the order of their making; threads last, so that they are joined first.
 struct Runtime::Impl {
   std::unique_ptr<LoadedPlan> loaded;
-  std::vector<Assignment> assignments;          // by program
-  std::vector<std::vector<ActorState>> states;  // by program; initial marking between runs
+  std::vector<Assignment> assignments;           // by program
+  std::vector<std::vector<ActorStates>> states;  // by program, stream; initial between runs
   std::optional<Trace> trace;
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
@@ -76,8 +70,10 @@ struct Runtime::Impl {
   void Build(const RuntimeOptions& options) {
     for (const LoadedProgram& program : loaded->programs()) {
       assignments.push_back(Assign(program.net));
-      std::vector<ActorState>& of_program = states.emplace_back();
-      for (const ActorSpec& spec : program.net.specs) of_program.push_back(InitialState(spec));
+      std::vector<ActorStates>& of_program = states.emplace_back();
+      for (const StreamOrder& stream : program.net.streams) {
+        of_program.push_back(InitialStates(stream.table));
+      }
     }
     if (options.trace) trace.emplace(options.trace_events_per_stream);
     const int n = loaded->mesh().ranks() + 1;
@@ -85,9 +81,10 @@ struct Runtime::Impl {
     board.emplace(n);
     // Who spins while others wait for a core slows them down.
     const int busy = (n - 1) * loaded->kernel_threads();
-    const int spins = busy <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0;
+    const bool cores_for_all = busy <= static_cast<int>(std::thread::hardware_concurrency());
+    const auto spin = options.spin && cores_for_all ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
-      workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spins));
+      workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin));
       threads.emplace_back([this, worker = workers.back().get()] {
         for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
       });
@@ -96,7 +93,9 @@ struct Runtime::Impl {
 
   void Prepare(int program, const RunContext& context, int64_t steps) {
     LoadedProgram& of_program = loaded->programs()[program];
-    for (BoundActor& actor : of_program.actors) actor.Begin(&context);
+    for (std::vector<BoundActor>& of_stream : of_program.actors) {
+      for (BoundActor& actor : of_stream) actor.Begin(&context);
+    }
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
     const ProgramRun run{&of_program, &states[program],   &assignments[program].worker_of, ++epoch,
                          steps,       context.first_step, trace ? &*trace : nullptr};
@@ -114,12 +113,15 @@ struct Runtime::Impl {
       failure.ok() ? worker->DrainAfterRun() : worker->DropMail();
     }
     for (size_t a = 0; a < net.specs.size(); ++a) {
-      if (status.ok() && !IsDrained(net.specs[a], states[program][a])) {
+      const int32_t s = net.stream_of[a];
+      if (status.ok() && !IsDrained(net.streams[s].table, states[program][s], net.place_of[a])) {
         status = absl::InternalError(absl::StrCat("program ", net.program, " ended, but ",
                                                   net.NameOf(static_cast<int32_t>(a)),
                                                   " is not back at the initial marking"));
       }
-      Reset(&states[program][a]);
+    }
+    for (size_t s = 0; s < net.streams.size(); ++s) {
+      Reset(net.streams[s].table, &states[program][s]);
     }
     return status;
   }

@@ -33,6 +33,9 @@ struct RuntimeOptions {
   int threads = 1;
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
   bool prove = true;          // VerifyPlan at load
+  // Workers without work look for messages for some microseconds before they sleep, if there are
+  // cores for all of them. false: they sleep at once.
+  bool spin = true;
   bool trace = false;
   int64_t trace_events_per_stream = 1 << 16;
 };

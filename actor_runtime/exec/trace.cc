@@ -75,7 +75,7 @@ class TraceWriter {
     }
     std::vector<int64_t> a_step(run.net->specs.size(), 0);  // firings, by concrete actor
     for (const StreamOrder& stream : run.net->streams) {
-      for (const int32_t actor : stream.firings) ++a_step[actor];
+      for (const int32_t place : stream.firings) ++a_step[stream.actors[place]];
     }
     for (size_t s = 0; s < run.buffers.size(); ++s) {
       const std::string track = Track(run.net->streams[s]);

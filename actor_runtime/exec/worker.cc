@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/device/spin.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -15,22 +17,19 @@ int64_t Now() {
       .count();
 }
 
-void Relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace
 
 void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams) {
   run_ = run;
   const ActorNet& net = run.program->net;
   positions_.clear();
-  for (const int32_t stream : streams) {
-    positions_.push_back(
-        {&net.streams[stream], 0, 0, run.trace ? run.trace->buffer(stream) : nullptr});
-    for (const int32_t actor : net.streams[stream].firings) actions_.Reserve(net.specs[actor]);
+  for (const int32_t s : streams) {
+    const StreamOrder& stream = net.streams[s];
+    positions_.push_back({&stream, &(*run.states)[s], run.program->actors[s].data(),
+                          run.trace ? run.trace->buffer(s) : nullptr});
+    for (const ActorTable::Actor& actor : stream.table.actors) {
+      sends_.reserve(actor.end_peer - actor.first_peer);
+    }
   }
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
   steps_done_ = 0;
@@ -45,62 +44,67 @@ void Worker::DropMail() {
 void Worker::Drive() {
   if (unfinished_ == 0) board_->StepsDone(id_, run_.steps);
   while (unfinished_ > 0 && !board_->cancelled()) {
-    bool progress = Drain();
+    bool progress = mailbox_.HasMail();
+    if (progress) Drain();
     for (Position& position : positions_) progress |= FireNext(&position);
     if (!progress) Idle();
   }
 }
 
-bool Worker::Drain() {
-  bool any = false;
+void Worker::Drain() {
   Message message;
   while (mailbox_.Pop(&message)) {
-    any = true;
-    if (message.epoch != run_.epoch) continue;
-    const ActorNet& net = run_.program->net;
-    const int32_t actor = net.ReceiverOf(message);
-    Receive(net.specs[actor], message, &(*run_.states)[actor]);
+    if (message.epoch == run_.epoch) Hand(message);
   }
-  return any;
+}
+
+// To an actor of one of our streams.
+void Worker::Hand(const Message& message) {
+  const ActorNet& net = run_.program->net;
+  const int32_t actor = net.ReceiverOf(message);
+  const int32_t stream = net.stream_of[actor];
+  Receive(net.streams[stream].table, message, net.place_of[actor], &(*run_.states)[stream]);
 }
 
 bool Worker::FireNext(Position* position) {
   if (position->step == run_.steps) return false;
-  const int32_t actor = position->order->firings[position->next];
-  const ActorSpec& spec = run_.program->net.specs[actor];
-  ActorState& state = (*run_.states)[actor];
-  if (!CanFire(spec, state)) return false;
+  const StreamOrder& stream = *position->order;
+  const int32_t place = stream.firings[position->next];
+  if (!CanFire(*position->states, place)) return false;
 
-  actions_.Clear();
-  Issue(spec, &state, &actions_);
-  Deliver();
-  const Launch& launch = actions_.launches[0];
-  const int64_t begin = position->trace != nullptr ? Now() : 0;
-  const absl::Status status = run_.program->actors[actor].Run(launch, actions_.slots);
-  if (position->trace != nullptr) position->trace->Add({begin, Now(), launch.firing, actor});
+  const Launch launch = Issue(stream.table, place, position->states);
+  const absl::Status status = position->trace == nullptr ? position->actors[place].Run(launch)
+                                                         : RunTraced(*position, place, launch);
   if (!status.ok()) [[unlikely]] {
-    Fail(*position, actor, launch, status);
+    Fail(*position, place, launch, status);
     return true;
   }
-  actions_.sends.clear();
-  Complete(spec, &state, &actions_);
-  Deliver();
+  Complete(stream.table, place, position->states, &sends_);
+  if (!sends_.empty()) Send(*position, place);
   Advance(position);
   return true;
 }
 
-void Worker::Deliver() {
+absl::Status Worker::RunTraced(const Position& position, int32_t place, const Launch& launch) {
+  const int64_t begin = Now();
+  absl::Status status = position.actors[place].Run(launch);
+  position.trace->Add({begin, Now(), launch.firing, position.order->actors[place]});
+  return status;
+}
+
+void Worker::Send(const Position& position, int32_t place) {
   const ActorNet& net = run_.program->net;
-  for (Message& message : actions_.sends) {
-    const int32_t actor = net.ReceiverOf(message);
-    const int32_t worker = (*run_.worker_of)[actor];
+  for (const int32_t peer : sends_) {
+    Message message = MessageTo(position.order->table, *position.states, place, peer);
+    const int32_t worker = (*run_.worker_of)[net.stream_of[net.ReceiverOf(message)]];
     if (worker == id_) {
-      Receive(net.specs[actor], message, &(*run_.states)[actor]);
+      Hand(message);
     } else {
       message.epoch = run_.epoch;
       bus_->Send(worker, message);
     }
   }
+  sends_.clear();
 }
 
 void Worker::Advance(Position* position) {
@@ -114,21 +118,22 @@ void Worker::Advance(Position* position) {
   board_->StepsDone(id_, done);
 }
 
-void Worker::Fail(const Position& position, int32_t actor, const Launch& launch,
+void Worker::Fail(const Position& position, int32_t place, const Launch& launch,
                   const absl::Status& status) {
   const ActorNet& net = run_.program->net;
   if (board_->Fail(Annotate(
-          status, absl::StrCat("program ", net.program, ", step ", run_.first_step + position.step,
-                               ", ", net.NameOf(actor), ", firing ", launch.firing)))) {
+          status,
+          absl::StrCat("program ", net.program, ", step ", run_.first_step + position.step, ", ",
+                       net.NameOf(position.order->actors[place]), ", firing ", launch.firing)))) {
     bus_->WakeAll();
   }
 }
 
 void Worker::Idle() {
-  for (int i = 0; i < spins_; ++i) {
-    if (mailbox_.HasMail()) return;
-    Relax();
-  }
+  if (spin_.count() > 0 && SpinUntil([&] { return mailbox_.HasMail(); }, spin_)) return;
+  // A worker that waits for this core may have our message: cheaper than to sleep and be woken.
+  std::this_thread::yield();
+  if (mailbox_.HasMail()) return;
   const uint32_t ticket = mailbox_.PrepareToPark();
   // Whoever cancels says so first and wakes us second, so one of the two is seen.
   if (mailbox_.HasMail() || board_->cancelled()) {

@@ -2,11 +2,12 @@
 // times through its own. It decides nothing: the next actor of a stream fires when it may.
 //
 // Invariants:
-//  1. An actor's state, the slots it writes and its stream's position belong to one worker.
+//  1. A stream's states and position, and the slots its actors write, belong to one worker.
 //  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -22,8 +23,8 @@ namespace oneflow {
 // What all workers share in one run of a program; made by the control thread.
 struct ProgramRun {
   LoadedProgram* program = nullptr;
-  std::vector<ActorState>* states = nullptr;        // by concrete actor
-  const std::vector<int32_t>* worker_of = nullptr;  // by concrete actor
+  std::vector<ActorStates>* states = nullptr;       // by stream
+  const std::vector<int32_t>* worker_of = nullptr;  // by stream
   uint32_t epoch = 0;
   int64_t steps = 0;
   int64_t first_step = 0;  // for messages
@@ -32,9 +33,9 @@ struct ProgramRun {
 
 class Worker {
  public:
-  // `spins`: looks into an empty mailbox before it parks.
-  Worker(int id, Bus* bus, RunBoard* board, int spins)
-      : id_(id), bus_(bus), board_(board), mailbox_(bus->mailbox(id)), spins_(spins) {}
+  // `spin`: how long it looks into an empty mailbox before it parks.
+  Worker(int id, Bus* bus, RunBoard* board, std::chrono::nanoseconds spin)
+      : id_(id), bus_(bus), board_(board), mailbox_(bus->mailbox(id)), spin_(spin) {}
 
   // Control thread, at rest: takes the streams (indices in the net) for the next run.
   void Prepare(const ProgramRun& run, const std::vector<int32_t>& streams);
@@ -49,16 +50,20 @@ class Worker {
  private:
   struct Position {
     const StreamOrder* order = nullptr;
-    size_t next = 0;
-    int64_t step = 0;
+    ActorStates* states = nullptr;
+    BoundActor* actors = nullptr;  // by place
     TraceBuffer* trace = nullptr;
+    size_t next = 0;  // in order->firings
+    int64_t step = 0;
   };
 
-  bool Drain();
+  void Drain();
+  void Hand(const Message& message);
   bool FireNext(Position* position);
-  void Deliver();
+  absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
+  void Send(const Position& position, int32_t place);
   void Advance(Position* position);
-  void Fail(const Position& position, int32_t actor, const Launch& launch,
+  void Fail(const Position& position, int32_t place, const Launch& launch,
             const absl::Status& status);
   void Idle();
 
@@ -66,13 +71,13 @@ class Worker {
   Bus* const bus_;
   RunBoard* const board_;
   Mailbox& mailbox_;
-  const int spins_;
+  const std::chrono::nanoseconds spin_;
 
   ProgramRun run_;
   std::vector<Position> positions_;
   size_t unfinished_ = 0;   // streams
   int64_t steps_done_ = 0;  // by all streams
-  Actions actions_;
+  std::vector<int32_t> sends_;
 };
 
 }  // namespace oneflow

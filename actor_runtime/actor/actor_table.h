@@ -1,0 +1,56 @@
+// ActorTable: what is fixed about the actors of one stream, as flat arrays joined by index: what
+// actor_state.h reads at every firing. Made once, at load, from the actors' specs.
+//
+// An edge has an entry at each of its ends: a peer. Here the rules of docs/firing.md become one:
+// a peer holds tokens (at a reader: fills to read; at a writer: slots free to fill), an actor may
+// fire when each of its peers holds one, and a firing that ends a read or a fill takes one from
+// each peer of that port and gives one to the far end. Tokens at the start: d fills of a reader, s
+// - d slots of a writer.
+//
+// It knows no kernel and no memory, and nothing of an actor that never fires.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "actor_runtime/actor/actor_spec.h"
+
+namespace oneflow {
+
+struct ActorTable {
+  struct Actor {
+    int32_t first_port = 0, end_port = 0;      // inputs, then outputs
+    int32_t first_peer = 0, end_peer = 0;      // sources, then readers
+    int32_t first_moving = 0, end_moving = 0;  // in ActorTable::moving
+    int32_t n_sources = 0;
+    uint32_t id = 0;            // index in the program
+    bool tells_others = false;  // a peer is on another stream
+  };
+  struct Port {
+    int32_t rate = 1;        // k or f: firings that share a fill; 0: always full, never looked at
+    int32_t slots = 1;       // s
+    int32_t first_slot = 0;  // of firing 0
+    int32_t first_peer = 0, end_peer = 0;
+    bool accumulates = false;
+  };
+  struct Peer {
+    int32_t near_peer = -1;  // the far end's entry, and its actor, in this table; -1: elsewhere
+    int32_t near_actor = -1;
+    int32_t port = 0;           // that it belongs to
+    bool every_firing = false;  // of the port ends a fill: its rate is 1
+    int32_t initial = 0;  // tokens at the start; below 0: so many returns are due before the first
+  };
+
+  uint32_t program = 0, rank = 0;
+  std::vector<Actor> actors;
+  std::vector<Port> ports;
+  std::vector<int32_t> moving;  // ports with several slots, or several firings a fill, by actor
+  std::vector<Peer> peers;
+  std::vector<ActorPeer> far_ends;  // by peer: for messages
+};
+
+// Requires specs of one device, none twice, with all peers that they call `same_stream` among them.
+ActorTable MakeActorTable(std::span<const ActorSpec* const> specs);
+
+}  // namespace oneflow
