@@ -6,14 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/lower/lower_to_actors.h"
+#include "compiler/back_end.h"
 #include "compiler/lower/persistent.h"
-#include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/programs.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/schedule/slots.h"
-#include "compiler/schedule/streams.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_gpt.h"
@@ -48,14 +45,6 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options)
   return plan;
 }
 
-// Orders and slots turn a lowered program into one that can run.
-absl::Status AddProgram(Lowered lowered, const Schedule& schedule, int stages, proto::Plan* plan) {
-  AddStreams(&lowered, stages, schedule);
-  RETURN_IF_ERROR(SetSlots(*plan, &lowered.program));
-  *plan->add_program() = std::move(lowered.program);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
@@ -76,14 +65,7 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
   for (const std::string& note : drafts.front().notes) plan.add_note(note);
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
-  RETURN_IF_ERROR(AddProgram(InitProgram(plan), schedule, stages, &plan));
-  for (const ProgramDraft& draft : drafts) {
-    ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids, draft.lower));
-    RETURN_IF_ERROR(AddProgram(std::move(lowered), schedule, stages, &plan));
-  }
-  RETURN_IF_ERROR(AddProgram(SaveProgram(plan), schedule, stages, &plan));
-  RETURN_IF_ERROR(AddProgram(LoadProgram(plan), schedule, stages, &plan));
-  RETURN_IF_ERROR(PlanMemory(stages, &plan));
+  RETURN_IF_ERROR(AddPrograms(drafts, ids, schedule, stages, &plan));
   RETURN_IF_ERROR(CheckCapacity(plan, options.cluster.device().memory_bytes()));
 
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "the compiler made a plan that fails its proof"));

@@ -118,11 +118,11 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
     net->place_of.push_back(-1);
   }
   for (const NetStream& stream : plan_net.streams) {
-    if (stream.proto->stage() != stage || stream.firings.empty()) continue;
+    if (stream.proto->stage() != stage || stream.firings == 0) continue;
     StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(), stream.proto->host(),
                       stream.proto->name()};
-    order.firings.reserve(stream.firings.size());
-    for (const int actor : stream.firings) {
+    order.firings.reserve(stream.firings);
+    for (const int actor : Unrolled(stream)) {
       const int32_t concrete = net->Find(rank, actor);
       if (net->stream_of[concrete] < 0) {
         net->stream_of[concrete] = static_cast<int32_t>(net->streams.size());

@@ -76,7 +76,7 @@ class StageAnalysis {
 
   StageLifetimes Run() const {
     StageLifetimes result;
-    result.length = std::max<int>(1, static_cast<int>(net_.streams[stream_].firings.size()));
+    result.length = std::max<int>(1, static_cast<int>(net_.streams[stream_].firings));
     for (size_t id = 0; id < net_.registers.size(); ++id) {
       const NetRegister& r = net_.registers[id];
       if (r.persistent || r.proto->stage() != stage_ || r.proto->slot_bytes() == 0) continue;
@@ -96,8 +96,8 @@ class StageAnalysis {
  private:
   static std::vector<std::vector<int>> PositionsOn(const PlanNet& net, int stream) {
     std::vector<std::vector<int>> at(net.actors.size());
-    const std::vector<int>& firings = net.streams[stream].firings;
-    for (size_t i = 0; i < firings.size(); ++i) at[firings[i]].push_back(static_cast<int>(i));
+    int position = 0;
+    for (int actor : Unrolled(net.streams[stream])) at[actor].push_back(position++);
     return at;
   }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/marking.h"
 #include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
@@ -15,8 +16,8 @@ namespace {
 std::vector<std::vector<int>> Positions(const PlanNet& net) {
   std::vector<std::vector<int>> at(net.actors.size());
   for (const NetStream& stream : net.streams) {
-    for (size_t i = 0; i < stream.firings.size(); ++i)
-      at[stream.firings[i]].push_back(static_cast<int>(i));
+    int position = 0;
+    for (int actor : Unrolled(stream)) at[actor].push_back(position++);
   }
   return at;
 }
@@ -70,87 +71,42 @@ class SlotCounter {
 };
 
 // Plays one step; where it sticks, the first register that lacks a slot gets one.
-class Unblocker {
- public:
-  Unblocker(const PlanNet& net, std::vector<int>* slots)
-      : net_(net), slots_(*slots), cursor_(net.streams.size(), 0), fired_(net.actors.size(), 0) {}
-
-  void Run() {
-    do {
-      while (Pass()) {
-      }
-    } while (AddSlot());
-  }
-
- private:
-  bool Pass() {
-    bool moved = false;
-    for (size_t s = 0; s < net_.streams.size(); ++s) {
-      const std::vector<int>& firings = net_.streams[s].firings;
-      while (cursor_[s] < firings.size() && Filled(firings[cursor_[s]]) &&
-             FullRegister(firings[cursor_[s]]) < 0) {
-        ++fired_[firings[cursor_[s]++]];
-        moved = true;
-      }
+void Unblock(PlanNet* net) {
+  Marking marking(*net);
+  const auto waits = [&](int s) { return marking.BlockerOf(marking.next(s)); };
+  const int streams = static_cast<int>(net->streams.size());
+  for (bool added = true; added;) {
+    for (ReadyStreams ready(*net); !ready.empty();) {
+      const int s = ready.Pop();
+      bool fired = false;
+      for (; !marking.done(s) && !waits(s); fired = true) marking.Fire(s);
+      if (fired) ready.Wake(s);
     }
-    return moved;
-  }
-
-  bool AddSlot() {
-    for (size_t s = 0; s < net_.streams.size(); ++s) {
-      const std::vector<int>& firings = net_.streams[s].firings;
-      if (cursor_[s] == firings.size() || !Filled(firings[cursor_[s]])) continue;
-      const int full = FullRegister(firings[cursor_[s]]);
-      if (full < 0 || net_.registers[full].persistent) continue;
-      ++slots_[full];
-      return true;
+    added = false;
+    for (int s = 0; s < streams && !added; ++s) {
+      if (marking.done(s)) continue;
+      const Wait wait = waits(s);
+      if (!wait.for_slot || net->registers[wait.reg].persistent) continue;
+      ++net->registers[wait.reg].slots;
+      added = true;
     }
-    return false;
   }
-
-  bool Filled(int actor) const {
-    for (const proto::Input& input : net_.actor(actor).input()) {
-      const NetRegister& r = net_.registers[input.register_()];
-      if (r.writer < 0) continue;
-      const int64_t fills = fired_[r.writer] / r.proto->fires_per_fill() + input.initial_fills();
-      if (fills <= fired_[actor] / input.fires_per_read()) return false;
-    }
-    return true;
-  }
-
-  // An output without a free slot; -1 if all have one.
-  int FullRegister(int actor) const {
-    for (int id : net_.actor(actor).output()) {
-      const NetRegister& r = net_.registers[id];
-      if (fired_[actor] % r.proto->fires_per_fill() != 0) continue;
-      const int64_t oldest = fired_[actor] / r.proto->fires_per_fill() - slots_[id];
-      for (const NetReader& reader : r.readers) {
-        if (oldest >= -reader.initial_fills &&
-            fired_[reader.actor] / reader.fires_per_read < oldest + 1 + reader.initial_fills) {
-          return id;
-        }
-      }
-    }
-    return -1;
-  }
-
-  const PlanNet& net_;
-  std::vector<int>& slots_;  // by register
-  std::vector<size_t> cursor_;
-  std::vector<int64_t> fired_;
-};
+}
 
 }  // namespace
 
 absl::Status SetSlots(const proto::Plan& plan, proto::Program* program) {
-  ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, *program));
+  ASSIGN_OR_RETURN(PlanNet net, MakePlanNet(plan, *program));
   const SlotCounter counter(net);
   std::vector<int> slots;
   for (const NetRegister& r : net.registers) {
     slots.push_back(r.persistent || r.writer < 0 ? r.proto->slots() : counter.SlotsOf(r));
   }
-  Unblocker(net, &slots).Run();
-  for (proto::Register& r : *program->mutable_register_()) r.set_slots(slots[r.id()]);
+  for (size_t i = 0; i < slots.size(); ++i) net.registers[i].slots = slots[i];
+  Unblock(&net);
+  for (proto::Register& r : *program->mutable_register_()) {
+    r.set_slots(static_cast<int>(net.registers[r.id()].slots));
+  }
   return absl::OkStatus();
 }
 

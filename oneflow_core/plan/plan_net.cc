@@ -1,5 +1,8 @@
 #include "oneflow_core/plan/plan_net.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 
@@ -14,8 +17,10 @@ absl::Status Bad(const proto::Program& program, const std::string& what) {
 }
 
 absl::Status IndexRegisters(PlanNet& net) {
-  for (const proto::Register& r : net.plan->persistent()) net.registers.push_back({&r, true});
-  for (const proto::Register& r : net.program->register_()) net.registers.push_back({&r, false});
+  for (const proto::Register& r : net.plan->persistent())
+    net.registers.push_back({&r, true, r.slots()});
+  for (const proto::Register& r : net.program->register_())
+    net.registers.push_back({&r, false, r.slots()});
   for (size_t i = 0; i < net.registers.size(); ++i) {
     if (net.registers[i].proto->id() != static_cast<int>(i)) {
       return Bad(*net.program, absl::StrCat("register ", net.registers[i].proto->name(), " has id ",
@@ -91,9 +96,10 @@ absl::Status IndexSegments(PlanNet& net) {
   return absl::OkStatus();
 }
 
+// Adds the actors of segment s to a run of stream `stream_id`.
 absl::Status Enter(PlanNet& net, int stream_id, int s, std::vector<int>& stream_of_segment,
-                   std::vector<int>& occurrences) {
-  NetStream& stream = net.streams[stream_id];
+                   NetStream::Run* run) {
+  const NetStream& stream = net.streams[stream_id];
   if (s < 0 || s >= net.program->segment_size()) {
     return Bad(*net.program, absl::StrCat("stream ", stream.proto->name(), " orders segment ", s,
                                           ", which does not exist"));
@@ -103,12 +109,10 @@ absl::Status Enter(PlanNet& net, int stream_id, int s, std::vector<int>& stream_
                                           net.program->segment(s).stage(), " is in two streams"));
   }
   stream_of_segment[s] = stream_id;
-  stream.entries.push_back({s, occurrences[s]++, static_cast<int>(stream.firings.size())});
   for (int a : net.program->segment(s).actor()) {
-    stream.firings.push_back(a);
-    stream.entry_of.push_back(static_cast<int>(stream.entries.size()) - 1);
+    run->actors.push_back(a);
     net.actors[a].stream = stream_id;
-    ++net.actors[a].firings;
+    net.actors[a].firings += run->repeat;
   }
   return absl::OkStatus();
 }
@@ -118,31 +122,43 @@ constexpr int64_t kMaxFirings = int64_t{1} << 26;
 
 absl::Status IndexStreams(PlanNet& net) {
   std::vector<int> stream_of_segment(net.program->segment_size(), -1);
-  std::vector<int> occurrences(net.program->segment_size(), 0);
   net.streams.resize(net.program->stream_size());
   for (int s = 0; s < net.program->stream_size(); ++s) {
-    const proto::Stream& stream = net.program->stream(s);
-    net.streams[s].proto = &stream;
-    if (stream.id() != s) {
+    const proto::Stream& proto = net.program->stream(s);
+    NetStream& stream = net.streams[s];
+    stream.proto = &proto;
+    if (proto.id() != s) {
       return Bad(*net.program,
-                 absl::StrCat("stream ", stream.name(), " has id ", stream.id(), " at place ", s));
+                 absl::StrCat("stream ", proto.name(), " has id ", proto.id(), " at place ", s));
     }
-    for (const proto::OrderRun& run : stream.order()) {
-      for (int i = 0; i < run.repeat(); ++i) {
-        for (int segment : run.segment()) {
-          RETURN_IF_ERROR(Enter(net, s, segment, stream_of_segment, occurrences));
-        }
-        if (static_cast<int64_t>(net.streams[s].firings.size()) > kMaxFirings ||
-            static_cast<int64_t>(net.streams[s].entries.size()) > kMaxFirings) {
-          return Bad(*net.program, absl::StrCat("stream ", stream.name(), " has too many firings"));
-        }
+    for (const proto::OrderRun& order : proto.order()) {
+      NetStream::Run run{{}, std::max<int64_t>(0, order.repeat())};
+      for (int segment : order.segment()) {
+        RETURN_IF_ERROR(Enter(net, s, segment, stream_of_segment, &run));
       }
+      if (run.repeat == 0 || run.actors.empty()) continue;
+      stream.firings += run.firings();
+      if (stream.firings > kMaxFirings) {
+        return Bad(*net.program, absl::StrCat("stream ", proto.name(), " has too many firings"));
+      }
+      stream.runs.push_back(std::move(run));
     }
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::vector<int> Unrolled(const NetStream& stream) {
+  std::vector<int> firings;
+  firings.reserve(stream.firings);
+  for (const NetStream::Run& run : stream.runs) {
+    for (int64_t i = 0; i < run.repeat; ++i) {
+      firings.insert(firings.end(), run.actors.begin(), run.actors.end());
+    }
+  }
+  return firings;
+}
 
 std::string PlanNet::NameOf(int id) const {
   const proto::Segment& segment = program->segment(actors[id].segment);

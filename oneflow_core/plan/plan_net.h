@@ -5,7 +5,7 @@
 // Peers along mesh axes behave alike, so one device stands for all devices of its stage.
 //
 //   ASSIGN_OR_RETURN(PlanNet net, MakePlanNet(plan, plan.program(0)));
-//   for (const NetStream& stream : net.streams) for (int actor : stream.firings) ...
+//   for (const NetStream& stream : net.streams) for (int actor : Unrolled(stream)) ...
 #pragma once
 
 #include <span>
@@ -30,21 +30,27 @@ struct NetReader {
 struct NetRegister {
   const proto::Register* proto = nullptr;
   bool persistent = false;
-  int writer = -1;  // actor; -1: nobody in this program
+  int64_t slots = 1;  // as the plan says; a planner may try others
+  int writer = -1;    // actor; -1: nobody in this program
   std::vector<NetReader> readers;
 };
 
 struct NetStream {
   const proto::Stream* proto = nullptr;
-  std::vector<int> firings;   // actors in the order of one step
-  std::vector<int> entry_of;  // for each firing: index in `entries`
-  struct Entry {
-    int segment = 0;
-    int micro_batch = 0;  // n-th occurrence of the segment in the step
-    int begin = 0;        // first firing
+  // Actors in this order, `repeat` times over. Runs are not unrolled: a step of a thousand
+  // micro-batches takes no more room here than one of two.
+  struct Run {
+    std::vector<int> actors;
+    int64_t repeat = 1;
+    int64_t firings() const { return repeat * static_cast<int64_t>(actors.size()); }
   };
-  std::vector<Entry> entries;
+  std::vector<Run> runs;  // none is empty
+  int64_t firings = 0;    // a step
 };
+
+// The actors of one step of a stream, one by one: for a runtime, and for planners that look at
+// every firing.
+std::vector<int> Unrolled(const NetStream& stream);
 
 struct NetActor {
   int stream = -1, segment = -1;

@@ -263,8 +263,9 @@ class ProgramTypes {
       }
     }
     for (const NetStream& stream : net_.streams) {
-      for (const NetStream::Entry& entry : stream.entries) {
-        if (net_.program->segment(entry.segment).stage() != stream.proto->stage()) {
+      for (const proto::OrderRun& run : stream.proto->order()) {
+        for (int segment : run.segment()) {
+          if (net_.program->segment(segment).stage() == stream.proto->stage()) continue;
           return Bad(where_,
                      absl::StrCat("stream ", stream.proto->name(), " of stage ",
                                   stream.proto->stage(), " orders a segment of another stage"));

@@ -1,0 +1,83 @@
+// A marking of a program's net: how far each stream is in its order, and so how often each actor
+// has fired. It holds the firing rule of docs/firing.md as the planner and the verifiers play it;
+// it shares no code with the runtime's actors, which it is the check of. It says nothing of time.
+//
+//   Marking m(net);
+//   while (!m.done(s) && !m.BlockerOf(m.next(s))) m.Fire(s);
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "oneflow_core/plan/plan_net.h"
+
+namespace oneflow {
+
+// A place in the order of a stream.
+struct StreamPlace {
+  int64_t step = 0;
+  size_t run = 0;
+  int64_t repeat = 0;  // of the run, [0, run.repeat)
+  size_t index = 0;    // of the run's actors
+  bool operator==(const StreamPlace&) const = default;
+};
+
+// What a firing waits for.
+struct Wait {
+  int actor = -1;  // that must fire first; -1: nothing is waited for
+  int reg = -1;
+  bool for_slot = false;  // else for a fill
+  explicit operator bool() const { return actor >= 0; }
+};
+
+// Invariant: fired(a) is the number of firings of a before the places of the streams.
+class Marking {
+ public:
+  // The initial marking, of a game over `steps` steps. The net must outlive it.
+  explicit Marking(const PlanNet& net, int64_t steps = 1);
+
+  bool done(int stream) const { return places_[stream].step == steps_; }
+  // The actor a stream fires next. Requires !done(stream).
+  int next(int stream) const {
+    const StreamPlace& p = places_[stream];
+    return net_->streams[stream].runs[p.run].actors[p.index];
+  }
+  const StreamPlace& place(int stream) const { return places_[stream]; }
+  int64_t fired(int actor) const { return fired_[actor]; }
+  // Fills of a register since the start, and reads of one of its readers that are over.
+  int64_t fills(const NetRegister& r) const { return fired_[r.writer] / r.proto->fires_per_fill(); }
+  int64_t reads(const NetReader& reader) const {
+    return fired_[reader.actor] / reader.fires_per_read;
+  }
+  // What the next firing of `actor` waits for, its order aside.
+  Wait BlockerOf(int actor) const;
+  // Takes the next firing of a stream. Requires that nothing blocks it.
+  void Fire(int stream);
+  // Takes `repeats` repeats of the present run at once. Requires that they are left.
+  void SkipRepeats(int stream, int64_t repeats);
+
+ private:
+  const PlanNet* net_;
+  int64_t steps_;
+  std::vector<StreamPlace> places_;  // by stream
+  std::vector<int64_t> fired_;       // by actor
+};
+
+// The streams worth looking at: all at first; later those that a firing may have freed. Every game
+// takes them in this order, so every game is deterministic.
+class ReadyStreams {
+ public:
+  explicit ReadyStreams(const PlanNet& net);
+  bool empty() const { return ready_.empty(); }
+  int Pop();
+  // Something of `stream` has fired: those that share a register with it may go on.
+  void Wake(int stream);
+
+ private:
+  std::vector<std::vector<int>> neighbours_;  // by stream
+  std::deque<int> ready_;
+  std::vector<bool> queued_;
+};
+
+}  // namespace oneflow
