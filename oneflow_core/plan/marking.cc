@@ -5,12 +5,13 @@
 namespace oneflow {
 namespace {
 
-// The streams that share a register with each stream.
+// Each stream, and those that share a register with it.
 std::vector<std::vector<int>> NeighboursOf(const PlanNet& net) {
   std::vector<std::vector<int>> neighbours(net.streams.size());
   const auto join = [&](int a, int b) {
     if (a != b) neighbours[a].push_back(b), neighbours[b].push_back(a);
   };
+  for (size_t s = 0; s < neighbours.size(); ++s) neighbours[s].push_back(static_cast<int>(s));
   for (const NetRegister& r : net.registers) {
     if (r.writer < 0) continue;
     for (const NetReader& reader : r.readers) {

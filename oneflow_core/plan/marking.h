@@ -65,17 +65,18 @@ class Marking {
 };
 
 // The streams worth looking at: all at first; later those that a firing may have freed. Every game
-// takes them in this order, so every game is deterministic.
+// takes them in this order, so every game is deterministic. A game that fires one repeat of a run
+// at a turn keeps all streams abreast, and comes to a steady state.
 class ReadyStreams {
  public:
   explicit ReadyStreams(const PlanNet& net);
   bool empty() const { return ready_.empty(); }
   int Pop();
-  // Something of `stream` has fired: those that share a register with it may go on.
+  // Something of `stream` has fired: it, and those that share a register with it, may go on.
   void Wake(int stream);
 
  private:
-  std::vector<std::vector<int>> neighbours_;  // by stream
+  std::vector<std::vector<int>> neighbours_;  // by stream, itself included
   std::deque<int> ready_;
   std::vector<bool> queued_;
 };

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace oneflow {
 namespace {
 
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+// Micro-batches of a round; orders that need more are played to the end.
+constexpr int64_t kMostTogether = 1 << 16;
 
 // How often a counter of firings may go on as from `from` to `to` without its fills behaving
 // otherwise: for ever if it moves by whole fills; else while it stays inside one fill, if it did.
@@ -60,29 +63,29 @@ void Skip(const Cycle& cycle, int64_t times, Marking* marking) {
   }
 }
 
-SteadyState::SteadyState(const PlanNet& net) : net_(net) {
-  int64_t most = 1;
+Round::Round(const PlanNet& net, const Marking& begin) : begin_(begin) {
+  // Micro-batches that a repeat of each stream's present run takes, and all of them together.
+  std::vector<int64_t> a_repeat(net.streams.size(), 1);
+  int64_t together = 1;
   for (size_t s = 0; s < net.streams.size(); ++s) {
-    for (const NetStream::Run& run : net.streams[s].runs) {
-      if (run.repeat > most) most = run.repeat, pilot_ = static_cast<int>(s);
+    if (begin.done(static_cast<int>(s))) continue;
+    const std::vector<int>& actors = net.streams[s].runs[begin.place(s).run].actors;
+    a_repeat[s] = std::count(actors.begin(), actors.end(), actors.front());
+    together = std::lcm(together, a_repeat[s]);
+    if (together > kMostTogether) together = 1;
+  }
+  for (size_t s = 0; s < net.streams.size(); ++s) {
+    StreamPlace p = begin.place(s);
+    const NetStream& stream = net.streams[s];
+    if (!begin.done(static_cast<int>(s))) {
+      p.repeat += std::max<int64_t>(1, together / a_repeat[s]);
+      if (p.repeat >= stream.runs[p.run].repeat) {
+        p = p.run + 1 < stream.runs.size() ? StreamPlace{p.step, p.run + 1}
+                                           : StreamPlace{p.step + 1};
+      }
     }
+    end_.push_back(p);
   }
-}
-
-bool SteadyState::AtRepeat(int stream, const Marking& marking) {
-  if (stream != pilot_ || marking.done(stream) || marking.place(stream) == last_) return false;
-  last_ = marking.place(stream);
-  return last_.index == 0 && last_.repeat > 0;
-}
-
-Cycle SteadyState::Find(const Marking& marking) {
-  Cycle cycle;
-  for (auto it = seen_.rbegin(); it != seen_.rend() && cycle.times == 0; ++it) {
-    cycle = CycleBetween(net_, *it, marking);
-  }
-  seen_.push_back(marking);
-  if (seen_.size() > kRemembered) seen_.pop_front();
-  return cycle;
 }
 
 }  // namespace oneflow

@@ -7,21 +7,28 @@
 // its run and no counter that a cycle moves by less than a fill crosses one. The cost of a proof
 // then depends on the warm-up, not on the number of micro-batches (law 7).
 //
-//   SteadyState steady(net);
-//   ... after every firing of stream s:
-//   if (steady.AtRepeat(s, marking)) {
-//     const Cycle cycle = steady.Find(marking);
+// Games that look for it are played in rounds: in each, every stream goes on by at most as many
+// repeats as make one micro-batch (or the few that one repeat of some stream takes). While all
+// streams are in runs that repeat, the net is a live marked graph, and from any marking of such a
+// net every transition can fire once more (Commoner, Holt, Even, Pnueli 1971): so the first round
+// that begins there is a cycle.
+//
+//   for (Round round(net, marking); ...; round = Round(net, marking)) {
+//     ... fire streams while !round.Over(s, marking) and nothing blocks them;
+//     const Cycle cycle = CycleBetween(net, round.begin(), marking);
 //     if (cycle.times > 0) Skip(cycle, cycle.times, &marking);
 //   }
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "oneflow_core/plan/marking.h"
 
 namespace oneflow {
+
+// Whether a proof skips cycles. Every firing: to check the skipping itself.
+enum class Play : uint8_t { kSkipCycles, kEveryFiring };
 
 struct Cycle {
   int64_t times = 0;             // how often it may be taken again from its end; 0: it is none
@@ -34,22 +41,35 @@ Cycle CycleBetween(const PlanNet& net, const Marking& from, const Marking& to);
 // Takes a cycle `times` times at once. Requires times <= cycle.times.
 void Skip(const Cycle& cycle, int64_t times, Marking* marking);
 
-// Looks for cycles at the repeats of one stream, the pilot: the one with the longest run.
-class SteadyState {
+class Round {
  public:
-  explicit SteadyState(const PlanNet& net);
-  // Whether `stream` is the pilot and has just begun another repeat of a run: time to look.
-  bool AtRepeat(int stream, const Marking& marking);
-  // The cycle that ends in `marking`, if one began at one of the last repeats. Remembers `marking`.
-  Cycle Find(const Marking& marking);
-  void Forget() { seen_.clear(); }
+  Round(const PlanNet& net, const Marking& begin);
+  const Marking& begin() const { return begin_; }
+  // Whether the stream has gone as far as it may in this round.
+  bool Over(int stream, const Marking& marking) const {
+    return marking.place(stream) == end_[stream];
+  }
 
  private:
-  static constexpr size_t kRemembered = 3;  // repeats of the pilot that one cycle may take
-  const PlanNet& net_;
-  int pilot_ = -1;
-  StreamPlace last_;
-  std::deque<Marking> seen_;
+  Marking begin_;
+  std::vector<StreamPlace> end_;  // by stream
 };
+
+// Plays one round: fire(s) takes the next firing of stream s and says whether to go on. Whether
+// anything fired.
+template <typename Fire>
+bool PlayRound(const PlanNet& net, const Round& round, const Marking& marking, Fire fire) {
+  bool any = false;
+  for (ReadyStreams ready(net); !ready.empty();) {
+    const int s = ready.Pop();
+    bool fired = false;
+    while (!marking.done(s) && !round.Over(s, marking) && !marking.BlockerOf(marking.next(s))) {
+      if (!fire(s)) return false;
+      fired = true;
+    }
+    if (fired) ready.Wake(s), any = true;
+  }
+  return any;
+}
 
 }  // namespace oneflow

@@ -16,14 +16,19 @@ namespace {
 //  once.
 class TokenGame {
  public:
-  explicit TokenGame(const PlanNet& net) : net_(net), marking_(net), steady_(net) {}
+  TokenGame(const PlanNet& net, Play play) : net_(net), play_(play), marking_(net) {}
 
   absl::Status Run() {
-    // A stream that cannot go on is looked at again only when an actor it may wait for has fired.
-    ReadyStreams ready(net_);
-    while (!ready.empty()) {
-      const int s = ready.Pop();
-      if (Advance(s)) ready.Wake(s);
+    const auto fire = [&](int s) {
+      marking_.Fire(s);
+      return true;
+    };
+    for (bool going = true; going;) {
+      const Round round(net_, marking_);
+      going = PlayRound(net_, round, marking_, fire);
+      if (play_ == Play::kEveryFiring) continue;
+      const Cycle cycle = CycleBetween(net_, round.begin(), marking_);
+      if (cycle.times > 0) Skip(cycle, cycle.times, &marking_);
     }
     for (size_t s = 0; s < net_.streams.size(); ++s) {
       if (!marking_.done(static_cast<int>(s))) return Stuck();
@@ -32,21 +37,6 @@ class TokenGame {
   }
 
  private:
-  // Fires what stream s can; whether anything fired.
-  bool Advance(int s) {
-    bool fired = false;
-    while (!marking_.done(s) && !marking_.BlockerOf(marking_.next(s))) {
-      marking_.Fire(s);
-      fired = true;
-      if (!steady_.AtRepeat(s, marking_)) continue;
-      const Cycle cycle = steady_.Find(marking_);
-      if (cycle.times == 0) continue;
-      Skip(cycle, cycle.times, &marking_);
-      steady_.Forget();
-    }
-    return fired;
-  }
-
   // After a step the marking must be the initial one: no fill half written, half read or left over.
   absl::Status Returned() const {
     for (const NetRegister& r : net_.registers) {
@@ -111,12 +101,12 @@ class TokenGame {
   }
 
   const PlanNet& net_;
+  const Play play_;
   Marking marking_;
-  SteadyState steady_;
 };
 
 }  // namespace
 
-absl::Status VerifyLiveness(const PlanNet& net) { return TokenGame(net).Run(); }
+absl::Status VerifyLiveness(const PlanNet& net, Play play) { return TokenGame(net, play).Run(); }
 
 }  // namespace oneflow

@@ -6,12 +6,13 @@
 
 #include "absl/status/status.h"
 #include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/plan/steady_state.h"
 
 namespace oneflow {
 
 // FAILED_PRECONDITION when the program sticks; the message is the shortest cycle, as sentences:
 // "F of stage 1 waits for a free slot of h, held by B of stage 1, which waits for ...".
 // Requires VerifyProgramTypes.
-absl::Status VerifyLiveness(const PlanNet& net);
+absl::Status VerifyLiveness(const PlanNet& net, Play play = Play::kSkipCycles);
 
 }  // namespace oneflow

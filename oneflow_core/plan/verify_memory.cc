@@ -14,27 +14,17 @@ namespace {
 // The wrap-around from one step to the next is covered by the second.
 constexpr int64_t kSteps = 2;
 
-// Plays the game to its end. Where the marking repeats itself, it tries to skip: knowledge takes
-// longer to settle than the marking, and a trial copies the game, so trials come at doubling
+// Plays the game to its end. Where a round is a cycle of the marking, it tries to skip: knowledge
+// takes longer to settle than the marking, and a trial copies the game, so trials come at doubling
 // distances.
 class MemoryProof {
  public:
-  MemoryProof(const PlanNet& net, const AxisSets& axes, const Interests& interests)
-      : net_(net), game_(net, axes, interests, kSteps), steady_(net) {}
+  MemoryProof(const PlanNet& net, const AxisSets& axes, const Interests& interests, Play play)
+      : net_(net), play_(play), game_(net, axes, interests, kSteps) {}
 
   absl::Status Run() {
-    ReadyStreams ready(net_);
-    while (!ready.empty()) {
-      const int s = ready.Pop();
-      bool fired = false;
-      while (!game_.marking().done(s) && !game_.marking().BlockerOf(game_.marking().next(s))) {
-        RETURN_IF_ERROR(game_.Fire(s));
-        fired = true;
-        if (trial_) trial_->firings.push_back(s);
-        if (steady_.AtRepeat(s, game_.marking())) LookForCycle();
-      }
-      if (fired) ready.Wake(s);
-    }
+    for (bool going = true; going && refusal_.ok();) going = PlayRound();
+    if (!refusal_.ok()) return refusal_;
     for (size_t s = 0; s < net_.streams.size(); ++s) {
       if (game_.marking().done(static_cast<int>(s))) continue;
       return absl::FailedPreconditionError(
@@ -44,42 +34,44 @@ class MemoryProof {
   }
 
  private:
-  struct Trial {
-    HappensBefore begin;
-    std::vector<int> firings;  // streams, since then
-  };
-  static constexpr int64_t kPatience = 4;  // repeats a trial may take to come round
-
-  void LookForCycle() {
-    const Cycle cycle = steady_.Find(game_.marking());
-    if (trial_) {
-      ++waited_;
-      const Cycle tried = CycleBetween(net_, trial_->begin.marking(), game_.marking());
-      if (tried.times > 0 && game_.SkipCycles(trial_->begin, trial_->firings, tried)) {
-        steady_.Forget();
-        wait_ = 1;
-      }
-      if (tried.times > 0 || waited_ == kPatience) trial_.reset(), waited_ = 0;
-    } else if (cycle.times > 1 && ++waited_ >= wait_) {
-      trial_.emplace(Trial{game_, {}});
-      wait_ *= 2;
-      waited_ = 0;
+  bool PlayRound() {
+    const Round round(net_, game_.marking());
+    const bool trial = play_ == Play::kSkipCycles && cycles_ == next_trial_;
+    std::optional<HappensBefore> begin;
+    if (trial) begin = game_;
+    std::vector<int> firings;
+    const bool fired = oneflow::PlayRound(net_, round, game_.marking(), [&](int s) {
+      refusal_ = game_.Fire(s);
+      if (trial) firings.push_back(s);
+      return refusal_.ok();
+    });
+    const Cycle cycle = CycleBetween(net_, round.begin(), game_.marking());
+    if (!fired || cycle.times == 0) {
+      cycles_ = 0, next_trial_ = 1;
+    } else if (trial && game_.SkipCycles(*begin, firings, cycle)) {
+      cycles_ = 0, next_trial_ = 1;
+    } else if (trial) {
+      next_trial_ *= 2;
+    } else {
+      ++cycles_;
     }
+    return fired;
   }
 
   const PlanNet& net_;
+  const Play play_;
   HappensBefore game_;
-  SteadyState steady_;
-  std::optional<Trial> trial_;
-  int64_t wait_ = 1, waited_ = 0;  // repeats between trials
+  absl::Status refusal_;
+  int64_t cycles_ = 0;      // rounds in a row that were cycles of the marking
+  int64_t next_trial_ = 1;  // after so many
 };
 
 }  // namespace
 
-absl::Status VerifyMemory(const PlanNet& net) {
+absl::Status VerifyMemory(const PlanNet& net, Play play) {
   ASSIGN_OR_RETURN(const AxisSets axes, AxisSets::Of(net));
   const Interests interests(net);
-  return MemoryProof(net, axes, interests).Run();
+  return MemoryProof(net, axes, interests, play).Run();
 }
 
 }  // namespace oneflow

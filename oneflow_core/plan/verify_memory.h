@@ -4,12 +4,13 @@
 
 #include "absl/status/status.h"
 #include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/plan/steady_state.h"
 
 namespace oneflow {
 
 // FAILED_PRECONDITION when a register is written while another that overlaps it in the arena may
 // still be read, written or waited for; the message names the pair. Requires VerifyProgramTypes and
 // VerifyLiveness.
-absl::Status VerifyMemory(const PlanNet& net);
+absl::Status VerifyMemory(const PlanNet& net, Play play = Play::kSkipCycles);
 
 }  // namespace oneflow

@@ -65,7 +65,7 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
 
 std::string ProofOf(const proto::Plan& plan) {
   const absl::Status status = VerifyPlan(plan);
-  if (status.ok()) return "live, memory-safe, type-safe";
+  if (status.ok()) return std::string(kProved);
   return "REFUSED: " + std::string(ToStd(status.message()));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
@@ -27,7 +28,8 @@ absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph);
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
                                                     const proto::Optimizer* given);
 
-// The verdict of VerifyPlan in words: "live, memory-safe, type-safe", or the refusal.
+// The verdict of VerifyPlan in words: kProved, or the refusal.
+inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
 std::string ProofOf(const proto::Plan& plan);
 
 // "80GiB", "512MB", "1000" -> bytes.

@@ -1,0 +1,117 @@
+// Closed forms against full unrolling: skipping cycles changes no verdict, and planning with few
+// micro-batches gives what planning with all gives.
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "compiler/compile.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/plan/verify_liveness.h"
+#include "oneflow_core/plan/verify_memory.h"
+#include "oneflow_core/plan/verify_types.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kTrain = 1;  // place of the program in the plan
+
+proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::string& schedule) {
+  GptConfig config;
+  config.layers = 3, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
+  CompileOptions options;
+  options.mesh = *ParseMesh(mesh);
+  options.train.set_batch(4 * micro_batches);
+  options.train.set_micro_batches(micro_batches);
+  options.train.set_schedule(schedule);
+  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
+  REQUIRE(plan.ok());
+  return *std::move(plan);
+}
+
+// Makes the plan a little different: dead, unsafe or as good as before.
+void Mutate(std::mt19937& random, proto::Program* program) {
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  proto::Register& r = *program->mutable_register_(below(program->register__size()));
+  switch (below(4)) {
+    case 0: return r.set_slots(std::max(1, r.slots() + (below(2) == 0 ? -1 : 1)));
+    case 1: return r.set_offset(program->register_(below(program->register__size())).offset());
+    case 2: {  // a micro-batch more or less before the steady state
+      proto::Stream& stream = *program->mutable_stream(0);
+      if (stream.order_size() < 3) return;
+      const int change = below(2) == 0 ? -1 : 1;
+      for (int run : {0, 1, 2}) {
+        const int by = run == 1 ? -change : change;
+        stream.mutable_order(run)->set_repeat(stream.order(run).repeat() + by);
+      }
+      return;
+    }
+    default: {
+      proto::Actor& actor = *program->mutable_actor(below(program->actor_size()));
+      if (actor.input_size() == 0) return;
+      actor.mutable_input(below(actor.input_size()))->set_initial_fills(below(3));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("skipping cycles changes no verdict") {
+  std::mt19937 random(7);
+  int good = 0, dead = 0, unsafe = 0;
+  for (const auto& [mesh, schedule] :
+       {std::pair("pipe=3,data=2,tensor=2", "1f1b"), std::pair("pipe=2,data=2", "gpipe"),
+        std::pair("", "1f1b")}) {
+    const proto::Plan plan = TrainPlan(mesh, 24, schedule);
+    for (int i = 0; i < 60; ++i) {
+      proto::Plan mutant = plan;
+      for (int edits = i % 3; edits >= 0; --edits) Mutate(random, mutant.mutable_program(kTrain));
+      const auto net = MakePlanNet(mutant, mutant.program(kTrain));
+      if (!net.ok() || !VerifyProgramTypes(*net).ok()) continue;
+      const absl::Status live = VerifyLiveness(*net);
+      CHECK(live.code() == VerifyLiveness(*net, Play::kEveryFiring).code());
+      if (!live.ok()) {
+        ++dead;
+        continue;
+      }
+      const absl::Status safe = VerifyMemory(*net);
+      INFO(mesh << ", mutant " << i << ": " << safe.ToString());
+      CHECK(safe.code() == VerifyMemory(*net, Play::kEveryFiring).code());
+      ++(safe.ok() ? good : unsafe);
+    }
+  }
+  INFO("good " << good << ", dead " << dead << ", unsafe " << unsafe);
+  CHECK(good > 20);
+  CHECK(dead > 20);
+  CHECK(unsafe > 20);
+}
+
+TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one planned with all") {
+  for (const char* mesh : {"pipe=3,data=2", "tensor=2"}) {
+    const bool pipeline = mesh[0] == 'p';
+    const proto::Plan few = TrainPlan(mesh, pipeline ? 7 : 5, "1f1b");  // stages + 4: all of them
+    const proto::Plan many = TrainPlan(mesh, 40, "1f1b");
+    const proto::Program &a = few.program(kTrain), &b = many.program(kTrain);
+    REQUIRE(a.register__size() == b.register__size());
+    for (int i = 0; i < a.register__size(); ++i) {
+      INFO(a.register_(i).name());
+      CHECK(a.register_(i).slots() == b.register_(i).slots());
+      CHECK(a.register_(i).offset() == b.register_(i).offset());
+    }
+    CHECK(b.micro_batches() == 40);
+    for (int s = 0; s < few.memory_size(); ++s) {
+      CHECK(few.memory(s).arena_bytes() == many.memory(s).arena_bytes());
+      CHECK(few.memory(s).lower_bound_bytes() == many.memory(s).lower_bound_bytes());
+    }
+  }
+}
+
+TEST_CASE("slots that grow with the micro-batches are counted with all of them") {
+  const proto::Plan plan = TrainPlan("pipe=2", 40, "gpipe");
+  int most = 0;
+  for (const proto::Register& r : plan.program(kTrain).register_())
+    most = std::max(most, r.slots());
+  CHECK(most >= 40);
+}
+
+}  // namespace oneflow
