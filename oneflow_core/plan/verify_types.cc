@@ -1,6 +1,7 @@
 #include "oneflow_core/plan/verify_types.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -229,25 +230,51 @@ class ProgramTypes {
     return CoversEverywhere(in, out, along, copies, where);
   }
 
+  // The layers of a model repeat the same few coverings: each is worked out once, for every rank.
   absl::Status CoversEverywhere(const Layout& in, const Layout& out, const std::vector<int>& along,
                                 int64_t copies, const std::string& where) {
-    // Equal axes of a large mesh give equal answers: the first and last 32 ranks stand for all.
-    const std::vector<int> ranks = mesh_.RanksOfStage(0);
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      if (i >= 32 && i + 32 < ranks.size()) continue;
-      const Coordinate c = mesh_.CoordinateOf(ranks[i]);
+    const auto [known, fresh] = coverings_.try_emplace({in, out, along, copies});
+    if (fresh) known->second = Uncovered(in, out, along, copies);
+    if (known->second.empty()) return absl::OkStatus();
+    return Bad(where, known->second);
+  }
+
+  // What is wrong with a covering; empty: nothing.
+  std::string Uncovered(const Layout& in, const Layout& out, const std::vector<int>& along,
+                        int64_t copies) const {
+    for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {
       const Slice mine = SliceOf(out, mesh_, c);
       int64_t covered = 0;
       for (int peer : mesh_.Peers(c, along)) {
         covered += Intersect(mine, SliceOf(in, mesh_, mesh_.CoordinateOf(peer))).elements();
       }
       if (covered != mine.elements() * copies) {
-        return Bad(where,
-                   absl::StrCat("its sources hold ", covered, " of ", mine.elements() * copies,
-                                " elements it needs on rank ", ranks[i]));
+        return absl::StrCat("its sources hold ", covered, " of ", mine.elements() * copies,
+                            " elements it needs on rank ", mesh_.RankOf(c));
       }
     }
-    return absl::OkStatus();
+    return "";
+  }
+
+  // One coordinate of the first stage for each that one of the layouts tells from others.
+  std::vector<Coordinate> CoordinatesThatDiffer(const Layout& a, const Layout& b) const {
+    std::vector<Coordinate> found = {Coordinate(mesh_.axes.size(), 0)};
+    for (size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
+      const auto cuts = [&](const Layout& layout) {
+        return std::any_of(layout.cuts.begin(), layout.cuts.end(), [&](const Layout::Cut& cut) {
+          return cut.axis == static_cast<int>(axis);
+        });
+      };
+      if (!cuts(a) && !cuts(b)) continue;
+      const size_t before = found.size();
+      for (int i = 1; i < mesh_.axes[axis].size; ++i) {
+        for (size_t j = 0; j < before; ++j) {
+          found.push_back(found[j]);
+          found.back()[axis] = i;
+        }
+      }
+    }
+    return found;
   }
 
   absl::Status CheckStreams() {
@@ -311,9 +338,17 @@ class ProgramTypes {
     return absl::OkStatus();
   }
 
+  struct Covering {
+    Layout in, out;
+    std::vector<int> along;
+    int64_t copies;
+    auto operator<=>(const Covering&) const = default;
+  };
+
   const PlanNet& net_;
   const Mesh mesh_;
   const std::string where_;
+  std::map<Covering, std::string> coverings_;  // what is wrong with each; empty: nothing
 };
 
 }  // namespace

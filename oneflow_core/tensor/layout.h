@@ -4,6 +4,7 @@
 // Example: dims {4,5}, cut dim 0 by axis "data" of size 2: coordinate data=1 holds rows [2,4).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -31,11 +32,11 @@ Slice Intersect(const Slice& a, const Slice& b);  // sizes are 0 where they do n
 struct Layout {
   struct Cut {
     int dim = 0, axis = 0;
-    bool operator==(const Cut&) const = default;
+    auto operator<=>(const Cut&) const = default;
   };
   Dims dims;              // logical sizes
   std::vector<Cut> cuts;  // the first is outermost
-  bool operator==(const Layout&) const = default;
+  auto operator<=>(const Layout&) const = default;
 };
 
 Layout LayoutOf(const Dims& dims, const NdSbp& sbp);  // P and B cut nothing
