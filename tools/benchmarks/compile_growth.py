@@ -1,0 +1,65 @@
+"""tools/bench compile: what compiling and proving a plan costs as models and meshes grow.
+
+Each row is `oneflow compile` on one core: seconds, peak memory, bytes of the plan; beside it how many times the row it
+grew from. The first is the 1T model on 3,072 devices, then the same with ten times the data degree or micro-batches.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TARGETS = []
+ONE_T = dict(layers=128, heads=160, hidden=25600, sequence=2048, vocab=51200)
+SMALL = dict(layers=32, heads=32, hidden=4096, sequence=2048, vocab=51200)
+# name, model, (pipe, data, tensor), micro-batches, index of the row it grew from
+ROWS = [
+    ("1T", ONE_T, (64, 6, 8), 512, None),
+    ("1T, 10 x data", ONE_T, (64, 60, 8), 512, 0),
+    ("1T, 10 x micro-batches", ONE_T, (64, 6, 8), 5120, 0),
+    ("32 layers on 8 stages", SMALL, (8, 2, 4), 64, None),
+    ("2 x layers", dict(SMALL, layers=64), (8, 2, 4), 64, 3),
+    ("4 x layers", dict(SMALL, layers=128), (8, 2, 4), 64, 3),
+    ("2 x stages", SMALL, (16, 2, 4), 64, 3),
+    ("4 x stages", SMALL, (32, 2, 4), 64, 3),
+    ("16 x devices", SMALL, (8, 8, 16), 64, 3),
+]
+
+
+def compile_once(oneflow, folder, model, mesh, micro_batches):
+    """Seconds, peak bytes of memory and bytes of plan."""
+    graph, plan = os.path.join(folder, "gpt.textproto"), os.path.join(folder, "gpt.plan")
+    subprocess.run([oneflow, "model", "gpt", *[f"--{k}={v}" for k, v in model.items()], "--out=" + graph], check=True,
+                   stdout=subprocess.DEVNULL)
+    pipe, data, tensor = mesh
+    begin = time.monotonic()
+    child = subprocess.Popen([oneflow, "compile", "--graph=" + graph, f"--mesh=pipe={pipe},data={data},tensor={tensor}",
+                              f"--batch={data * micro_batches}", f"--micro_batches={micro_batches}", "--out=" + plan],
+                             stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, {0}))
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.monotonic() - begin
+    if status != 0:
+        sys.exit(f"tools/bench compile: oneflow compile failed on {model}, mesh {mesh}")
+    return seconds, usage.ru_maxrss * 1024, os.path.getsize(plan)
+
+
+def bench(args, folder_of_binaries):
+    oneflow = os.path.join(folder_of_binaries, "tools/oneflow/oneflow")
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model, mesh, micro_batches, grew_from in ROWS:
+            runs = [compile_once(oneflow, folder, model, mesh, micro_batches) for _ in range(args.rounds)]
+            seconds = statistics.median(r[0] for r in runs)
+            row = {"case": name, "mesh": "pipe=%d,data=%d,tensor=%d" % mesh, "micro_batches": micro_batches,
+                   "seconds": seconds, "peak_bytes": runs[0][1], "plan_bytes": runs[0][2]}
+            if grew_from is not None:
+                row["times"] = seconds / results[grew_from]["seconds"]
+            results.append(row)
+            if args.format == "text":
+                times = f"  {row['times']:5.2f} x" if "times" in row else ""
+                print(f"{name:24} {row['mesh']:24} M={micro_batches:<5} {seconds:6.2f} s  "
+                      f"{row['peak_bytes'] / 2**20:6.0f} MiB  plan {row['plan_bytes'] / 2**20:5.2f} MiB{times}", flush=True)
+    if args.format == "json":
+        print(json.dumps(results))
