@@ -19,9 +19,10 @@ struct AttentionForward {
     const int64_t keys = first + rows, row = a.qkv_row();
     const T* q = qkv + batch * a.t * row + head * a.d;
     const T *k = q + a.h * a.d, *value = k + a.h * a.d;
-    GemmSerial<T>(v,
-                  {rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
-                  scratch.product);
+    GemmSerial(
+        BestProductKernels<T>(),
+        GemmArgs<T>{rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
+        scratch.product);
     const T scale = T(1) / std::sqrt(T(a.d));
     T* lse_row = lse + (batch * a.h + head) * a.t;
     for (int64_t i = 0; i < rows; ++i) {
@@ -34,10 +35,16 @@ struct AttentionForward {
       lse_row[first + i] = max * scale + std::log(sum);
     }
     T* to = out + (batch * a.t + first) * a.out_row() + head * a.d;
-    GemmSerial<T>(
-        v,
-        {rows, a.d, keys, {scratch.scores, keys, 1}, {value, row, 1}, to, a.out_row(), accumulate},
-        scratch.product);
+    GemmSerial(BestProductKernels<T>(),
+               GemmArgs<T>{rows,
+                           a.d,
+                           keys,
+                           {scratch.scores, keys, 1},
+                           {value, row, 1},
+                           to,
+                           a.out_row(),
+                           accumulate},
+               scratch.product);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/gemm.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/op/workspace.h"
 

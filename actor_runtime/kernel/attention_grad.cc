@@ -36,11 +36,14 @@ struct AttentionBackward {
     const T* q = qkv + batch * a.t * row + head * a.d;
     const T *k = q + a.h * a.d, *value = k + a.h * a.d;
     const int64_t out_at = (batch * a.t + first) * out_row + head * a.d;
-    GemmSerial<T>(v,
-                  {rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
-                  scratch.product);
-    GemmSerial<T>(
-        v, {rows, keys, a.d, {dout + out_at, out_row, 1}, {value, 1, row}, scratch.gradients, keys},
+    GemmSerial(
+        BestProductKernels<T>(),
+        GemmArgs<T>{rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
+        scratch.product);
+    GemmSerial(
+        BestProductKernels<T>(),
+        GemmArgs<T>{
+            rows, keys, a.d, {dout + out_at, out_row, 1}, {value, 1, row}, scratch.gradients, keys},
         scratch.product);
     const T scale = T(1) / std::sqrt(T(a.d));
     for (int64_t i = 0; i < rows; ++i) {
@@ -62,9 +65,12 @@ struct AttentionBackward {
     const T* from = dout + (batch * a.t + first) * out_row + head * d;
     const Strided<T> ds{scratch.gradients, keys, 1}, ds_t{scratch.gradients, 1, keys};
     const Strided<T> p_t{scratch.scores, 1, keys};
-    GemmSerial<T>(v, {rows, d, keys, ds, {k, row, 1}, dq, row}, scratch.product);
-    GemmSerial<T>(v, {keys, d, rows, ds_t, {q, row, 1}, dk, row, true}, scratch.product);
-    GemmSerial<T>(v, {keys, d, rows, p_t, {from, out_row, 1}, dv, row, true}, scratch.product);
+    GemmSerial(BestProductKernels<T>(), GemmArgs<T>{rows, d, keys, ds, {k, row, 1}, dq, row},
+               scratch.product);
+    GemmSerial(BestProductKernels<T>(),
+               GemmArgs<T>{keys, d, rows, ds_t, {q, row, 1}, dk, row, true}, scratch.product);
+    GemmSerial(BestProductKernels<T>(),
+               GemmArgs<T>{keys, d, rows, p_t, {from, out_row, 1}, dv, row, true}, scratch.product);
   }
 };
 

@@ -1,7 +1,8 @@
 #include "actor_runtime/kernel/gemm.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include <glog/logging.h>
 
 #include "oneflow_core/op/workspace.h"
 
@@ -11,22 +12,60 @@ namespace {
 int64_t DivUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t b) { return DivUp(a, b) * b; }
 
-// How one block product is cut into tasks. Results do not depend on it, so it may look at the
-// threads.
-struct Cut {
-  int64_t rows, columns;  // of a task
+// The size of parts that cut n evenly, in whole units, `most` at most (but one unit).
+int64_t EvenPart(int64_t n, int64_t most, int64_t unit) {
+  const int64_t units = DivUp(n, unit);
+  return DivUp(units, DivUp(units, std::max<int64_t>(1, most / unit))) * unit;
+}
+
+// A product is cut into blocks c[rows, columns] += a[rows, depth] b[depth, columns]. `depth`, a
+// function of k and the type, fixes the order of sums; the rest changes no bits.
+struct BlockSizes {
+  int64_t rows, columns, depth;
 };
 
 template <typename T>
-Cut CutFor(const VectorKernels<T>& v, int64_t m, int64_t n, int threads) {
-  const int64_t most = kProductRows / v.tile_rows * v.tile_rows;
-  if (threads == 1) return {most, n};
-  const int64_t want = 3 * threads;  // tasks, so that a late thread costs little
-  const int64_t rows = std::min(most, RoundUp(DivUp(m, want), v.tile_rows));
-  // Fewer than a few tiles of rows: packing them would cost more than it shares; cut columns too.
-  const int64_t tall = std::max<int64_t>(rows, std::min<int64_t>(most, 4 * v.tile_rows));
-  const int64_t column_tasks = std::max<int64_t>(1, want / DivUp(m, tall));
-  return {tall, RoundUp(DivUp(n, column_tasks), v.tile_columns)};
+BlockSizes SizesFor(const ProductKernels<T>& p, int64_t m, int64_t n, int64_t k, bool rounded) {
+  const int64_t words = EvenPart(DivUp(k, p.word_depth), kProductDepthBytes / p.word_bytes, 1);
+  const int64_t most = kProductBlockBytes / (words * p.word_bytes);  // lanes
+  BlockSizes s{
+      .rows = 0, .columns = EvenPart(n, most, p.tile_columns), .depth = words * p.word_depth};
+  int64_t most_rows = most;
+  if (rounded && s.depth < k) {  // the sums of a block wait in the workspace
+    const int64_t row_bytes = s.columns * static_cast<int64_t>(sizeof(SumOf<T>));
+    most_rows = std::min(most, kProductBlockBytes / row_bytes);
+  }
+  s.rows = EvenPart(m, most_rows, p.tile_rows);
+  return s;
+}
+
+// Rows and columns of a task of a block product.
+struct TaskSizes {
+  int64_t rows, columns;
+};
+
+// Both operands of a task stay in the second-level cache.
+constexpr int64_t kTaskBytes = 600 << 10;
+// Tasks for each thread, at least: so a late thread costs little.
+constexpr int64_t kTasksPerThread = 12;
+
+// Results do not depend on tasks, so they may depend on threads.
+template <typename T>
+TaskSizes TasksFor(const ProductKernels<T>& p, int64_t rows, int64_t columns, int64_t lane_bytes,
+                   int threads) {
+  const int64_t most = kTaskBytes / 2 / lane_bytes;  // lanes
+  TaskSizes s{EvenPart(rows, most, p.tile_rows), EvenPart(columns, most, p.tile_columns)};
+  if (threads == 1) return s;
+  while (DivUp(rows, s.rows) * DivUp(columns, s.columns) < kTasksPerThread * threads) {
+    if (s.columns >= s.rows && s.columns > p.tile_columns) {
+      s.columns = RoundUp(s.columns / 2, p.tile_columns);
+    } else if (s.rows > p.tile_rows) {
+      s.rows = RoundUp(s.rows / 2, p.tile_rows);
+    } else {
+      break;
+    }
+  }
+  return s;
 }
 
 // Runs tasks on a pool, or here.
@@ -35,64 +74,147 @@ struct Runner {
   int threads() const { return pool == nullptr ? 1 : pool->threads(); }
   template <typename F>
   void operator()(int64_t tasks, F fn) const {
-    if (pool != nullptr) return pool->ParallelFor(static_cast<int>(tasks), fn);
-    for (int64_t t = 0; t < tasks; ++t) fn(static_cast<int>(t), 0);
+    if (pool != nullptr) {
+      return pool->ParallelFor(static_cast<int>(tasks), [&](int task, int) { fn(task); });
+    }
+    for (int64_t t = 0; t < tasks; ++t) fn(t);
   }
 };
 
-// A product of one block of b, `depth` x `columns`, packed in `right`, with all rows of a.
-template <typename T>
-void MultiplyBlock(const VectorKernels<T>& v, const GemmArgs<T>& g, int64_t p, int64_t depth,
-                   int64_t j, int64_t columns, const T* right, T* left, int64_t left_size,
-                   const Runner& run) {
-  const Cut cut = CutFor(v, g.m, columns, run.threads());
-  const int64_t column_tasks = DivUp(columns, cut.columns);
-  const bool accumulate = g.accumulate || p > 0;
-  run(DivUp(g.m, cut.rows) * column_tasks, [&](int task, int thread) {
-    const int64_t i = task / column_tasks * cut.rows, first = task % column_tasks * cut.columns;
-    const int64_t rows = std::min(cut.rows, g.m - i), n = std::min(cut.columns, columns - first);
-    T* packed = left + thread * left_size;
-    v.pack_a({g.a.data + i * g.a.row + p * g.a.col, g.a.row, g.a.col}, rows, depth, packed);
-    v.multiply(packed, right + first * depth, rows, n, depth, g.c + i * g.c_row + j + first,
-               g.c_row, accumulate);
-  });
-}
+template <typename A, typename B, typename C>
+struct BlockedProduct {
+  using T = FactorOf<A, B>;
+  using Sum = SumOf<T>;
+  static constexpr bool kRounded = !std::is_same_v<C, Sum>;
 
-template <typename T>
-void PackBlock(const VectorKernels<T>& v, const GemmArgs<T>& g, int64_t p, int64_t depth, int64_t j,
-               int64_t columns, T* right, const Runner& run) {
-  const int64_t strip = run.threads() == 1 ? columns : 4 * v.tile_columns;
-  run(DivUp(columns, strip), [&](int task, int) {
-    const int64_t first = task * strip;
-    v.pack_b({g.b.data + p * g.b.row + (j + first) * g.b.col, g.b.row, g.b.col}, depth,
-             std::min(strip, columns - first), right + first * depth);
-  });
-}
+  struct Block {
+    int64_t row, rows, column, columns, k, depth;
+  };
 
-template <typename T>
-void Run(const VectorKernels<T>& v, const GemmArgs<T>& g, std::byte* scratch, const Runner& run) {
-  if (g.m == 0 || g.n == 0) return;
-  if (g.k == 0) {
-    for (int64_t i = 0; i < g.m && !g.accumulate; ++i) std::fill_n(g.c + i * g.c_row, g.n, T(0));
-    return;
-  }
-  const int64_t most_depth = std::min<int64_t>(kProductDepthBytes / sizeof(T), g.k);
-  const int64_t most_columns = std::min(kProductColumns, g.n);
-  const int64_t right_bytes =
-      RoundUp(most_depth * RoundUp(most_columns, v.tile_columns) * sizeof(T), 64);
-  const int64_t left_bytes =
-      RoundUp(most_depth * RoundUp(std::min(kProductRows, g.m), v.tile_rows) * sizeof(T), 64);
-  T* right = reinterpret_cast<T*>(scratch);
-  T* left = reinterpret_cast<T*>(scratch + right_bytes);
-  for (int64_t j = 0; j < g.n; j += kProductColumns) {
-    const int64_t columns = std::min(kProductColumns, g.n - j);
-    for (int64_t p = 0; p < g.k; p += most_depth) {
-      const int64_t depth = std::min(most_depth, g.k - p);
-      PackBlock(v, g, p, depth, j, columns, right, run);
-      MultiplyBlock(v, g, p, depth, j, columns, right, left,
-                    left_bytes / static_cast<int64_t>(sizeof(T)), run);
+  const ProductKernels<T>& p;
+  const GemmArgs<A, B, C>& g;
+  const Runner& run;
+  const BlockSizes size;
+  std::byte *left, *right;  // packed blocks
+  Sum* sums;                // of a block, where c cannot hold them
+
+  BlockedProduct(const ProductKernels<T>& kernels, const GemmArgs<A, B, C>& args,
+                 std::byte* scratch, const Runner& runner)
+      : p(kernels),
+        g(args),
+        run(runner),
+        size(SizesFor(p, g.m, g.n, g.k, kRounded)),
+        left(scratch),
+        right(left + RoundUp(size.rows * LaneBytes(size.depth), 64)),
+        sums(reinterpret_cast<Sum*>(right + RoundUp(size.columns * LaneBytes(size.depth), 64))) {}
+
+  // Of one packed row or column.
+  int64_t LaneBytes(int64_t depth) const { return DivUp(depth, p.word_depth) * p.word_bytes; }
+
+  void Run() const {
+    // Whether a packed block serves for all columns, for all rows.
+    const bool keep_right = size.depth >= g.k, keep_left = keep_right && size.rows >= g.m;
+    for (int64_t j = 0; j < g.n; j += size.columns) {
+      for (int64_t i = 0; i < g.m; i += size.rows) {
+        for (int64_t k = 0; k < g.k; k += size.depth) {
+          const Block b{i, std::min(size.rows, g.m - i), j, std::min(size.columns, g.n - j),
+                        k, std::min(size.depth, g.k - k)};
+          Pack(b, j == 0 || !keep_left, i == 0 || !keep_right);
+          Multiply(b);
+        }
+      }
     }
   }
+
+  // Packs the operands of a block, some panels a task.
+  void Pack(const Block& b, bool pack_left, bool pack_right) const {
+    constexpr int64_t kLanes = 96;
+    const int64_t rows = RoundUp(kLanes, p.tile_rows), columns = RoundUp(kLanes, p.tile_columns);
+    const int64_t left_tasks = pack_left ? DivUp(b.rows, rows) : 0;
+    const int64_t right_tasks = pack_right ? DivUp(b.columns, columns) : 0;
+    const int64_t bytes = LaneBytes(b.depth);
+    run(left_tasks + right_tasks, [&](int64_t task) {
+      if (task < left_tasks) {
+        const int64_t i = task * rows;
+        PackLeft(g.a.At(b.row + i, b.k), std::min(rows, b.rows - i), b.depth, left + i * bytes);
+      } else {
+        const int64_t j = (task - left_tasks) * columns;
+        PackRight(g.b.At(b.k, b.column + j).Transposed(), std::min(columns, b.columns - j), b.depth,
+                  right + j * bytes);
+      }
+    });
+  }
+
+  void PackLeft(Strided<A> from, int64_t lanes, int64_t depth, std::byte* to) const {
+    if constexpr (std::is_same_v<A, T>) {
+      p.pack_a(from, lanes, depth, to);
+    } else {
+      p.round_a(from, lanes, depth, to);
+    }
+  }
+  void PackRight(Strided<B> from, int64_t lanes, int64_t depth, std::byte* to) const {
+    if constexpr (std::is_same_v<B, T>) {
+      p.pack_b(from, lanes, depth, to);
+    } else {
+      p.round_b(from, lanes, depth, to);
+    }
+  }
+
+  void Multiply(const Block& b) const {
+    const int64_t bytes = LaneBytes(b.depth);
+    const TaskSizes task_size = TasksFor(p, b.rows, b.columns, bytes, run.threads());
+    const int64_t row_tasks = DivUp(b.rows, task_size.rows);
+    run(row_tasks * DivUp(b.columns, task_size.columns), [&](int64_t task) {
+      const int64_t i = task % row_tasks * task_size.rows;
+      const int64_t j = task / row_tasks * task_size.columns;
+      p.multiply(left + i * bytes, right + j * bytes, std::min(task_size.rows, b.rows - i),
+                 std::min(task_size.columns, b.columns - j), bytes / p.word_bytes,
+                 TargetOf(b, i, j));
+    });
+  }
+
+  // For the part of a block at (row, column).
+  ProductTarget<Sum> TargetOf(const Block& b, int64_t row, int64_t column) const {
+    const bool last = b.k + b.depth == g.k;
+    ProductTarget<Sum> to{.add = b.k > 0 || g.accumulate};
+    if (last && g.bias != nullptr) to.bias = g.bias + b.column + column;
+    C* c = g.c + (b.row + row) * g.c_row + b.column + column;
+    if constexpr (kRounded) {
+      to.sums = sums + row * size.columns + column;
+      to.sums_row = size.columns;
+      to.rounded = last ? c : nullptr;
+      to.rounded_row = g.c_row;
+    } else {
+      to.sums = c;
+      to.sums_row = g.c_row;
+    }
+    return to;
+  }
+};
+
+// A sum of nothing.
+template <typename A, typename B, typename C>
+void PutEmptySums(const GemmArgs<A, B, C>& g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      C& c = g.c[i * g.c_row + j];
+      const auto bias = g.bias == nullptr ? 0 : g.bias[j];
+      if constexpr (std::is_same_v<C, Bf16>) {
+        c = ToBf16(bias);
+      } else {
+        c = (g.accumulate ? c : 0) + bias;
+      }
+    }
+  }
+}
+
+template <typename A, typename B, typename C>
+void Run(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>& args,
+         std::byte* scratch, const Runner& run) {
+  CHECK(!args.accumulate || !(std::is_same_v<C, Bf16>)) << "only sums accumulate";
+  if (args.m == 0 || args.n == 0) return;
+  if (args.k == 0) return PutEmptySums(args);
+  BlockedProduct<A, B, C>(kernels, args, scratch, run).Run();
 }
 
 // Below this many multiply-adds waking a helper costs more than it saves.
@@ -100,21 +222,32 @@ constexpr int64_t kWorthSharing = 1 << 18;
 
 }  // namespace
 
-template <typename T>
-void Gemm(const VectorKernels<T>& vector, const GemmArgs<T>& args, std::byte* scratch,
-          ThreadPool& pool) {
+template <typename A, typename B, typename C>
+void Gemm(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>& args,
+          std::byte* scratch, ThreadPool& pool) {
   const bool share = pool.threads() > 1 && args.m * args.n * args.k >= kWorthSharing;
-  Run(vector, args, scratch, Runner{share ? &pool : nullptr});
+  Run(kernels, args, scratch, Runner{share ? &pool : nullptr});
 }
 
-template <typename T>
-void GemmSerial(const VectorKernels<T>& vector, const GemmArgs<T>& args, std::byte* scratch) {
-  Run(vector, args, scratch, Runner{nullptr});
+template <typename A, typename B, typename C>
+void GemmSerial(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>& args,
+                std::byte* scratch) {
+  Run(kernels, args, scratch, Runner{nullptr});
 }
 
-template void Gemm(const VectorKernels<float>&, const GemmArgs<float>&, std::byte*, ThreadPool&);
-template void Gemm(const VectorKernels<double>&, const GemmArgs<double>&, std::byte*, ThreadPool&);
-template void GemmSerial(const VectorKernels<float>&, const GemmArgs<float>&, std::byte*);
-template void GemmSerial(const VectorKernels<double>&, const GemmArgs<double>&, std::byte*);
+#define ONEFLOW_GEMM(A, B, C)                                                                     \
+  template void Gemm(const ProductKernels<FactorOf<A, B>>&, const GemmArgs<A, B, C>&, std::byte*, \
+                     ThreadPool&);                                                                \
+  template void GemmSerial(const ProductKernels<FactorOf<A, B>>&, const GemmArgs<A, B, C>&,       \
+                           std::byte*);
+ONEFLOW_GEMM(float, float, float)
+ONEFLOW_GEMM(double, double, double)
+ONEFLOW_GEMM(Bf16, Bf16, float)
+ONEFLOW_GEMM(Bf16, Bf16, Bf16)
+ONEFLOW_GEMM(float, Bf16, float)
+ONEFLOW_GEMM(float, Bf16, Bf16)
+ONEFLOW_GEMM(Bf16, float, float)
+ONEFLOW_GEMM(Bf16, float, Bf16)
+#undef ONEFLOW_GEMM
 
 }  // namespace oneflow

@@ -1,36 +1,53 @@
 #include "actor_runtime/kernel/product.h"
 
+#include <string>
+#include <type_traits>
+
 #include "actor_runtime/kernel/gemm.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
+namespace {
+
+template <typename T, typename C>
+Kernel TypedProduct(const ProductSpec& product) {
+  return [p = product, &kernels = BestProductKernels<T>()](const KernelCall& call) {
+    const T *a = call.input<T>(p.a_input), *b = call.input<T>(p.b_input);
+    const GemmArgs<T, T, C> g{
+        .m = p.m,
+        .n = p.n,
+        .k = p.k,
+        .a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1},
+        .b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1},
+        .c = call.output<C>(0),
+        .c_row = p.n,
+        .accumulate = call.accumulate,
+        .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
+    if (std::is_same_v<C, Bf16> && call.accumulate) {
+      return absl::InternalError("a product that is rounded is not added up");
+    }
+    Gemm(kernels, g, call.workspace.data(), *call.pool);
+    return absl::OkStatus();
+  };
+}
+
+}  // namespace
 
 absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& product) {
   const bool empty = product.m == 0 || product.n == 0 || product.k == 0;  // then no block is packed
-  RETURN_IF_ERROR(NeedWorkspace(
-      setup, empty ? 0 : ProductWorkspace(product.m, product.n, product.k, setup.threads)));
-  return ForFloats(setup, setup.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
-    return [p = product, &v = Vector<T>()](const KernelCall& call) {
-      GemmArgs<T> g{.m = p.m, .n = p.n, .k = p.k};
-      const T *a = call.input<T>(p.a_input), *b = call.input<T>(p.b_input);
-      g.a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1};
-      g.b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1};
-      g.c = call.output<T>(0);
-      g.c_row = p.n;
-      g.accumulate = call.accumulate;
-      Gemm<T>(v, g, call.workspace.data(), *call.pool);
-      if (p.bias_input >= 0) {
-        const T* bias = call.input<T>(p.bias_input);
-        ForPieces(call, p.m, RowPiece(p.n), [&](int64_t begin, int64_t end) {
-          for (int64_t r = begin; r < end; ++r) v.accumulate(bias, g.c + r * p.n, p.n);
-        });
-      }
-      return absl::OkStatus();
-    };
-  });
+  RETURN_IF_ERROR(
+      NeedWorkspace(setup, empty ? 0 : ProductWorkspace(product.m, product.n, product.k)));
+  const DType in = In(setup, 0).dtype, out = setup.out[0].dtype;
+  const bool alike = In(setup, 1).dtype == in;
+  if (alike && in == DType::kF32 && out == in) return TypedProduct<float, float>(product);
+  if (alike && in == DType::kF64 && out == in) return TypedProduct<double, double>(product);
+  if (alike && in == DType::kBF16 && out == DType::kF32) return TypedProduct<Bf16, float>(product);
+  if (alike && in == DType::kBF16 && out == in) return TypedProduct<Bf16, Bf16>(product);
+  return absl::UnimplementedError(
+      setup.name + ": no kernel \"" + setup.kind + "\" for dtypes " + std::string(Name(in)) + ", " +
+      std::string(Name(In(setup, 1).dtype)) + " -> " + std::string(Name(out)));
 }
 
 }  // namespace oneflow

@@ -6,9 +6,9 @@
 
 namespace oneflow {
 
-// out[m, n] (+)= a[m, k] * b[k, n], all dense; a is input `a_input`, stored [k, m] when
-// transpose_a; b is input `b_input`, stored [n, k] when transpose_b. `bias_input` >= 0: its n
-// elements are added to each row.
+// out[m, n] (+)= a[m, k] * b[k, n], all dense, of the types that gemm.h multiplies; a is input
+// `a_input`, stored [k, m] when transpose_a; b is input `b_input`, stored [n, k] when transpose_b.
+// `bias_input` >= 0: its n elements, of the type of sums, are added to each row.
 struct ProductSpec {
   int64_t m = 0, n = 0, k = 0;
   int a_input = 0, b_input = 1, bias_input = -1;

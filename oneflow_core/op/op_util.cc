@@ -146,14 +146,14 @@ std::function<double(const OpView&)> PerElement(double per_element, int input) {
 }
 
 int64_t ProductScratch(const std::vector<Dims>& in, const std::vector<Dims>& out, const AttrMap&,
-                       int threads) {
+                       int /*threads*/) {
   const double mk = static_cast<double>(Product(in[0])), kn = static_cast<double>(Product(in[1]));
   const double mn = static_cast<double>(Product(out[0]));
   if (mk == 0 || kn == 0 || mn == 0) return 0;  // an empty piece: nothing to multiply
   const auto m = std::llround(std::sqrt(mk / kn * mn)), n = std::llround(std::sqrt(kn / mk * mn));
   const auto k = std::llround(std::sqrt(mk / mn * kn));
   // Kernels may compute the transpose of the result instead.
-  return std::max(ProductWorkspace(m, n, k, threads), ProductWorkspace(n, m, k, threads));
+  return std::max(ProductWorkspace(m, n, k), ProductWorkspace(n, m, k));
 }
 
 }  // namespace oneflow

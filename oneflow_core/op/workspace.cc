@@ -5,23 +5,30 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kWidest = 8;  // bytes of an f64
+// Bytes of an element.
+constexpr int64_t kWidest = 8;     // f64
+constexpr int64_t kNarrowest = 2;  // bf16
+constexpr int64_t kSum = 4;        // f32
 
 int64_t RoundUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k, int threads) {
+int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k) {
   const int64_t depth_bytes = std::min(kProductDepthBytes, kWidest * k);
-  const int64_t right = depth_bytes * (std::min(kProductColumns, n) + kMostTileColumns - 1);
-  const int64_t left = depth_bytes * (std::min(kProductRows, m) + kMostTileRows - 1);
-  return RoundUp(right) + threads * RoundUp(left);
+  const int64_t rows = m + kMostTileRows - 1, columns = n + kMostTileColumns - 1;
+  const int64_t left = std::min(depth_bytes * rows, kProductBlockBytes);
+  const int64_t right = std::min(depth_bytes * columns, kProductBlockBytes);
+  // Sums of several blocks along k wait in f32 until the last one, where the result is bf16.
+  const bool parts = k * kNarrowest > kProductDepthBytes;
+  const int64_t sums = parts ? std::min(kSum * rows * columns, kProductBlockBytes) : 0;
+  return RoundUp(left) + RoundUp(right) + RoundUp(sums);
 }
 
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d) {
   const int64_t scores = std::min(kAttentionRowBytes, kWidest * t) * t;
   const int64_t side = std::max(t, d);
-  return 2 * RoundUp(scores) + ProductWorkspace(side, side, side, 1);
+  return 2 * RoundUp(scores) + ProductWorkspace(side, side, side);
 }
 
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads) {

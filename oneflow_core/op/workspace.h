@@ -2,7 +2,7 @@
 // them and the kernels cut them up, so both read the formulas (and the block sizes behind them)
 // here.
 //
-// It is not an allocator. The formulas hold for f32 and f64 and for any instruction set.
+// It is not an allocator. The formulas hold for bf16, f32 and f64 and for any instruction set.
 // Of an op: FindOpDef(kind)->workspace(local input dims, local output dims, attributes, threads).
 #pragma once
 
@@ -10,18 +10,17 @@
 
 namespace oneflow {
 
-// A matrix product packs blocks of its right operand, kProductDepthBytes deep (of elements of one
-// row or column) and kProductColumns wide, for all threads; and of its left one, kProductRows high,
-// one for each thread. Depth fixes the order of sums: changing it changes bits.
-inline constexpr int64_t kProductDepthBytes = 1536;
-inline constexpr int64_t kProductColumns = 2048;
-inline constexpr int64_t kProductRows = 224;
+// A matrix product packs a block of each operand, for all threads together: kProductDepthBytes deep
+// at most (of packed elements of one row or column), kProductBlockBytes in all. Depth fixes the
+// order of sums: changing it changes bits.
+inline constexpr int64_t kProductDepthBytes = 6144;
+inline constexpr int64_t kProductBlockBytes = 4 << 20;
 // No register tile is larger.
 inline constexpr int64_t kMostTileRows = 16;
 inline constexpr int64_t kMostTileColumns = 64;
 
-// Bytes for c[m, n] = a[m, k] b[k, n].
-int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k, int threads);
+// Bytes for c[m, n] = a[m, k] b[k, n], whatever the types and the number of threads.
+int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k);
 
 // Attention works on blocks of kAttentionRowBytes / sizeof(element) queries of a head.
 inline constexpr int64_t kAttentionRowBytes = 512;

@@ -21,26 +21,9 @@ extern const VectorKernels<float, Bf16> kBf16;
 }  // namespace avx512
 #endif
 
-namespace {
-
-bool Has(Isa isa) {
-#if defined(__x86_64__)
-  switch (isa) {
-    case Isa::kBaseline: return true;
-    case Isa::kAvx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case Isa::kAvx512:
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  }
-#endif
-  return isa == Isa::kBaseline;
-}
-
-}  // namespace
-
 #if defined(__x86_64__)
 #define ONEFLOW_PICK(isa, table) \
-  (isa == Isa::kAvx512 ? &avx512::table : isa == Isa::kAvx2 ? &avx2::table : &baseline::table)
+  (isa >= Isa::kAvx512 ? &avx512::table : isa == Isa::kAvx2 ? &avx2::table : &baseline::table)
 #else
 #define ONEFLOW_PICK(isa, table) (&baseline::table)
 #endif

@@ -19,18 +19,10 @@
 #include <string_view>
 #include <vector>
 
+#include "actor_runtime/kernel/simd/isa.h"
 #include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
-
-enum class Isa { kBaseline, kAvx2, kAvx512 };
-
-// A matrix by strides: element (r, c) is data[r * row + c * col]; one of the strides is 1.
-template <typename T>
-struct Strided {
-  const T* data;
-  int64_t row, col;
-};
 
 // What one AdamW update multiplies with, all of it ready.
 struct AdamNumbers {
@@ -76,14 +68,6 @@ struct VectorKernels {
   // s becomes p = exp(s * scale - lse); dp becomes p * (dp - delta) * scale.
   void (*softmax_row_grad)(T* s, T* dp, T scale, T lse, T delta, int64_t n);
   T (*dot)(const T* a, const T* b, int64_t n);
-  // Matrix product, see gemm.h. Packed a: panels of tile_rows rows, k-major; packed b: of
-  // tile_columns.
-  int tile_rows, tile_columns;
-  void (*pack_a)(Strided<T> a, int64_t rows, int64_t k, T* packed);
-  void (*pack_b)(Strided<T> b, int64_t k, int64_t columns, T* packed);
-  // c[rows, columns] (+)= packed a * packed b; c has unit column stride.
-  void (*multiply)(const T* a, const T* b, int64_t rows, int64_t columns, int64_t k, T* c,
-                   int64_t c_row, bool accumulate);
 };
 
 // The table of the best instruction set this processor has; T is float or double, or T is float and

@@ -24,8 +24,6 @@ namespace {
 
 #include "actor_runtime/kernel/simd/rows.inc.h"
 
-#include "actor_runtime/kernel/simd/multiply.inc.h"
-
 template <typename T, typename S = T>
 constexpr VectorKernels<T, S> Table() {
   return {
@@ -51,11 +49,6 @@ constexpr VectorKernels<T, S> Table() {
       .softmax_row = SoftmaxRow<T>,
       .softmax_row_grad = SoftmaxRowGrad<T>,
       .dot = Dot<T>,
-      .tile_rows = kTileRows,
-      .tile_columns = kTileColumns<T>,
-      .pack_a = PackA<T>,
-      .pack_b = PackB<T>,
-      .multiply = Multiply<T>,
   };
 }
 

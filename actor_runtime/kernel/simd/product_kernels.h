@@ -1,0 +1,75 @@
+// The inner loops of a matrix product, compiled once for each instruction set: packing of operands
+// and the product of packed blocks. Serial: no threads, no allocation. gemm.h cuts a product into
+// blocks.
+//
+// Operands are packed in panels of `tile_rows` (of a) or `tile_columns` (of b) lanes: word after
+// word along k, in each word one entry for each lane, zeros for missing lanes. A word holds
+// `word_depth` elements of a lane: one f32 or f64, or a pair of bf16 (the second one zero where k
+// is odd).
+//
+// Guarantee (law 6): an element of the product is one chain of multiply-adds in the order of k,
+// wherever it lies in a tile. bf16 factors are exact, their sums are f32. Between instruction sets
+// the last bits may differ: AVX512-BF16 takes denormals as zero and orders a pair as it likes.
+//
+//   const ProductKernels<Bf16>& p = BestProductKernels<Bf16>();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "actor_runtime/kernel/simd/isa.h"
+#include "oneflow_core/tensor/bf16.h"
+
+namespace oneflow {
+
+// A matrix by strides: element (r, c) is data[r * row + c * col]; one of the strides is 1.
+template <typename T>
+struct Strided {
+  const T* data;
+  int64_t row, col;
+  Strided Transposed() const { return {data, col, row}; }
+  Strided At(int64_t r, int64_t c) const { return {data + r * row + c * col, row, col}; }
+};
+
+// What sums of products of T are kept in.
+template <typename T>
+using SumOf = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
+
+// Where the product of two packed blocks goes. Rows have unit column stride.
+template <typename Sum>
+struct ProductTarget {
+  Sum* sums;  // may be null where nothing is added and the result goes to `rounded`
+  int64_t sums_row;
+  bool add;         // to what `sums` holds, instead of overwriting it
+  const Sum* bias;  // null, or one element for each column, added last
+  Bf16* rounded;    // not null: the result goes here, rounded, and `sums` is only read
+  int64_t rounded_row;
+};
+
+// T: what is multiplied: float, double or Bf16.
+template <typename T>
+struct ProductKernels {
+  // Packs element (lane, k) of `from`; `packed` holds whole panels.
+  template <typename From>
+  using Pack = void (*)(Strided<From> from, int64_t lanes, int64_t k, std::byte* packed);
+
+  int tile_rows, tile_columns;
+  int word_depth;  // elements
+  int word_bytes;
+  Pack<T> pack_a, pack_b;
+  Pack<float> round_a, round_b;  // of Bf16 only: elements are rounded as they are packed
+  // The product of a packed block a[rows, words] and a packed block b[words, columns].
+  void (*multiply)(const std::byte* a, const std::byte* b, int64_t rows, int64_t columns,
+                   int64_t words, const ProductTarget<SumOf<T>>& to);
+};
+
+// The table of the best instruction set this processor has.
+template <typename T>
+const ProductKernels<T>& BestProductKernels();
+
+// The table of one instruction set; nullptr if this processor has not got it.
+template <typename T>
+const ProductKernels<T>* ProductKernelsFor(Isa isa);
+
+}  // namespace oneflow
