@@ -7,6 +7,8 @@
 #include "compiler/lower/prune.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
 namespace {
@@ -49,6 +51,13 @@ absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
                      ", fewer micro-batches or fewer data parts"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckPrecision(const proto::Train& train) {
+  ASSIGN_OR_RETURN(const DType precision, DTypeFromProto(train.precision(), "precision"));
+  if (precision == DType::kF32 || precision == DType::kBF16) return absl::OkStatus();
+  return InputError(absl::StrCat("precision ", ToAbsl(Name(precision))),
+                    "is none of matrix products", "use f32 or bf16");
 }
 
 absl::Status CheckStageCount(const Graph& graph) {
@@ -127,6 +136,7 @@ int64_t DataDegree(const Graph& graph) {
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const CompileOptions& options) {
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
+  RETURN_IF_ERROR(CheckPrecision(options.train));
   RETURN_IF_ERROR(CheckStageCount(graph));
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;
   const bool batch = HasBatch(graph), loss = graph.loss >= 0, outputs = !graph.outputs.empty();
@@ -167,12 +177,17 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
     RETURN_IF_ERROR(AddOptimizer(&graph, gradients));
     sbp_options.mirrors = gradients.mirrors;
   }
-  ASSIGN_OR_RETURN(const SbpChoice choice, InferSbp(&graph, sbp_options));
-  draft->notes = choice.notes;
-  const std::vector<TensorId> raw = graph.outputs;
   std::vector<std::string> names;
-  names.reserve(raw.size());
-  for (TensorId t : raw) names.push_back(graph.tensors[t].name);
+  names.reserve(graph.outputs.size());
+  for (TensorId t : graph.outputs) names.push_back(graph.tensors[t].name);
+  if (plan.train().precision() == proto::BF16) {
+    RETURN_IF_ERROR(MixedPrecision(&graph, &sbp_options.mirrors));
+    draft->notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(graph),
+                                        " products in bf16, added up in f32"));
+  }
+  ASSIGN_OR_RETURN(const SbpChoice choice, InferSbp(&graph, sbp_options));
+  draft->notes.insert(draft->notes.end(), choice.notes.begin(), choice.notes.end());
+  const std::vector<TensorId> raw = graph.outputs;
   RETURN_IF_ERROR(InsertBoxing(&graph, choice));
   RETURN_IF_ERROR(VerifyGraph(graph));
   if (draft->loss) ReportLoss(draft);

@@ -44,9 +44,7 @@ class Lowering {
   }
 
  private:
-  int64_t FiringsOf(Phase phase) const {
-    return phase == Phase::kUpdate ? 1 : options_.micro_batches;
-  }
+  int64_t FiringsOf(Phase phase) const { return IsOnceAStep(phase) ? 1 : options_.micro_batches; }
 
   bool HostReadsOncePerStep(TensorId t) const {
     return std::any_of(
@@ -57,7 +55,7 @@ class Lowering {
 
   // Whether a tensor of the micro-batches is read once a step: then it sums over them.
   absl::StatusOr<bool> Accumulates(const Op& op) const {
-    if (op.phase == Phase::kUpdate) return false;
+    if (IsOnceAStep(op.phase)) return false;
     bool once = false, often = false;
     for (TensorId t : op.outputs) {
       once = once || HostReadsOncePerStep(t);
@@ -126,10 +124,10 @@ class Lowering {
     return segment;
   }
 
-  // F, B and U take all compute of their stage; everything else is a segment of its own.
+  // P, F, B and U take all compute of their stage; everything else is a segment of its own.
   proto::Segment* SegmentFor(const Op& op, Lane lane) {
     if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, op.phase);
-    static constexpr std::array<const char*, 3> kNames = {"F", "B", "U"};
+    static constexpr std::array<const char*, kPhases> kNames = {"P", "F", "B", "U"};
     const size_t phase = static_cast<size_t>(op.phase);
     int& id = segment_of_[phase][op.stage];
     if (id < 0) id = NewSegment(kNames[phase], op.stage, lane, op.phase)->id();
@@ -140,16 +138,18 @@ class Lowering {
     proto::Input* input = actor->add_input();
     input->set_register_(register_of_[t]);
     const bool persistent = register_of_[t] < static_cast<int>(ids_.size());
-    // A variable is filled once a step, and holds its value from the start.
-    input->set_fires_per_read(static_cast<int>(persistent ? FiringsOf(reader) : 1));
+    // A variable is filled once a step, and holds its value from the start; what is prepared is
+    // filled once a step, too.
+    const bool once = persistent || graph_.ProducerOf(t).phase == Phase::kPrepare;
+    input->set_fires_per_read(static_cast<int>(once ? FiringsOf(reader) : 1));
     input->set_initial_fills(persistent ? 1 : 0);
   }
 
   static Lane LaneOf(const Op& op) {
     if (op.kind == "input") return Lane::kHostIn;
     if (op.kind != "transfer") return Lane::kCompute;
-    static constexpr std::array<Lane, 3> kCopies = {Lane::kCopyForward, Lane::kCopyBackward,
-                                                    Lane::kCopyUpdate};
+    static constexpr std::array<Lane, kPhases> kCopies = {Lane::kCopyForward, Lane::kCopyForward,
+                                                          Lane::kCopyBackward, Lane::kCopyUpdate};
     return kCopies[static_cast<size_t>(op.phase)];
   }
 
@@ -214,8 +214,8 @@ class Lowering {
   const PersistentIds& ids_;
   const LowerOptions& options_;
   const std::vector<std::vector<Use>> uses_;
-  std::vector<int> register_of_;                // by tensor
-  std::array<std::vector<int>, 3> segment_of_;  // [phase][stage] -> F, B, U
+  std::vector<int> register_of_;                      // by tensor
+  std::array<std::vector<int>, kPhases> segment_of_;  // [phase][stage] -> P, F, B, U
   Lowered lowered_;
 };
 

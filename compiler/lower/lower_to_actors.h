@@ -6,7 +6,7 @@
 //   adamw               w, m and v are outputs only: registers that it updates in place
 //   boxing ops          actors whose input names peers along the op's mesh axis
 //   transfer            an actor of the receiving stage, on a copy stream, in a segment of its own
-//   all other ops       an actor of the stage, in the segment F, B or U
+//   all other ops       an actor of the stage, in the segment P, F, B or U
 //
 //   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches =
 //   8}));

@@ -14,7 +14,7 @@ enum class Lane : uint8_t { kCompute, kCopyForward, kCopyBackward, kCopyUpdate, 
 
 struct SegmentInfo {
   Lane lane = Lane::kCompute;
-  Phase phase = Phase::kForward;  // forward and backward: once a micro-batch; update: once a step
+  Phase phase = Phase::kForward;
 };
 
 struct Lowered {

@@ -30,7 +30,8 @@ class BoxingInserter {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
-      origin_.push_back({op.stage, op.phase, op.scope, IsVariable(op), tensor.name});
+      const bool variable = IsVariable(op) || op.phase == Phase::kPrepare;
+      origin_.push_back({op.stage, op.phase, op.scope, variable, tensor.name});
     }
   }
 
@@ -54,7 +55,7 @@ class BoxingInserter {
     int stage;
     Phase phase;
     std::string scope;
-    bool variable;
+    bool variable;     // or prepared from one
     std::string root;  // the tensor before any boxing
   };
   // Source tensor, SBP, stage, sharing class.

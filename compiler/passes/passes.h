@@ -8,9 +8,10 @@
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
-//   7. InferSbp             how each tensor lies on each mesh axis
-//   8. InsertBoxing         ops that turn one SBP into another, and cross stages
-//   9. VerifyGraph          proves 7 and 8 against the ops' tables
+//   7. MixedPrecision       where asked: products in bf16, casts where types disagree
+//   8. InferSbp             how each tensor lies on each mesh axis
+//   9. InsertBoxing         ops that turn one SBP into another, and cross stages
+//  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
 // Forward-only programs (eval, generate, run) leave out 5 and 6.
 #pragma once
@@ -22,5 +23,6 @@
 #include "compiler/passes/infer_sbp.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/insert_boxing.h"
+#include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/verify_graph.h"

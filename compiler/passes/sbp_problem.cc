@@ -92,13 +92,17 @@ absl::StatusOr<SbpProblem> SbpProblem::Make(const Graph& graph, const SbpChoice&
 void SbpProblem::FindReplicas() {
   std::map<std::string, OpId> variables, inputs;
   std::map<std::vector<TensorId>, OpId> sums;
-  std::map<OpId, OpId> updates;  // by the variable updated
+  std::map<OpId, OpId> updates;   // by the variable updated
+  std::map<OpId, OpId> prepared;  // by the variable read
   for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
     const Op& op = graph_->ops[id];
     OpId first = id;
     if (IsVariable(op)) first = variables.emplace(VariableOf(op), id).first->second;
     if (op.kind == "input") {
       first = inputs.emplace(AttrString(op, "input", op.name), id).first->second;
+    }
+    if (op.phase == Phase::kPrepare) {
+      first = prepared.emplace(first_[graph_->tensors[op.inputs[0]].producer], id).first->second;
     }
     if (op.kind == "sum_uses") first = sums.emplace(op.inputs, id).first->second;
     if (op.kind == "adamw") {
@@ -191,6 +195,7 @@ void SbpProblem::FillUnits() {
   for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
     const Op& op = graph_->ops[id];
     sets.Join(id, first_[id]);
+    if (op.phase == Phase::kPrepare) sets.Join(id, graph_->tensors[op.inputs[0]].producer);
     if (op.kind != "adamw") continue;
     for (int i = 0; i < 3; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
     const OpId grad = graph_->tensors[op.inputs[3]].producer;
@@ -263,7 +268,7 @@ void SbpProblem::FillEdges() {
     edge.output = tensor.output;
     edge.bytes = static_cast<double>(BytesOf(tensor));
     edge.copies = Copies(tensor.sbp);
-    edge.variable = IsVariable(producer);
+    edge.variable = IsVariable(producer) || producer.phase == Phase::kPrepare;
     const bool asked = ConstraintOn(tensor, graph_->mesh, axis_).has_value();
     edge.gather = edge.variable && !asked ? kGatherVariable : 1;
     // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
@@ -311,7 +316,7 @@ void SbpProblem::FillNeighbours() {
 }
 
 double SbpProblem::Fires(Phase phase) const {
-  return phase == Phase::kUpdate ? 1 : static_cast<double>(options_->micro_batches);
+  return IsOnceAStep(phase) ? 1 : static_cast<double>(options_->micro_batches);
 }
 
 // How many groups along the axes before this one hold a tensor whole.

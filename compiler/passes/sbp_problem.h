@@ -3,7 +3,8 @@
 // it knows the graph, the search (sbp_search.h) only knows this.
 //
 // A unit is the op or the ops that choose together: one op, an input with its replicas on other
-// stages, or a variable with its replicas, its optimizer states and their updates.
+// stages, or a variable with its replicas, what is prepared from it, its optimizer states and their
+// updates.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,7 @@ class SbpProblem {
     OpId producer = -1;
     int output = 0;
     double bytes = 0, copies = 1;
-    bool variable = false;
+    bool variable = false;  // or prepared from one
     double gather = 1;      // factor on un-splitting
     bool observed = false;  // the loss or an output: must be whole for the run
     std::vector<Readers> readers;

@@ -15,11 +15,13 @@ class StreamBuilder {
   StreamBuilder(Lowered* lowered, int stage) : lowered_(lowered), stage_(stage) {}
 
   void AddCompute(const Schedule& schedule, int stages) {
+    const std::vector<int> p = Segments(Lane::kCompute, Phase::kPrepare);
     const std::vector<int> f = Segments(Lane::kCompute, Phase::kForward);
     const std::vector<int> b = Segments(Lane::kCompute, Phase::kBackward);
     const std::vector<int> u = Segments(Lane::kCompute, Phase::kUpdate);
-    if (f.empty() && b.empty() && u.empty()) return;
+    if (p.empty() && f.empty() && b.empty() && u.empty()) return;
     proto::Stream* stream = NewStream(Lane::kCompute);
+    AddRun(stream, p, 1);
     const int64_t m = lowered_->program.micro_batches();
     // A stage without a backward has nothing to interleave.
     if (b.empty() || f.empty()) {
@@ -35,11 +37,13 @@ class StreamBuilder {
   }
 
   void AddLane(Lane lane) {
+    const std::vector<int> before = Segments(lane, Phase::kPrepare);
     std::vector<int> often = Segments(lane, Phase::kForward);
     for (int segment : Segments(lane, Phase::kBackward)) often.push_back(segment);
     const std::vector<int> once = Segments(lane, Phase::kUpdate);
-    if (often.empty() && once.empty()) return;
+    if (before.empty() && often.empty() && once.empty()) return;
     proto::Stream* stream = NewStream(lane);
+    AddRun(stream, before, 1);
     AddRun(stream, often, lowered_->program.micro_batches());
     AddRun(stream, once, 1);
   }

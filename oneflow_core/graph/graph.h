@@ -29,8 +29,15 @@ using OpId = int32_t;
 using Attr = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
 using AttrMap = std::map<std::string, Attr, std::less<>>;
 
-// How often an op fires in a step: forward and backward once a micro-batch, update once a step.
-enum class Phase : uint8_t { kForward, kBackward, kUpdate };
+// How often an op fires in a step: forward and backward once a micro-batch; prepare and update once
+// a step, before the first and after the last micro-batch. In the order in which they may read.
+enum class Phase : uint8_t { kPrepare, kForward, kBackward, kUpdate };
+inline constexpr int kPhases = 4;
+
+// Whether ops of a phase fire once a step.
+constexpr bool IsOnceAStep(Phase phase) {
+  return phase == Phase::kPrepare || phase == Phase::kUpdate;
+}
 
 struct Tensor {
   std::string name;  // "op" for output 0, "op:1" for output 1

@@ -165,7 +165,8 @@ std::string Header(const proto::Plan& plan) {
                       plan.memory_size() == 1 ? " stage" : " stages", "; batch ",
                       plan.train().batch(), " in ", plan.train().micro_batches(),
                       plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches",
-                      ", schedule ", plan.train().schedule(), "\n");
+                      ", schedule ", plan.train().schedule(),
+                      plan.train().precision() == proto::BF16 ? ", precision bf16" : "", "\n");
 }
 
 std::string MemoryText(const proto::Plan& plan) {

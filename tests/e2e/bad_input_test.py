@@ -146,6 +146,8 @@ class BadInputTest(unittest.TestCase):
         self.compile(["data", "2"], "--mesh=data=4", "--batch=4", "--micro_batches=2")
         self.compile(["heads", "2"], "--mesh=tensor=4", "--batch=4")
         self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
+        self.compile(["--precision=fp16", "bf16"], "--precision=fp16", "--batch=4")
+        self.train(["--precision", "--plan"], "--data=text.txt", "--precision=bf16")
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers
         self.compile(["--memory=lots"], "--memory=lots", "--batch=4")

@@ -38,7 +38,15 @@ extern "C" int posix_memalign(void** out, size_t alignment, size_t size) {
 namespace oneflow {
 namespace {
 
-constexpr const char* kMeshes[] = {"", "tensor=2", "pipe=2,data=2,tensor=2"};
+struct Case {
+  const char* mesh;
+  proto::DataType precision = proto::F32;
+};
+constexpr Case kCases[] = {{""},
+                           {"tensor=2"},
+                           {"pipe=2,data=2,tensor=2"},
+                           {"", proto::BF16},
+                           {"pipe=2,data=2,tensor=2", proto::BF16}};
 
 // Bytes of anonymous memory that this process has mapped.
 int64_t MappedBytes() {
@@ -51,10 +59,11 @@ int64_t MappedBytes() {
 }
 
 TEST_CASE("No allocation between the first and the last step of training") {
-  for (const std::string mesh : kMeshes) {
+  for (const auto& [mesh, precision] : kCases) {
     for (const int threads : {1, 2}) {
       SmallRun run;
       run.mesh = mesh;
+      run.precision = precision;
       run.threads = threads;
       run.steps = 12;
       int64_t at_first = -1, at_last = -2;
@@ -64,7 +73,7 @@ TEST_CASE("No allocation between the first and the last step of training") {
       };
       const int64_t before = allocations.load();
       Train(run);
-      INFO(mesh << " threads " << threads);
+      INFO(mesh << " precision " << precision << " threads " << threads);
       CHECK(at_first > before);  // the counter counts
       CHECK(at_last == at_first);
     }
@@ -72,9 +81,10 @@ TEST_CASE("No allocation between the first and the last step of training") {
 }
 
 TEST_CASE("Arenas are as large as the plan says") {
-  for (const std::string mesh : kMeshes) {
+  for (const auto& [mesh, precision] : kCases) {
     SmallRun run;
     run.mesh = mesh;
+    run.precision = precision;
     run.model.hidden = 128;
     run.model.vocab = 4096;  // large against everything else that loading maps
     const proto::Plan plan = CompileSmall(run);

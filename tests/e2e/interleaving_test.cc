@@ -14,12 +14,14 @@ namespace {
 struct Case {
   const char* mesh;
   const char* schedule;
+  proto::DataType precision = proto::F32;
 };
 constexpr Case kCases[] = {{"", "1f1b"},
                            {"data=2,tensor=2", "1f1b"},
                            {"pipe=4", "1f1b"},
                            {"pipe=4,data=2", "gpipe"},
-                           {"pipe=2,data=2,tensor=2", "1f1b"}};
+                           {"pipe=2,data=2,tensor=2", "1f1b"},
+                           {"pipe=2,data=2", "1f1b", proto::BF16}};
 
 uint64_t Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 200 : 8; }
 
@@ -27,6 +29,7 @@ SmallRun RunOf(const Case& c) {
   SmallRun run;
   run.mesh = c.mesh;
   run.schedule = c.schedule;
+  run.precision = c.precision;
   return run;
 }
 

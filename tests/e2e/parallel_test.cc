@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch2/catch.hpp"
@@ -10,10 +11,11 @@
 namespace oneflow {
 namespace {
 
-SmallResult TrainOn(const std::string& mesh, const std::string& schedule = "1f1b",
-                    int threads = 1) {
+SmallResult TrainOn(const std::string& mesh, const std::string& schedule = "1f1b", int threads = 1,
+                    proto::DataType precision = proto::F32) {
   SmallRun run;
   run.mesh = mesh;
+  run.precision = precision;
   run.schedule = schedule;
   run.threads = threads;
   return Train(run);
@@ -54,17 +56,44 @@ TEST_CASE("Pipe degree, schedule, threads and repetition do not change a bit") {
   }
 }
 
+TEST_CASE("bf16 follows f32, and any mesh follows one device, within a hundredth of the loss") {
+  const SmallResult wide = TrainOn("");
+  const SmallResult serial = TrainOn("", "1f1b", 1, proto::BF16);
+  CHECK(serial.losses != wide.losses);
+  CHECK(LargestDifference(serial, wide) < 1e-2);
+  for (const std::string mesh : {"data=2", "tensor=2", "pipe=2,data=2,tensor=2"}) {
+    INFO(mesh);
+    CHECK(LargestDifference(TrainOn(mesh, "1f1b", 1, proto::BF16), serial) < 1e-2);
+  }
+}
+
+TEST_CASE("In bf16, too, pipe degree, schedule, threads and repetition do not change a bit") {
+  for (const std::string rest : {"", "data=2", "tensor=2"}) {
+    INFO(rest);
+    const SmallResult one = TrainOn(rest, "1f1b", 1, proto::BF16);
+    CHECK(TrainOn(rest, "1f1b", 2, proto::BF16) == one);
+    for (const std::string pipe : {"pipe=2", "pipe=4"}) {
+      const std::string mesh = pipe + (rest.empty() ? "" : "," + rest);
+      INFO(mesh);
+      CHECK(TrainOn(mesh, "1f1b", 1, proto::BF16) == one);
+      CHECK(TrainOn(mesh, "gpipe", 1, proto::BF16) == one);
+    }
+  }
+}
+
 TEST_CASE("Kernels that share their work over threads do not change a bit") {
-  for (const std::string mesh : {"", "data=2"}) {
+  for (const auto& [mesh, precision] :
+       {std::pair("", proto::F32), std::pair("data=2", proto::F32), std::pair("", proto::BF16)}) {
     SmallRun run;
     run.mesh = mesh;
+    run.precision = precision;
     run.steps = 3;
     run.model.hidden = 128;  // large enough that products, rows and columns are shared out
     run.model.sequence = 48;
     run.model.vocab = 509;
     const SmallResult one = Train(run);
     for (const int threads : {2, 3}) {
-      INFO(mesh << " threads " << threads);
+      INFO(mesh << " precision " << precision << " threads " << threads);
       run.threads = threads;
       CHECK(Train(run) == one);
     }

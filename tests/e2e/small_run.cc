@@ -58,6 +58,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_batch(run.batch);
   options.train.set_micro_batches(run.micro_batches);
   options.train.set_schedule(run.schedule);
+  options.train.set_precision(run.precision);
   *options.train.mutable_optimizer() = DefaultOptimizer();
   options.train.mutable_optimizer()->set_learning_rate(1e-2);
   options.cluster.mutable_device()->set_kernel_threads(run.threads);

@@ -16,6 +16,7 @@ struct SmallRun {
   GptConfig model;   // 4 layers, so that four stages have work; see small_run.cc
   std::string mesh;  // "pipe=2,data=2"
   std::string schedule = "1f1b";
+  proto::DataType precision = proto::F32;
   int64_t batch = 8, micro_batches = 4;
   int64_t steps = 20;
   int threads = 1;

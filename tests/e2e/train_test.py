@@ -124,6 +124,29 @@ class TrainTest(unittest.TestCase):
         whole = self.train("--graph=gpt.textproto", "--mesh=tensor=2", "--batch=8", "--steps=4", metrics="whole.jsonl")
         self.assertAlmostEqual(one[-1]["loss"], whole[-1]["loss"], delta=1e-4)
 
+    def test_bf16_trains_from_f32_masters(self):
+        summary = run("compile", "--graph=gpt.textproto", "--batch=8", "--micro_batches=4", "--precision=bf16",
+                      "--out=bf16.plan", cwd=self.dir)[0]
+        self.assertIn("schedule 1f1b, precision bf16", summary)
+        # 2 blocks of 4 linears and the head, each one product forward and two backward.
+        self.assertIn("27 products in bf16, added up in f32", summary)
+        self.assertRegex(summary, "this processor (multiplies it with|has not) AVX512-BF16")
+        whole = self.train("--plan=bf16.plan", "--steps=8", metrics="bf16.jsonl")
+        self.assertLess(whole[-1]["loss"], whole[0]["loss"] - 0.5)
+        # A checkpoint is of either precision: in bf16 it goes on with the same bits, in f32 nearby.
+        self.train("--plan=bf16.plan", "--steps=5", "--checkpoint_dir=bf16", metrics="part.jsonl")
+        wide = ["--graph=gpt.textproto", "--batch=8", "--micro_batches=4", "--steps=8"]
+        on = self.train("--plan=bf16.plan", "--steps=8", "--checkpoint_dir=bf16", "--resume", metrics="part.jsonl")
+        self.assertEqual([r["loss"] for r in on], [r["loss"] for r in whole])
+        self.train("--plan=bf16.plan", "--steps=5", "--checkpoint_dir=narrow", metrics="narrow.jsonl")
+        on = self.train(*wide, "--checkpoint_dir=narrow", "--resume", metrics="narrow.jsonl")
+        self.assertAlmostEqual(on[-1]["loss"], whole[-1]["loss"], delta=0.03)
+        self.assertNotEqual(on[-1]["loss"], whole[-1]["loss"])
+        self.train(*wide[:3], "--steps=5", "--checkpoint_dir=wide", metrics="wide.jsonl")
+        on = self.train("--plan=bf16.plan", "--steps=8", "--checkpoint_dir=wide", "--resume", metrics="wide.jsonl")
+        self.assertAlmostEqual(on[-1]["loss"], whole[-1]["loss"], delta=0.03)
+        run("generate", "--checkpoint=bf16", "--tokens=5", cwd=self.dir)
+
     def test_generate_is_a_function_of_the_seed(self):
         self.train("--graph=gpt.textproto", "--batch=8", "--steps=3", "--checkpoint_dir=gen")
         line = lambda seed: run("generate", "--checkpoint=gen", "--prompt=The ", "--tokens=20", "--temperature=0.8",
@@ -157,17 +180,19 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(losses[0], losses[2])
 
     def test_stages_of_a_graph_written_by_hand_do_not_change_bits(self):
-        for rest in ["tensor=2", "data=2", "data=2,tensor=2"]:
+        for rest, precision in [("tensor=2", "f32"), ("data=2", "f32"), ("data=2,tensor=2", "f32"),
+                                ("tensor=2", "bf16"), ("data=2", "bf16")]:
             metrics, slices = [], []
             for stages in [1, 2]:
                 with open(self.dir + "/tied.textproto", "w") as graph:
                     graph.write(tied_graph(rest, stages))
-                folder = f"tied_{rest}_{stages}"
+                folder = f"tied_{rest}_{stages}_{precision}"
                 rows = self.train("--graph=tied.textproto", f"--mesh=pipe={stages},{rest}", "--batch=8",
-                                  "--micro_batches=4", "--steps=4", "--checkpoint_dir=" + folder)
+                                  "--micro_batches=4", "--steps=4", "--precision=" + precision,
+                                  "--checkpoint_dir=" + folder)
                 metrics.append([(r["loss"], r["grad_norm"]) for r in rows])
                 slices.append(read_slices(os.path.join(self.dir, folder, "step-00000004")))
-            with self.subTest(rest=rest):
+            with self.subTest(rest=rest, precision=precision):
                 self.assertLess(metrics[0][-1][0], metrics[0][0][0])
                 self.assertEqual({name for name, *_ in slices[0]}, {"table", "table/m", "table/v", "w", "w/m", "w/v"})
                 self.assertEqual(metrics[0], metrics[1])

@@ -28,8 +28,9 @@ namespace oneflow {
 namespace {
 
 constexpr std::string_view kPasses[] = {
-    "bind_batch", "infer_shapes",  "decompose", "place_variables", "differentiate", "add_optimizer",
-    "infer_sbp",  "insert_boxing", "lower",     "schedule",        "slots",         "plan_memory"};
+    "bind_batch",    "infer_shapes",    "decompose",  "place_variables", "differentiate",
+    "add_optimizer", "mixed_precision", "infer_sbp",  "insert_boxing",   "lower",
+    "schedule",      "slots",           "plan_memory"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -128,6 +129,10 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* s
     return absl::OkStatus();
   }
   if (pass == "add_optimizer") return AddOptimizer(graph, state->gradients);
+  if (pass == "mixed_precision") {
+    return golden.precision == "bf16" ? MixedPrecision(graph, &state->gradients.mirrors)
+                                      : absl::OkStatus();
+  }
   if (pass == "infer_sbp") {
     ASSIGN_OR_RETURN(state->choice, InferSbp(graph, {.micro_batches = golden.micro_batches,
                                                      .mirrors = state->gradients.mirrors}));
@@ -205,6 +210,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.micro_batches = std::stoll(value);
     } else if (key == "schedule") {
       golden.schedule = value;
+    } else if (key == "precision") {
+      golden.precision = value;
     } else if (key == "show") {
       golden.show = Words(value);
     } else if (key == "names") {
@@ -243,6 +250,7 @@ absl::Status RunDry(const GoldenCase& golden) {
   options.train.set_batch(golden.micro_batch_size * golden.micro_batches);
   options.train.set_micro_batches(golden.micro_batches);
   options.train.set_schedule(golden.schedule);
+  if (golden.precision == "bf16") options.train.set_precision(proto::BF16);
   ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, options));
   ASSIGN_OR_RETURN(const auto runtime, DeterministicRuntime::Create(plan, {}));
   for (const proto::Program& program : plan.program()) {

@@ -5,6 +5,7 @@
 //   micro_batch_size: 4      (optional; 2 by default)
 //   micro_batches: 2         (optional; 1 by default)
 //   schedule: gpipe          (optional; 1f1b by default)
+//   precision: bf16          (optional; else mixed_precision does nothing)
 //   show: boxing             (optional; see below)
 //   names: fc1 fc1.dw        (optional; see below)
 //   -- graph --
@@ -36,7 +37,7 @@ struct GoldenCase {
   std::string head;  // all before "-- expect --", as it stands in the file
   std::vector<std::string> passes;
   int64_t micro_batch_size = 2, micro_batches = 1;
-  std::string schedule;
+  std::string schedule, precision;
   std::vector<std::string> show, names;  // empty: all
   std::string graph;
   std::string expect;

@@ -18,6 +18,7 @@ namespace oneflow {
 namespace {
 
 constexpr double kBound = 1e-4;
+constexpr double kNarrowBound = 4e-2;  // a few roundings to the 8 bits of bf16
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
@@ -60,13 +61,15 @@ void CopyPiece(const Piece& piece, float* whole, bool to_piece) {
 
 class Model {
  public:
-  Model(const Reference& reference, const std::string& mesh, int64_t micro_batches)
+  Model(const Reference& reference, const std::string& mesh, int64_t micro_batches,
+        proto::DataType precision = proto::F32)
       : reference_(reference), batches_(reference) {
     CompileOptions options;
     options.mesh = *ParseMesh(mesh);
     options.train = reference.train;
     options.train.set_micro_batches(micro_batches);
     options.train.set_schedule("1f1b");
+    options.train.set_precision(precision);
     auto plan = Compile(BuildGpt(reference.config), "reference", options);
     INFO(plan.status().ToString());
     REQUIRE(plan.ok());
@@ -156,6 +159,16 @@ std::span<float> KeyPart(std::vector<float>& qkv_bias) {
   return std::span(qkv_bias).subspan(qkv_bias.size() / 3, qkv_bias.size() / 3);
 }
 
+// After one step without clipping: from zero, the first moment is (1 - beta1) times the gradient.
+Tensors GradientsOf(Model& model, const Reference& r) {
+  Tensors states = model.Variables(), gradients;
+  for (const auto& [name, expected] : r.gradients) {
+    std::vector<float>& gradient = gradients[name] = states.at(name + "/m");
+    for (float& g : gradient) g /= static_cast<float>(1 - r.train.optimizer().beta1());
+  }
+  return gradients;
+}
+
 void CheckAgainst(const std::string& folder, const std::string& mesh, int64_t micro_batches) {
   INFO(folder << " on mesh " << mesh << ", " << micro_batches << " micro-batches");
   const Reference r = *LoadReference(folder);
@@ -164,12 +177,10 @@ void CheckAgainst(const std::string& folder, const std::string& mesh, int64_t mi
   once.Train(1, /*clip=*/0);
   CHECK(std::abs(once.losses[0] - r.losses[0]) < kBound * r.losses[0]);
   CHECK(std::abs(once.norms[0] - r.norms[0]) < kBound * r.norms[0]);
-  // From zero, the first moment after a step without clipping is (1 - beta1) times the gradient.
-  Tensors states = once.Variables();
+  Tensors gradients = GradientsOf(once, r);
   for (const auto& [name, expected] : r.gradients) {
     INFO(name);
-    std::vector<float> gradient = states.at(name + "/m");
-    for (float& g : gradient) g /= static_cast<float>(1 - r.train.optimizer().beta1());
+    std::vector<float>& gradient = gradients.at(name);
     CHECK(Error(gradient, expected) < kBound);
     if (!IsQkvBias(name)) continue;
     for (float g : KeyPart(gradient)) CHECK(std::abs(g) < 1e-6);
@@ -191,6 +202,37 @@ void CheckAgainst(const std::string& folder, const std::string& mesh, int64_t mi
     }
     CHECK(Error(actual, expected) < kBound);
   }
+}
+
+// Against PyTorch's f32. The key bias is left out: its true gradient is zero.
+void CheckNarrow(const std::string& folder, const std::string& mesh, int64_t micro_batches) {
+  INFO(folder << " on mesh " << mesh << " in bf16, " << micro_batches << " micro-batches");
+  const Reference r = *LoadReference(folder);
+  Model once(r, mesh, micro_batches, proto::BF16);
+  once.Train(1, /*clip=*/0);
+  CHECK(std::abs(once.losses[0] - r.losses[0]) < kNarrowBound / 10 * r.losses[0]);
+  CHECK(std::abs(once.norms[0] - r.norms[0]) < kNarrowBound / 4 * r.norms[0]);
+  for (auto& [name, gradient] : GradientsOf(once, r)) {
+    INFO(name);
+    const NpyArray& expected = r.gradients.at(name);
+    if (IsQkvBias(name)) {
+      const auto key = expected.as<float>().subspan(gradient.size() / 3, gradient.size() / 3);
+      std::copy(key.begin(), key.end(), KeyPart(gradient).begin());
+    }
+    CHECK(Error(gradient, expected) < kNarrowBound);
+  }
+  Model ten(r, mesh, micro_batches, proto::BF16);
+  ten.Train(r.steps(), r.train.optimizer().clip());
+  for (int i = 0; i < r.steps(); ++i) {
+    CHECK(std::abs(ten.losses[i] - r.losses[i]) < kNarrowBound / 4 * r.losses[i]);
+  }
+}
+
+TEST_CASE("In bf16 loss, norm and gradients are near those of PyTorch's f32") {
+  CheckNarrow("tests/numerics/bias", "", 1);
+  CheckNarrow("tests/numerics/no_bias", "pipe=2,data=2,tensor=2", 2);
+  const Reference r = *LoadReference("tests/numerics/bias");
+  CHECK(Error(Model(r, "", 1, proto::BF16).Logits(), r.logits) < kNarrowBound);
 }
 
 TEST_CASE("Logits of PyTorch") {

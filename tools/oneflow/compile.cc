@@ -7,6 +7,7 @@
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/precision.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -18,7 +19,9 @@ absl::Status CompileGraph(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   const std::string proof(kProved);  // by the compiler
-  std::fputs((format == "json" ? PlanJson(plan, proof) : PlanSummary(plan, proof)).c_str(), stdout);
+  const std::string text =
+      format == "json" ? PlanJson(plan, proof) : PlanSummary(plan, proof) + PrecisionText(plan);
+  std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -29,11 +32,27 @@ Verb CompileVerb() {
           "lower a graph to a plan, prove it and write it",
           "  oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
           "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n",
-          {"graph",       "mesh",         "batch",         "micro_batches",
-           "schedule",    "memory",       "cluster",       "out",
-           "format",      "threads",      "learning_rate", "min_learning_rate",
-           "lr_schedule", "warmup_steps", "decay_steps",   "beta1",
-           "beta2",       "epsilon",      "weight_decay",  "clip"},
+          {"graph",
+           "mesh",
+           "batch",
+           "micro_batches",
+           "schedule",
+           "precision",
+           "memory",
+           "cluster",
+           "out",
+           "format",
+           "threads",
+           "learning_rate",
+           "min_learning_rate",
+           "lr_schedule",
+           "warmup_steps",
+           "decay_steps",
+           "beta1",
+           "beta2",
+           "epsilon",
+           "weight_decay",
+           "clip"},
           CompileGraph};
 }
 

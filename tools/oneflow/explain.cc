@@ -7,6 +7,7 @@
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/precision.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -21,7 +22,7 @@ absl::Status Explain(const Arguments& args) {
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program));
   } else {
-    text = FLAGS_full ? PlanText(plan) : PlanSummary(plan, ProofOf(plan));
+    text = FLAGS_full ? PlanText(plan) : PlanSummary(plan, ProofOf(plan)) + PrecisionText(plan);
   }
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
@@ -35,8 +36,8 @@ Verb ExplainVerb() {
           "  oneflow explain --plan=gpt.plan\n"
           "  oneflow explain --plan=gpt.plan --format=json\n"
           "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n",
-          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "memory", "cluster",
-           "threads", "format", "program", "full"},
+          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "precision", "memory",
+           "cluster", "threads", "format", "program", "full"},
           Explain};
 }
 

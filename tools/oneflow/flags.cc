@@ -29,6 +29,8 @@ DEFINE_string(mesh, "",
 DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together");
 DEFINE_int64(micro_batches, 1, "micro-batches a step");
 DEFINE_string(schedule, "1f1b", "gpipe or 1f1b");
+DEFINE_string(precision, "f32",
+              "of matrix products: f32, or bf16 with f32 master weights and sums");
 DEFINE_string(memory, "", "capacity of a device, e.g. 80GiB: refuse a plan that needs more");
 
 DEFINE_int64(steps, 100, "steps of the whole run");

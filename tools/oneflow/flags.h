@@ -31,6 +31,7 @@ DECLARE_string(mesh);
 DECLARE_int64(batch);
 DECLARE_int64(micro_batches);
 DECLARE_string(schedule);
+DECLARE_string(precision);
 DECLARE_string(memory);
 
 // Training.

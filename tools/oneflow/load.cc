@@ -57,6 +57,10 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_batch(FLAGS_batch);
   train.set_micro_batches(FLAGS_micro_batches);
   train.set_schedule(FLAGS_schedule);
+  if (FLAGS_precision != "f32" && FLAGS_precision != "bf16") {
+    return InputError("--precision=" + FLAGS_precision, "no such precision", "use f32 or bf16");
+  }
+  if (FLAGS_precision == "bf16") train.set_precision(proto::BF16);
   ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
   return train;
 }
@@ -165,7 +169,7 @@ absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph) {
 
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
-  for (const char* flag : {"graph", "mesh", "batch", "micro_batches", "schedule"}) {
+  for (const char* flag : {"graph", "mesh", "batch", "micro_batches", "schedule", "precision"}) {
     if (args.Given(flag)) {
       return InputError(std::string("--") + flag,
                         "cannot be given together with --plan: the plan has it fixed",

@@ -16,8 +16,8 @@ namespace oneflow {
 // --plan read and checked, or --graph compiled for --mesh, --batch, ... on the way.
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args);
 
-// --graph compiled for --mesh, --batch, --micro_batches, --schedule, --memory and the optimizer's
-// flags.
+// --graph compiled for --mesh, --batch, --micro_batches, --schedule, --precision, --memory and
+// the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
 // `graph` compiled for one device and one sequence at a time: what `generate` runs.

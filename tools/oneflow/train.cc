@@ -14,6 +14,7 @@
 #include "tools/oneflow/machine_rate.h"
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/plan_facts.h"
+#include "tools/oneflow/precision.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
 
@@ -111,6 +112,7 @@ absl::Status Train(const Arguments& args) {
   runtime_options.threads = threads;
   runtime_options.trace = !FLAGS_trace.empty();
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
+  if (format == "text") std::fputs(PrecisionText(plan).c_str(), stdout);
   const auto train = data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
@@ -140,38 +142,13 @@ Verb TrainVerb() {
       "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
       "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
       "--resume\n",
-      {"plan",
-       "graph",
-       "mesh",
-       "batch",
-       "micro_batches",
-       "schedule",
-       "memory",
-       "cluster",
-       "data",
-       "eval_data",
-       "eval_fraction",
-       "eval_every",
-       "eval_batches",
-       "steps",
-       "seed",
-       "threads",
-       "metrics",
-       "checkpoint_dir",
-       "checkpoint_every",
-       "resume",
-       "trace",
-       "format",
-       "learning_rate",
-       "min_learning_rate",
-       "lr_schedule",
-       "warmup_steps",
-       "decay_steps",
-       "beta1",
-       "beta2",
-       "epsilon",
-       "weight_decay",
-       "clip"},
+      {"plan",        "graph",         "mesh",        "batch",          "micro_batches",
+       "schedule",    "precision",     "memory",      "cluster",        "data",
+       "eval_data",   "eval_fraction", "eval_every",  "eval_batches",   "steps",
+       "seed",        "threads",       "metrics",     "checkpoint_dir", "checkpoint_every",
+       "resume",      "trace",         "format",      "learning_rate",  "min_learning_rate",
+       "lr_schedule", "warmup_steps",  "decay_steps", "beta1",          "beta2",
+       "epsilon",     "weight_decay",  "clip"},
       Train};
 }
 

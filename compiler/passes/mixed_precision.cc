@@ -1,0 +1,186 @@
+#include "compiler/passes/mixed_precision.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "compiler/passes/rewrite.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+enum class Want : uint8_t { kWide, kNarrow, kEither };
+
+struct Row {
+  std::string_view kind;
+  std::string_view wants;  // a letter an input: n(arrow), w(ide), e(ither: as it comes)
+  bool product = false;
+};
+
+// All other kinds read f32.
+constexpr Row kTable[] = {
+    {"linear", "nnw", true},
+    {"linear_grad_input", "nn", true},
+    {"linear_grad_weight", "nn", true},
+    {"linear_grad_bias", "e"},
+    {"add_bias", "ew"},
+    {"gelu", "n"},
+    {"gelu_grad", "nn"},
+    {"add", "we"},
+    {"layer_norm_grad_input", "ewwww"},
+    {"layer_norm_grad_weight", "ewww"},
+    {"row_max", "e"},
+    {"row_sum_exp", "ew"},
+    {"pick", "ew"},
+    {"cross_entropy_grad", "ewwww"},
+};
+
+const Row* FindRow(std::string_view kind) {
+  const auto it = std::find_if(std::begin(kTable), std::end(kTable),
+                               [kind](const Row& row) { return row.kind == kind; });
+  return it == std::end(kTable) ? nullptr : it;
+}
+
+Want WantOf(const Op& op, int input) {
+  const Row* row = FindRow(op.kind);
+  if (row == nullptr || input >= static_cast<int>(row->wants.size())) return Want::kWide;
+  const char letter = row->wants[input];
+  return letter == 'n' ? Want::kNarrow : letter == 'e' ? Want::kEither : Want::kWide;
+}
+
+// Invariants:
+//  1. ops_ holds the ops visited so far, with the casts they need before them.
+//  2. Tensors of ops visited have their final types; uses_ and graph_->ops are as they were.
+class Narrower {
+ public:
+  explicit Narrower(Graph* graph) : graph_(graph), uses_(UsesOf(*graph)) {
+    for (const Op& op : graph_->ops) names_.insert(op.name);
+  }
+
+  absl::Status Run(std::vector<GradientMirror>* mirrors) {
+    std::vector<OpId> moved;
+    for (const Op& original : graph_->ops) {
+      Op op = original;
+      for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
+        ASSIGN_OR_RETURN(op.inputs[i], Provide(op.inputs[i], WantOf(op, i), op));
+      }
+      if (RoundsItself(op)) op.attrs["dtype"] = std::string(Name(DType::kBF16));
+      if (!HasOwnShape(op.kind)) RETURN_IF_ERROR(InferOutputs(graph_, op));
+      moved.push_back(static_cast<OpId>(ops_.size()));
+      ops_.push_back(std::move(op));
+    }
+    for (TensorId& t : graph_->outputs) {
+      ASSIGN_OR_RETURN(t, Leave(t));
+    }
+    if (graph_->loss >= 0) {
+      ASSIGN_OR_RETURN(graph_->loss, Leave(graph_->loss));
+    }
+    SetOps(graph_, std::move(ops_));
+    for (GradientMirror& mirror : *mirrors) {
+      if (mirror.reader >= 0) mirror.reader = moved[mirror.reader];
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool IsLeaving(TensorId t) const {
+    return t == graph_->loss ||
+           std::find(graph_->outputs.begin(), graph_->outputs.end(), t) != graph_->outputs.end();
+  }
+
+  // A layer_norm whose output is read as bf16 and by nobody as f32.
+  bool RoundsItself(const Op& op) const {
+    const TensorId y = op.outputs[0];
+    if (op.kind != "layer_norm" || graph_->tensors[y].dtype != DType::kF32 || IsLeaving(y)) {
+      return false;
+    }
+    bool narrow = false;
+    for (const Use& use : uses_[y]) {
+      const Want want = WantOf(graph_->ops[use.op], use.input);
+      if (want == Want::kWide) return false;
+      narrow = narrow || want == Want::kNarrow;
+    }
+    return narrow;
+  }
+
+  // `t`, or what a cast makes of it, for a reader.
+  absl::StatusOr<TensorId> Provide(TensorId t, Want want, const Op& reader) {
+    const DType have = graph_->tensors[t].dtype;
+    if (want == Want::kEither || (have != DType::kF32 && have != DType::kBF16)) return t;
+    const DType need = want == Want::kNarrow ? DType::kBF16 : DType::kF32;
+    if (have == need) return t;
+    // What the update reads is added up over the micro-batches first.
+    const auto [cast, fresh] = casts_.try_emplace({t, reader.phase == Phase::kUpdate}, -1);
+    if (!fresh) return cast->second;
+    Op op;
+    op.kind = "cast";
+    op.name = Unused(graph_->tensors[t].name + '.' + std::string(Name(need)));
+    op.inputs = {t};
+    op.attrs["dtype"] = std::string(Name(need));
+    op.scope = reader.scope;
+    op.why = reader.name + " reads " + graph_->tensors[t].name + " as " + std::string(Name(need));
+    const Op& producer = graph_->ProducerOf(t);
+    const bool prepared = IsVariable(producer) && reader.phase != Phase::kUpdate;
+    op.phase = prepared ? Phase::kPrepare : reader.phase;
+    op.stage = prepared ? producer.stage : StageFor(t, want, reader);
+    op.outputs = {AddTensor(graph_, op.name)};
+    // A copy of a variable lies as it does.
+    if (prepared) graph_->tensors[op.outputs[0]].constraint = graph_->tensors[t].constraint;
+    RETURN_IF_ERROR(InferOutputs(graph_, op));
+    cast->second = op.outputs[0];
+    ops_.push_back(std::move(op));
+    return cast->second;
+  }
+
+  // Of all readers that share the cast, the stage that comes first as the phase runs: there is one
+  // cast at any pipe degree, and nothing flows back.
+  int StageFor(TensorId t, Want want, const Op& reader) const {
+    int stage = reader.stage;
+    for (const Use& use : uses_[t]) {
+      const Op& other = graph_->ops[use.op];
+      if (other.phase != reader.phase || WantOf(other, use.input) != want) continue;
+      stage = reader.phase == Phase::kForward ? std::min(stage, other.stage)
+                                              : std::max(stage, other.stage);
+    }
+    return stage;
+  }
+
+  // As it leaves the graph: f32, where it was made.
+  absl::StatusOr<TensorId> Leave(TensorId t) {
+    Op reader = graph_->ProducerOf(t);
+    reader.name = "the run";
+    return Provide(t, Want::kWide, reader);
+  }
+
+  std::string Unused(const std::string& wish) {
+    std::string name = wish;
+    for (int i = 2; !names_.insert(name).second; ++i) name = wish + "." + std::to_string(i);
+    return name;
+  }
+
+  Graph* graph_;
+  const std::vector<std::vector<Use>> uses_;
+  std::vector<Op> ops_;
+  std::set<std::string> names_;
+  std::map<std::pair<TensorId, bool>, TensorId> casts_;  // (tensor, read once a step) -> its cast
+};
+
+}  // namespace
+
+absl::Status MixedPrecision(Graph* graph, std::vector<GradientMirror>* mirrors) {
+  return Narrower(graph).Run(mirrors);
+}
+
+int CountNarrowProducts(const Graph& graph) {
+  return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&graph](const Op& op) {
+    const Row* row = FindRow(op.kind);
+    return row != nullptr && row->product && graph.tensors[op.inputs[0]].dtype == DType::kBF16;
+  }));
+}
+
+}  // namespace oneflow
