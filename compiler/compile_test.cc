@@ -75,6 +75,24 @@ TEST_CASE("a GPT compiles on all products of data, tensor and pipe") {
   }
 }
 
+TEST_CASE("only train drops out") {
+  GptConfig config;
+  config.layers = 2, config.heads = 4, config.hidden = 32, config.sequence = 16, config.vocab = 64;
+  config.dropout = 0.1;
+  const auto plan = Compile(BuildGpt(config), "gpt", OptionsFor("pipe=2,data=2,tensor=2", 8, 4));
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  for (const proto::Program& program : plan->program()) {
+    int forward = 0, backward = 0;
+    for (const proto::Actor& actor : program.actor()) {
+      if (actor.kernel() == "dropout") ++(actor.attr().contains("mask") ? backward : forward);
+    }
+    INFO(program.name());
+    CHECK(forward == (program.name() == "train" ? 5 : 0));
+    CHECK(backward == forward);
+  }
+}
+
 TEST_CASE("compiling is a function: equal arguments, equal bytes") {
   const CompileOptions options = OptionsFor("pipe=2,data=2,tensor=2", 16, 4);
   CHECK(Compile(SmallGpt(), "gpt", options)->fingerprint() ==

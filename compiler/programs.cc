@@ -168,6 +168,10 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   Graph& graph = draft->graph = Prune(logical, draft->loss, draft->outputs);
   RETURN_IF_ERROR(BindBatch(&graph, draft->lower.micro_batch_size));
   RETURN_IF_ERROR(CheckAndInferShapes(&graph));
+  if (!draft->train) {
+    RemoveDropout(&graph);
+    graph = Prune(graph, draft->loss, draft->outputs);
+  }
   RETURN_IF_ERROR(Decompose(&graph, draft->lower.micro_batches));
   RETURN_IF_ERROR(PlaceVariables(&graph));
   ConstrainVariables(plan, &graph);

@@ -51,4 +51,14 @@ struct RunContext {
   std::function<void(int64_t step, std::span<const double> values)> report;  // loss, grad norm
 };
 
+// Where firing `firing` of an actor that fires once a micro-batch stands in the run. Micro-batches
+// cut the samples of a step in order: row r of the logical tensor of micro-batch i is sample
+// i * micro_batch_size + r of the step, whatever slice of it a device holds (Port::slice).
+struct MicroBatch {
+  int64_t step, index;
+};
+inline MicroBatch MicroBatchOf(const RunContext& run, int64_t firing) {
+  return {run.first_step + firing / run.micro_batches, firing % run.micro_batches};
+}
+
 }  // namespace oneflow

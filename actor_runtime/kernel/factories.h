@@ -19,6 +19,9 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeGelu(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& setup);
 
+// dropout.cc
+absl::StatusOr<Kernel> MakeDropout(const KernelSetup& setup);
+
 // matmul.cc, linear.cc
 absl::StatusOr<Kernel> MakeMatmul(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeMatmulGradB(const KernelSetup& setup);

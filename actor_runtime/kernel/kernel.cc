@@ -30,6 +30,7 @@ constexpr Entry kTable[] = {
     {"causal_attention_grad", MakeCausalAttentionGrad},
     {"copy_slices", MakeCopySlices},
     {"cross_entropy_grad", MakeCrossEntropyGrad},
+    {"dropout", MakeDropout},
     {"embedding", MakeEmbedding},
     {"embedding_grad", MakeEmbeddingGrad},
     {"feed", MakeFeed},

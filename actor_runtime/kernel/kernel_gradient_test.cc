@@ -29,6 +29,7 @@ Feeds RunGraph(const Graph& graph, Feeds values) {
       out.push_back(WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype));
     }
     KernelHarness harness(op.kind, op.attrs, std::move(in), std::move(out));
+    harness.setup().name = op.name;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       harness.SetInput(static_cast<int>(i), values.at(op.inputs[i]));
     }

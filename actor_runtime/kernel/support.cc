@@ -31,6 +31,9 @@ double DoubleAttr(const KernelSetup& s, std::string_view key, double fallback) {
 bool BoolAttr(const KernelSetup& s, std::string_view key, bool fallback) {
   return Get<bool>(s, key, fallback);
 }
+std::string StringAttr(const KernelSetup& s, std::string_view key, std::string fallback) {
+  return Get<std::string>(s, key, std::move(fallback));
+}
 
 const Port& In(const KernelSetup& s, int i) {
   CHECK_LT(i, s.in.size()) << s.name << " (" << s.kind << ")";

@@ -19,6 +19,7 @@ namespace oneflow {
 int64_t IntAttr(const KernelSetup& s, std::string_view key, int64_t fallback = 0);
 double DoubleAttr(const KernelSetup& s, std::string_view key, double fallback = 0);
 bool BoolAttr(const KernelSetup& s, std::string_view key, bool fallback = false);
+std::string StringAttr(const KernelSetup& s, std::string_view key, std::string fallback = "");
 
 // The piece of input i (all kernels but boxing have one source).
 const Port& In(const KernelSetup& s, int i);

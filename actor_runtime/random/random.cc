@@ -37,13 +37,18 @@ PhiloxBlock Philox4x32(PhiloxBlock counter, uint64_t key) {
   return counter;
 }
 
-RandomStream::RandomStream(uint64_t seed, std::string_view name)
-    : key_(seed), stream_(XXH3_64bits(name.data(), name.size())) {}
+RandomStream::RandomStream(uint64_t seed, std::string_view name, uint64_t part)
+    : key_(seed), stream_(XXH3_64bits_withSeed(name.data(), name.size(), part)) {}
 
 PhiloxBlock RandomStream::Bits(uint64_t index) const {
   return Philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
                      static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
                     key_);
+}
+
+uint32_t RandomStream::Word(uint64_t index) const {
+  const uint64_t group = index / 32, place = index % 32;
+  return Bits(group * 8 + place % 16 / 2)[place / 16 * 2 + place % 2];
 }
 
 uint64_t RandomStream::Below(uint64_t index, uint64_t n) const {

@@ -7,6 +7,7 @@
 //
 //   RandomStream weights(seed, "h.0.mlp.fc.weight");
 //   weights.Normals(begin, values);   // values[k] = normal number begin + k of the stream
+//   RandomStream step7(seed, "h.0.attn.drop", 7);   // part 7 of a name is a stream of its own
 //
 // Not for secrets.
 #pragma once
@@ -24,10 +25,19 @@ PhiloxBlock Philox4x32(PhiloxBlock counter, uint64_t key);
 
 class RandomStream {
  public:
-  RandomStream(uint64_t seed, std::string_view name);
+  RandomStream(uint64_t seed, std::string_view name, uint64_t part = 0);
+
+  // The key of its blocks, and the upper half of their counters: for those who make blocks in
+  // bulk (kernel/simd/random.inc.h).
+  uint64_t key() const { return key_; }
+  uint64_t stream() const { return stream_; }
 
   // 128 random bits. The methods below are all made of them: use one of them a stream.
   PhiloxBlock Bits(uint64_t index) const;
+
+  // 32 random bits. Groups of 32 words are 8 blocks: first the words 0 and 1 of each, then the
+  // words 2 and 3, so that a vector of blocks is stored as it was computed.
+  uint32_t Word(uint64_t index) const;
 
   // Uniform in [0, n), n >= 1. The bias is below n / 2^64.
   uint64_t Below(uint64_t index, uint64_t n) const;

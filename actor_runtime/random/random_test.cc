@@ -52,6 +52,26 @@ TEST_CASE("Streams differ by seed and by name") {
   CHECK(RandomStream(1, "a").Bits(0) == RandomStream(1, "a").Bits(0));
 }
 
+TEST_CASE("Parts of a name are streams of their own, and part 0 is the name itself") {
+  CHECK(RandomStream(1, "a", 0).Bits(5) == RandomStream(1, "a").Bits(5));
+  CHECK(RandomStream(1, "a", 1).Bits(5) != RandomStream(1, "a").Bits(5));
+  CHECK(RandomStream(1, "a", 1).Bits(5) != RandomStream(1, "a", 2).Bits(5));
+}
+
+TEST_CASE("Words are the words of the blocks, each once") {
+  const RandomStream stream(5, "words");
+  for (const uint64_t group : {0, 1, 1000}) {
+    std::multiset<uint32_t> words, blocks;
+    for (uint64_t i = 0; i < 32; ++i) words.insert(stream.Word(group * 32 + i));
+    for (uint64_t b = 0; b < 8; ++b) {
+      for (const uint32_t word : stream.Bits(group * 8 + b)) blocks.insert(word);
+    }
+    CHECK(words == blocks);
+  }
+  CHECK(stream.Word(3) == stream.Bits(1)[1]);
+  CHECK(stream.Word(32 + 16) == stream.Bits(8)[2]);
+}
+
 TEST_CASE("Below covers its range and stays inside") {
   const RandomStream stream(3, "below");
   std::set<uint64_t> seen;

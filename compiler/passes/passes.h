@@ -13,7 +13,8 @@
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
-// Forward-only programs (eval, generate, run) leave out 5 and 6.
+// Forward-only programs (eval, generate, run) leave out 5 and 6, and have no dropout: RemoveDropout
+// comes after 2.
 #pragma once
 
 #include "compiler/passes/add_optimizer.h"
@@ -25,4 +26,5 @@
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/place_variables.h"
+#include "compiler/passes/remove_dropout.h"
 #include "compiler/passes/verify_graph.h"

@@ -99,6 +99,10 @@ Value GraphBuilder::LayerNorm(std::string name, Value x, Value gamma, Value beta
 
 Value GraphBuilder::Gelu(std::string name, Value x) { return Op("gelu", std::move(name), {x}); }
 
+Value GraphBuilder::Dropout(std::string name, Value x, double rate) {
+  return Op("dropout", std::move(name), {x}, {{"rate", rate}});
+}
+
 Value GraphBuilder::CausalAttention(std::string name, Value qkv) {
   return Op("causal_attention", std::move(name), {qkv});
 }

@@ -77,6 +77,7 @@ class GraphBuilder {
   Value PositionalEmbedding(std::string name, Value x, Value table);
   Value LayerNorm(std::string name, Value x, Value gamma, Value beta = {}, double epsilon = 1e-5);
   Value Gelu(std::string name, Value x);
+  Value Dropout(std::string name, Value x, double rate);
   Value CausalAttention(std::string name, Value qkv);
   Value Add(std::string name, Value a, Value b);
   Value SoftmaxCrossEntropy(std::string name, Value logits, Value labels);

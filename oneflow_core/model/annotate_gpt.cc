@@ -150,7 +150,8 @@ void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
     if (op.kind == "variable") {
       Constrain(out, data, B());
       Constrain(out, tensor, TensorParallelSbp(op.name));
-    } else if (op.kind == "input" || op.kind == "add" || op.kind == "positional_embedding") {
+    } else if (op.kind == "input" || op.kind == "add" || op.kind == "positional_embedding" ||
+               op.kind == "dropout") {
       Constrain(out, data, S(0));
       Constrain(out, tensor, B());
     }

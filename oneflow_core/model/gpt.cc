@@ -1,6 +1,7 @@
 #include "oneflow_core/model/gpt.h"
 
 #include <cmath>
+#include <sstream>
 
 #include <glog/logging.h>
 
@@ -43,6 +44,7 @@ class Gpt {
     const Value wpe = g_.Variable("wpe", {{"seq", config_.sequence}, Hidden()}, Normal(kDeviation));
 
     Value x = g_.PositionalEmbedding("embed", g_.Embedding("embed.tokens", wte, tokens), wpe);
+    x = Dropout("embed.drop", x);
     for (int64_t i = 0; i < config_.layers; ++i) x = Block("h." + std::to_string(i), x);
     x = LayerNorm("ln_f", x);
     const Value head =
@@ -79,6 +81,10 @@ class Gpt {
     return g_.Linear(at, x, w, Bias(at, out), {.contract = static_cast<int>(in.size())});
   }
 
+  Value Dropout(const std::string& at, Value x) {
+    return config_.dropout > 0 ? g_.Dropout(at, x, config_.dropout) : x;
+  }
+
   Value Block(const std::string& at, Value x) {
     x = g_.Add(at + ".attn.add", x, Attention(at + ".attn", LayerNorm(at + ".ln_1", x)));
     return g_.Add(at + ".mlp.add", x, Mlp(at + ".mlp", LayerNorm(at + ".ln_2", x)));
@@ -88,13 +94,15 @@ class Gpt {
     const NamedDims qkv = {NamedDim(3), Heads(), HeadDim()};
     x = Linear(at + ".qkv", x, {Hidden()}, qkv, Normal(kDeviation));  // [b,t,3,heads,d]
     x = g_.CausalAttention(at + ".core", x);                          // [b,t,heads,d]
-    return Linear(at + ".proj", x, {Heads(), HeadDim()}, {Hidden()}, Residual());
+    x = Linear(at + ".proj", x, {Heads(), HeadDim()}, {Hidden()}, Residual());
+    return Dropout(at + ".drop", x);
   }
 
   Value Mlp(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]
     x = Linear(at + ".fc", x, {Hidden()}, {Inner()}, Normal(kDeviation));
     x = g_.Gelu(at + ".gelu", x);
-    return Linear(at + ".proj", x, {Inner()}, {Hidden()}, Residual());
+    x = Linear(at + ".proj", x, {Inner()}, {Hidden()}, Residual());
+    return Dropout(at + ".drop", x);
   }
 
   const GptConfig& config_;
@@ -134,6 +142,11 @@ absl::Status CheckGptConfig(const GptConfig& config) {
     if (n.value >= 1 && n.value <= n.largest) continue;
     return InputError(std::string("--") + n.flag + '=' + std::to_string(n.value), "is out of range",
                       "use 1 to " + std::to_string(n.largest));
+  }
+  if (!(config.dropout >= 0 && config.dropout < 1)) {
+    std::ostringstream flag;
+    flag << "--dropout=" << config.dropout;
+    return InputError(flag.str(), "is no rate", "use 0 or more and less than 1");
   }
   if (config.hidden % config.heads != 0) {
     return InputError("--heads=" + std::to_string(config.heads),

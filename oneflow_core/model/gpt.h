@@ -9,6 +9,7 @@
 // Tensors, with shapes [b = batch, t = sequence, H = hidden, V = vocab]:
 //   tokens, labels [b,t]; wte [V,H]; wpe [t,H]; blocks h.0 .. h.(layers-1), pre-norm, each
 //     x + attn.proj(attn.core(attn.qkv(ln_1(x)))), then x + mlp.proj(gelu(mlp.fc(ln_2(x))));
+//   where dropout > 0: embed.drop, h.I.attn.drop and h.I.mlp.drop before the additions;
 //   logits [b,t,V] = ln_f(x) against wte (tied) or head.weight; loss [] = mean cross entropy.
 #pragma once
 
@@ -30,8 +31,9 @@ struct GptConfig {
   int64_t hidden = 768;
   int64_t sequence = 1024;
   int64_t vocab = 50257;
-  bool bias = true;  // in all linears and layer norms
-  bool tied = true;  // the head is the token embedding, transposed
+  bool bias = true;    // in all linears and layer norms
+  bool tied = true;    // the head is the token embedding, transposed
+  double dropout = 0;  // rate after the embeddings, of attention probabilities and of both branches
 };
 
 // A configuration with a name: "tiny", "small", "gpt2-124m", ... , "gpt3-175b".

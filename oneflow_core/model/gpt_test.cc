@@ -133,6 +133,23 @@ TEST_CASE("residual projections start smaller, by the depth") {
   CHECK(AttrDouble(*graph.FindOp("h.3.mlp.fc.weight"), "init_value") == 0.02);
 }
 
+TEST_CASE("dropout stands after the embeddings and at the end of both branches") {
+  GptConfig config = OneLayer(false, true);
+  config.dropout = 0.1;
+  const Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+  REQUIRE(CheckGraph(graph).ok());
+  CHECK(graph.ops.size() == 26 + 3);
+  for (const auto& [name, input] :
+       {std::pair("embed.drop", "embed"), std::pair("h.0.attn.drop", "h.0.attn.proj"),
+        std::pair("h.0.mlp.drop", "h.0.mlp.proj")}) {
+    const Op* op = graph.FindOp(name);
+    REQUIRE(op != nullptr);
+    CHECK(op->kind == "dropout");
+    CHECK(AttrDouble(*op, "rate") == 0.1);
+    CHECK(graph.tensors[op->inputs[0]].name == input);
+  }
+}
+
 TEST_CASE("bad configurations name the flag") {
   GptConfig config;
   config.heads = 7;
@@ -145,6 +162,9 @@ TEST_CASE("bad configurations name the flag") {
   config = {};
   config.vocab = int64_t{1} << 40;
   CHECK(Error(config) == "--vocab=1099511627776: is out of range; use 1 to 268435456");
+  config = {};
+  config.dropout = 1;
+  CHECK(Error(config) == "--dropout=1: is no rate; use 0 or more and less than 1");
   CHECK(ToStd(GptPreset("gpt2-125m").status().message()) ==
         "--preset=gpt2-125m: no such preset; did you mean gpt2-124m?");
   CHECK(ToStd(GptPreset("llama").status().message()) ==

@@ -15,6 +15,7 @@ std::vector<OpDef> LinearGradOps();       // linear_grad.cc
 std::vector<OpDef> EmbeddingOps();        // embedding.cc
 std::vector<OpDef> LayerNormOps();        // layer_norm.cc
 std::vector<OpDef> ElementwiseOps();      // elementwise.cc
+std::vector<OpDef> DropoutOps();          // dropout.cc
 std::vector<OpDef> CausalAttentionOps();  // causal_attention.cc
 std::vector<OpDef> CrossEntropyOps();     // cross_entropy.cc
 std::vector<OpDef> OptimizerOps();        // optimizer.cc

@@ -87,6 +87,7 @@ TEST_CASE("the ops of gradients") {
         "op.dbias = linear_grad_bias(dy); -> dy op.dbias");
   CHECK(GradientText({"add", {{{2}}, {{2}}}, {}}) == "-> dy dy");
   CHECK(GradientText({"gelu", {{{2}}}, {}}) == "op.dx = gelu_grad(dy, in0); -> op.dx");
+  CHECK(GradientText({"dropout", {{{2}}}, {{"rate", 0.1}}}) == "op.dx = dropout(dy); -> op.dx");
   CHECK(GradientText({"embedding", {{{10, 6}}, {{2}, DType::kI32}}, {}}) ==
         "op.dtable = embedding_grad(in1, dy); -> op.dtable -");
   CHECK(GradientText({"positional_embedding", {{{2, 4, 6}}, {{8, 6}}}, {}}) ==

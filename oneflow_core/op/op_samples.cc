@@ -56,6 +56,7 @@ std::vector<Sample> BlockSamples() {
       {"gelu", {{{2, 4}}}, {}},
       {"gelu_grad", {{{2, 4}}, {{2, 4}}}, {}},
       {"cast", {{{2, 4}}}, {{"dtype", std::string("bf16")}}},
+      {"dropout", {{{2, 4}}}, {{"rate", 0.25}}},
       {"causal_attention", {{{2, 4, 3, 6, 8}}}, {}},
       {"causal_attention_grad",
        {{{2, 4, 6, 8}}, {{2, 4, 3, 6, 8}}, {{2, 4, 6, 8}}, {{2, 6, 4}}},

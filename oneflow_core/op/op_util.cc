@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <utility>
 
 #include "oneflow_core/op/workspace.h"
@@ -67,6 +68,14 @@ absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims&
                   std::string(of));
 }
 
+absl::Status ExpectRate(const Op& op, std::string_view rate) {
+  const double value = AttrDouble(op, rate);
+  if (value >= 0 && value < 1) return absl::OkStatus();  // not so for NaN
+  std::ostringstream text;
+  text << "attribute \"" << rate << "\" is " << value;
+  return Mismatch(text.str(), "a part of the elements is dropped: use 0 or more and less than 1");
+}
+
 Shape Part(const Shape& shape, int begin, int end) {
   Shape part(Dims(shape.dims.begin() + begin, shape.dims.begin() + end));
   if (!shape.names.empty()) {
@@ -127,6 +136,8 @@ TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view
   added.scope = forward.scope.empty() ? forward.name : forward.scope;
   return added.outputs[0];
 }
+
+std::string MaskOf(const Op& op) { return AttrString(op, "mask", op.name); }
 
 absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved) {
   for (size_t i = 1; i < g.output_grads.size(); ++i) {

@@ -34,6 +34,9 @@ absl::Status ExpectRank(std::string_view role, const Tensor& tensor, int at_leas
 absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims& dims,
                         std::string_view of);
 
+// Attribute `rate` is the rate of a dropout: at least 0 and below 1.
+absl::Status ExpectRate(const Op& op, std::string_view rate);
+
 // --- Shapes, with the names of their dimensions ---
 
 Shape Part(const Shape& shape, int begin, int end);  // dimensions [begin, end)
@@ -56,6 +59,8 @@ Rows LinearAlikeRows(const OpView& v);
 // its stage, in its scope. Returns the first output; the others follow it.
 TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view suffix,
                      std::vector<TensorId> inputs, AttrMap attrs = {}, int n_outputs = 1);
+// The op whose dropout mask `op` applies: its attribute `mask`, or itself.
+std::string MaskOf(const Op& op);
 // Error when a gradient reaches an output after the first: they are saved values (mean, lse).
 absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 

@@ -50,6 +50,7 @@ TEST_CASE("the residual stream, statistics and the loss stay f32") {
 
 TEST_CASE("what is element-wise keeps its type") {
   CHECK(OutputTypes({"gelu", {{{2, 4}, kNarrow}}, {}}) == "bf16");
+  CHECK(OutputTypes({"dropout", {{{2, 4}, kNarrow}}, {{"rate", 0.1}}}) == "bf16");
   CHECK(OutputTypes({"gelu_grad", {{{2, 4}, kNarrow}, {{2, 4}, kNarrow}}, {}}) == "bf16");
   CHECK(OutputTypes({"cross_entropy_grad",
                      {{{2, 6}, kNarrow}, {{2}, kIds}, {{2}}, {{2}}, {{}}},

@@ -14,7 +14,7 @@ std::vector<OpDef> BuildTable() {
   std::vector<OpDef> table;
   for (const auto family :
        {SourceOps, MatmulOps, LinearOps, LinearGradOps, EmbeddingOps, LayerNormOps, ElementwiseOps,
-        CausalAttentionOps, CrossEntropyOps, OptimizerOps, BoxingOps}) {
+        DropoutOps, CausalAttentionOps, CrossEntropyOps, OptimizerOps, BoxingOps}) {
     std::vector<OpDef> defs = family();
     std::move(defs.begin(), defs.end(), std::back_inserter(table));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -169,6 +170,23 @@ std::string Header(const proto::Plan& plan) {
                       plan.train().precision() == proto::BF16 ? ", precision bf16" : "", "\n");
 }
 
+// "dropout: 25 ops, rate 0.1; in program train only"; nothing where the graph has none.
+std::string DropoutText(const proto::Graph& graph) {
+  std::set<double> rates;
+  int ops = 0;
+  for (const proto::Op& op : graph.op()) {
+    const auto rate = op.attr().find(op.kind() == "dropout" ? "rate" : "dropout");
+    if (rate == op.attr().end()) continue;
+    rates.insert(rate->second.f());
+    ++ops;
+  }
+  if (ops == 0) return "";
+  std::string list;
+  for (const double rate : rates) absl::StrAppend(&list, list.empty() ? "" : ", ", rate);
+  return absl::StrCat("dropout: ", ops, ops == 1 ? " op" : " ops", ", rate ", list,
+                      "; in program train only\n");
+}
+
 std::string MemoryText(const proto::Plan& plan) {
   std::string text;
   for (const proto::StageMemory& m : plan.memory()) {
@@ -207,7 +225,7 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
   std::string text = Header(plan);
   absl::StrAppend(&text, "variables: ", plan.variable_size(), " with ", elements,
                   " elements, states of the optimizer included\n");
-  text += MemoryText(plan);
+  text += DropoutText(plan.graph()) + MemoryText(plan);
   for (const proto::Program& program : plan.program())
     text += ProgramSummary(program, plan.memory_size());
   if (plan.note_size() > 0) {

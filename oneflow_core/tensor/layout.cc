@@ -25,6 +25,25 @@ Slice Intersect(const Slice& a, const Slice& b) {
   return both;
 }
 
+int64_t IndexInTensor(const Dims& dims, const Slice& slice, int64_t element) {
+  int64_t index = 0, stride = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    index += (slice.begin[d] + element % slice.size[d]) * stride;
+    element /= slice.size[d];
+    stride *= dims[d];
+  }
+  return index;
+}
+
+int64_t RunLength(const Dims& dims, const Slice& slice) {
+  int64_t run = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    run *= slice.size[d];
+    if (slice.size[d] != dims[d]) break;
+  }
+  return run;
+}
+
 Layout LayoutOf(const Dims& dims, const NdSbp& sbp) {
   Layout layout{dims, {}};
   for (size_t axis = 0; axis < sbp.size(); ++axis) {

@@ -4,6 +4,7 @@
 // Example: dims {4,5}, cut dim 0 by axis "data" of size 2: coordinate data=1 holds rows [2,4).
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <vector>
@@ -28,6 +29,22 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 Slice Intersect(const Slice& a, const Slice& b);  // sizes are 0 where they do not meet
+
+// Row-major index, in a tensor of sizes `dims`, of element `element` of a slice (row-major, too).
+int64_t IndexInTensor(const Dims& dims, const Slice& slice, int64_t element);
+// Elements of a slice that are neighbours in the tensor, too: a row, or more where rows are whole.
+int64_t RunLength(const Dims& dims, const Slice& slice);
+// Calls fn(element, index, count) for each run within elements [begin, end) of the slice: `count`
+// of them from `element` on are neighbours in the tensor, from `index` on.
+template <typename Fn>
+void ForRuns(const Dims& dims, const Slice& slice, int64_t begin, int64_t end, Fn fn) {
+  const int64_t run = RunLength(dims, slice);
+  for (int64_t at = begin; at < end;) {
+    const int64_t count = std::min(run - at % run, end - at);
+    fn(at, IndexInTensor(dims, slice, at), count);
+    at += count;
+  }
+}
 
 struct Layout {
   struct Cut {

@@ -96,6 +96,24 @@ TEST_CASE("every element is held as often as the axes that do not cut say") {
   }
 }
 
+TEST_CASE("runs of a slice are neighbours in the tensor") {
+  using Run = std::vector<int64_t>;  // element, index, count
+  const auto runs = [](const Dims& dims, const Slice& slice, int64_t begin, int64_t end) {
+    std::vector<Run> all;
+    ForRuns(dims, slice, begin, end, [&](int64_t element, int64_t index, int64_t count) {
+      all.push_back({element, index, count});
+    });
+    return all;
+  };
+  const Slice columns{{0, 1}, {3, 2}}, rows{{1, 0}, {2, 4}}, whole{{0, 0}, {3, 4}};
+  CHECK(runs({3, 4}, columns, 0, 6) == std::vector<Run>{{0, 1, 2}, {2, 5, 2}, {4, 9, 2}});
+  CHECK(runs({3, 4}, columns, 1, 4) == std::vector<Run>{{1, 2, 1}, {2, 5, 2}});
+  CHECK(runs({3, 4}, rows, 0, 8) == std::vector<Run>{{0, 4, 8}});
+  CHECK(runs({3, 4}, whole, 5, 12) == std::vector<Run>{{5, 5, 7}});
+  CHECK(runs({}, {{}, {}}, 0, 1) == std::vector<Run>{{0, 0, 1}});
+  CHECK(runs({3, 4}, {{3, 0}, {0, 4}}, 0, 0).empty());
+}
+
 TEST_CASE("a scalar, and a tensor with fewer rows than parts") {
   const Mesh mesh = *ParseMesh("data=4");
   CHECK(SliceOf(LayoutOf({}, {B()}), mesh, {2}).elements() == 1);

@@ -38,6 +38,9 @@ GRAPHS = {
     "illegal_sbp": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" sbp { on { key: "tensor" value: "Pmax" } }'),
                     ["y", "tensor", "Pmax"]),
     "unknown_axis": (HEAD + WEIGHT % 'sbp { on { key: "tensr" value: "S(1)" } }' + MATMUL, ["w", "tensr"]),
+    "dropout_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" attr { key: "rate" value { f: 1.5 } } }\noutput: "y"\n',
+                     ["y", "rate", "1.5"]),
+    "dropout_without_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" }\noutput: "y"\n', ["y", "rate"]),
     "unknown_output": (HEAD + 'op { name: "y" kind: "gelu" input: "x" }\noutput: "z"\n', ["z"]),
 }
 
@@ -101,6 +104,8 @@ class BadInputTest(unittest.TestCase):
         self.refuse(["--out"], "model", "gpt", *SMALL)
         self.refuse(["heads", "hidden"], "model", "gpt", "--layers=1", "--heads=3", "--hidden=16", "--sequence=8",
                     "--vocab=8", "--out=x")
+        for rate in ["-0.1", "1", "nan"]:
+            self.refuse(["--dropout=" + rate, "less than 1"], "model", "gpt", *SMALL, "--dropout=" + rate, "--out=x")
         self.refuse(["gpt9", "gpt2-124m"], "model", "gpt", "--preset=gpt9", "--out=x")
         self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
         self.refuse(["gpt.plan", "no flag"], "explain", "gpt.plan")

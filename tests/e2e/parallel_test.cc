@@ -100,5 +100,46 @@ TEST_CASE("Kernels that share their work over threads do not change a bit") {
   }
 }
 
+SmallRun DropoutRun(const std::string& mesh, const std::string& schedule = "1f1b") {
+  SmallRun run;
+  run.model.dropout = 0.2;
+  run.mesh = mesh;
+  run.schedule = schedule;
+  return run;
+}
+
+TEST_CASE("Dropout is the same on any mesh and in any micro-batches") {
+  const SmallResult serial = Train(DropoutRun(""));
+  REQUIRE(LargestDifference(serial, TrainOn("")) > 1e-3);  // it does something
+  for (const std::string mesh : {"data=2", "tensor=2", "pipe=2,data=2,tensor=2"}) {
+    INFO(mesh);
+    CHECK(LargestDifference(Train(DropoutRun(mesh)), serial) < 1e-5);
+  }
+  for (const int64_t micro_batches : {1, 2, 8}) {
+    INFO("micro-batches " << micro_batches);
+    SmallRun run = DropoutRun("");
+    run.micro_batches = micro_batches;
+    CHECK(LargestDifference(Train(run), serial) < 1e-5);
+  }
+}
+
+TEST_CASE("With dropout, too, pipe degree, schedule and threads do not change a bit") {
+  for (const std::string rest : {"", "data=2"}) {
+    const SmallResult one = Train(DropoutRun(rest));
+    for (const std::string pipe : {"pipe=2", "pipe=4"}) {
+      const std::string mesh = pipe + (rest.empty() ? "" : "," + rest);
+      INFO(mesh);
+      CHECK(Train(DropoutRun(mesh)) == one);
+      CHECK(Train(DropoutRun(mesh, "gpipe")) == one);
+    }
+    SmallRun threads = DropoutRun(rest);
+    threads.threads = 3;
+    CHECK(Train(threads) == one);
+    SmallRun seed = DropoutRun(rest);
+    seed.seed = 2;
+    CHECK(Train(seed) != one);
+  }
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -117,6 +117,26 @@ class TrainTest(unittest.TestCase):
         self.assertEqual([r["loss"] for r in rest], [r["loss"] for r in whole])
         self.assertEqual([r["grad_norm"] for r in rest], [r["grad_norm"] for r in whole])
 
+    def test_resume_with_dropout_gives_the_bits_of_an_uninterrupted_run(self):
+        run("model", "gpt", *MODEL, "--dropout=0.2", "--out=drop.textproto", cwd=self.dir)
+        train = lambda steps, *flags: self.train("--graph=drop.textproto", "--batch=8", "--micro_batches=2",
+                                                 f"--steps={steps}", *flags, metrics="drop.jsonl")
+        whole = train(8)
+        train(5, "--checkpoint_dir=drop")
+        rest = train(8, "--checkpoint_dir=drop", "--resume")
+        self.assertEqual([(r["loss"], r["grad_norm"]) for r in rest], [(r["loss"], r["grad_norm"]) for r in whole])
+
+    def test_only_training_drops_out(self):
+        losses = {}
+        for rate in ["0", "0.5"]:
+            run("model", "gpt", *MODEL, "--dropout=" + rate, "--out=drop.textproto", cwd=self.dir)
+            run("compile", "--graph=drop.textproto", "--out=drop.plan", cwd=self.dir)
+            rows = self.train("--plan=drop.plan", "--steps=1", "--learning_rate=1e-30", "--eval_fraction=0.1")
+            losses[rate] = rows[0]["loss"], rows[0]["eval_loss"]
+        self.assertEqual(losses["0"][1], losses["0.5"][1])  # the weights are as they began
+        self.assertNotEqual(losses["0"][0], losses["0.5"][0])
+        self.assertIn("dropout: ", run("explain", "--plan=drop.plan", cwd=self.dir)[0])
+
     def test_any_plan_loads_any_checkpoint(self):
         self.train("--graph=gpt.textproto", "--mesh=tensor=2", "--batch=8", "--steps=3", "--checkpoint_dir=any")
         one = self.train("--graph=gpt.textproto", "--batch=8", "--steps=4", "--checkpoint_dir=any", "--resume",

@@ -10,6 +10,7 @@
 #include "compiler/compile.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/persistent.h"
+#include "compiler/lower/prune.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/passes/passes.h"
 #include "compiler/schedule/schedule.h"
@@ -27,10 +28,11 @@
 namespace oneflow {
 namespace {
 
+// The last one stands in no range: it is for programs that do not train.
 constexpr std::string_view kPasses[] = {
-    "bind_batch",    "infer_shapes",    "decompose",  "place_variables", "differentiate",
-    "add_optimizer", "mixed_precision", "infer_sbp",  "insert_boxing",   "lower",
-    "schedule",      "slots",           "plan_memory"};
+    "bind_batch",    "infer_shapes",    "decompose",   "place_variables", "differentiate",
+    "add_optimizer", "mixed_precision", "infer_sbp",   "insert_boxing",   "lower",
+    "schedule",      "slots",           "plan_memory", "remove_dropout"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -122,6 +124,11 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* s
   Graph* graph = &state->graph;
   if (pass == "bind_batch") return BindBatch(graph, golden.micro_batch_size);
   if (pass == "infer_shapes") return CheckAndInferShapes(graph);
+  if (pass == "remove_dropout") {
+    RemoveDropout(graph);
+    *graph = Prune(*graph, graph->loss >= 0, graph->outputs.size());
+    return absl::OkStatus();
+  }
   if (pass == "decompose") return Decompose(graph, golden.micro_batches);
   if (pass == "place_variables") return PlaceVariables(graph);
   if (pass == "differentiate") {

@@ -24,6 +24,10 @@ DEFINE_int64(vocab, 0, "tokens of the vocabulary; 0: the preset's");
 DEFINE_bool(bias, true, "biases in linear layers and layer norms");
 DEFINE_bool(tied, true, "the head shares the embedding's table");
 
+DEFINE_double(dropout, 0,
+              "rate after the embeddings, on attention probabilities and on both branches; in "
+              "training only");
+
 DEFINE_string(mesh, "",
               "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
 DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together");

@@ -25,6 +25,7 @@ DECLARE_int64(sequence);
 DECLARE_int64(vocab);
 DECLARE_bool(bias);
 DECLARE_bool(tied);
+DECLARE_double(dropout);
 
 // Placement and step.
 DECLARE_string(mesh);

@@ -23,6 +23,7 @@ absl::StatusOr<GptConfig> ConfigFromFlags(const Arguments& args) {
   if (args.Given("vocab")) config.vocab = FLAGS_vocab;
   if (args.Given("bias")) config.bias = FLAGS_bias;
   if (args.Given("tied")) config.tied = FLAGS_tied;
+  if (args.Given("dropout")) config.dropout = FLAGS_dropout;
   RETURN_IF_ERROR(CheckGptConfig(config));
   return config;
 }
@@ -50,7 +51,8 @@ Verb ModelVerb() {
           "  oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
           "--bias=false "
           "--out=small.textproto\n",
-          {"preset", "layers", "heads", "hidden", "sequence", "vocab", "bias", "tied", "out"},
+          {"preset", "layers", "heads", "hidden", "sequence", "vocab", "bias", "tied", "dropout",
+           "out"},
           Model,
           /*takes_words=*/true};
 }

@@ -90,10 +90,9 @@ struct TokenRows {
     if (run.micro_batch_size != rows) {
       return absl::InternalError("load_tokens: the run's micro-batch is not the plan's");
     }
-    const int64_t step = run.first_step + firing / run.micro_batches;
-    const int64_t first_sample = firing % run.micro_batches * run.micro_batch_size;
+    const MicroBatch at = MicroBatchOf(run, firing);
     for (int64_t r = 0; r < slice.size[0]; ++r) {
-      run.tokens->Sample(step, first_sample + slice.begin[0] + r, row);
+      run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row);
       out = std::copy_n(row.begin() + slice.begin[1] + shift, slice.size[1], out);
     }
     return absl::OkStatus();

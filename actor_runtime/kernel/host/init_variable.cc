@@ -15,21 +15,6 @@ namespace {
 constexpr int64_t kTile = 1 << 16;  // elements a task
 constexpr int64_t kNormals = 256;   // made at a time, on the stack
 
-// Row-major index, in the logical tensor, of the first element of local row `row` (a row is a run
-// along the last dimension).
-int64_t LogicalIndexOfRow(const Dims& dims, const Slice& slice, int64_t row) {
-  const int rank = static_cast<int>(dims.size());
-  if (rank == 0) return 0;
-  int64_t index = slice.begin[rank - 1];
-  int64_t stride = dims[rank - 1];
-  for (int d = rank - 2; d >= 0; --d) {
-    index += (slice.begin[d] + row % slice.size[d]) * stride;
-    row /= slice.size[d];
-    stride *= dims[d];
-  }
-  return index;
-}
-
 template <typename T>
 void FillNormal(const RandomStream& stream, double sigma, int64_t index, T* out, int64_t count) {
   std::array<double, kNormals> normals;
@@ -56,15 +41,10 @@ Kernel NormalKernel(std::string name, double sigma, Port port) {
   return [name = std::move(name), sigma, port = std::move(port)](const KernelCall& call) {
     const RandomStream stream(call.run->seed, name);
     T* out = call.output<T>(0);
-    const int64_t row_size = port.local().empty() ? 1 : port.local().back();
     ForTiles(call.pool, port.slice.elements(), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end;) {
-        const int64_t column = i % row_size;
-        const int64_t count = std::min(row_size - column, end - i);
-        const int64_t index = LogicalIndexOfRow(port.dims, port.slice, i / row_size) + column;
+      ForRuns(port.dims, port.slice, begin, end, [&](int64_t i, int64_t index, int64_t count) {
         FillNormal(stream, sigma, index, out + i, count);
-        i += count;
-      }
+      });
     });
     return absl::OkStatus();
   };

@@ -30,6 +30,15 @@ struct AdamNumbers {
   double correction1, correction2;  // 1 - beta^(step + 1)
 };
 
+// What dropout multiplies with: an element is dropped if its 32 random bits are below `drop_below`,
+// else kept and multiplied by `scale`. Its bits are word `index` of a stream: RandomStream::Word in
+// actor_runtime/random/random.h.
+struct DropoutNumbers {
+  uint64_t key, stream;
+  uint32_t drop_below;
+  double scale;  // 1 / (1 - rate)
+};
+
 // T is computed in. S is what tensors are stored as that may be narrow: T itself, or Bf16 where T
 // is float. `accumulate` adds to y instead of overwriting it. Rows are dense.
 template <typename T, typename S = T>
@@ -45,6 +54,9 @@ struct VectorKernels {
   void (*gelu)(const S* x, S* y, int64_t n, bool accumulate);
   void (*gelu_grad)(const S* dy, const S* x, S* dx, int64_t n, bool accumulate);
   void (*exp)(const T* x, T* y, int64_t n);
+  // Elements first, first + 1, ... of a random mask; y may be x.
+  void (*dropout)(const DropoutNumbers& numbers, uint64_t first, const S* x, S* y, int64_t n,
+                  bool accumulate);
   double (*sum_squares)(const T* x, int64_t n);
   void (*adamw)(const AdamNumbers& numbers, const T* g, T* w, T* m, T* v, int64_t n);
   // Rows of `width`.

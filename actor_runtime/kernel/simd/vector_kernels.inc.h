@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -21,6 +21,8 @@ namespace {
 #include "actor_runtime/kernel/simd/vector_math.inc.h"
 
 #include "actor_runtime/kernel/simd/elementwise.inc.h"
+
+#include "actor_runtime/kernel/simd/random.inc.h"
 
 #include "actor_runtime/kernel/simd/rows.inc.h"
 
@@ -37,6 +39,7 @@ constexpr VectorKernels<T, S> Table() {
       .gelu = Gelu<T, S>,
       .gelu_grad = GeluGrad<T, S>,
       .exp = ExpAll<T>,
+      .dropout = Dropout<T, S>,
       .sum_squares = SumSquares<T>,
       .adamw = AdamW<T>,
       .layer_norm = LayerNorm<T, S>,

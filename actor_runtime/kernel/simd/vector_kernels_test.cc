@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "actor_runtime/random/random.h"
 
 namespace oneflow {
 namespace {
@@ -61,6 +64,66 @@ TEST_CASE("an element's bits do not depend on where it lies in a row") {
       CHECK(std::memcmp(part.data(), whole.data() + begin, n * sizeof(float)) == 0);
     }
   }
+}
+
+float Wide(Bf16 x) { return ToFloat(x); }
+float Wide(float x) { return x; }
+double Wide(double x) { return x; }
+template <typename S, typename T>
+S Stored(T x) {
+  if constexpr (std::is_same_v<S, Bf16>) return ToBf16(x);
+  return S(x);
+}
+
+// The plain twin of dropout: word by word, from the scalar generator.
+template <typename T, typename S>
+void PlainDropout(const RandomStream& stream, uint32_t drop_below, double scale, uint64_t first,
+                  const S* x, S* y, int64_t n, bool accumulate) {
+  for (int64_t i = 0; i < n; ++i) {
+    const bool dropped = stream.Word(first + static_cast<uint64_t>(i)) < drop_below;
+    const T value = dropped ? T(0) : Wide(x[i]) * T(scale);
+    y[i] = Stored<S>(accumulate ? Wide(y[i]) + value : value);
+  }
+}
+
+template <typename T, typename S>
+void CheckDropout(Isa isa) {
+  const auto* v = VectorFor<T, S>(isa);
+  if (v == nullptr) return;
+  const RandomStream stream(0x123456789abcdef0, "h.0.attn.drop", 7);
+  const DropoutNumbers numbers{stream.key(), stream.stream(), 0x40000000, 4.0 / 3};
+  for (const uint64_t first :
+       {uint64_t{0}, uint64_t{5}, uint64_t{1} << 40, (uint64_t{1} << 35) - 9}) {
+    for (const int64_t n : {0, 1, 26, 27, 32, 64, 100}) {
+      for (const bool accumulate : {false, true}) {
+        INFO("isa " << static_cast<int>(isa) << " first " << first << " n " << n);
+        std::vector<S> x(n), y(n, Stored<S>(T(3))), expected(n, Stored<S>(T(3)));
+        for (int64_t i = 0; i < n; ++i) x[i] = Stored<S>(std::sin(static_cast<T>(i)) * 3);
+        v->dropout(numbers, first, x.data(), y.data(), n, accumulate);
+        PlainDropout<T>(stream, numbers.drop_below, numbers.scale, first, x.data(), expected.data(),
+                        n, accumulate);
+        REQUIRE(y == expected);
+        if (accumulate) continue;
+        v->dropout(numbers, first, x.data(), x.data(), n, false);  // in place
+        REQUIRE(x == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("dropout is its plain twin, bit for bit, at every place of a group") {
+  for (Isa isa : kAll) {
+    CheckDropout<float, float>(isa);
+    CheckDropout<float, Bf16>(isa);
+    CheckDropout<double, double>(isa);
+  }
+}
+
+TEST_CASE("a dropped element is zero, whatever it was") {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> x(64, inf), y(64);
+  Vector<float>().dropout({1, 2, 0xffffffff, 1}, 0, x.data(), y.data(), 64, false);
+  CHECK(y == std::vector<float>(64, 0));
 }
 
 // Every instruction set, f32, against the f64 baseline.

@@ -1,0 +1,51 @@
+#include "actor_runtime/kernel/dropout.h"
+
+#include <cmath>
+
+#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/support.h"
+#include "actor_runtime/random/random.h"
+
+namespace oneflow {
+
+DropoutMask::DropoutMask(const KernelSetup& setup, std::string_view rate, int64_t elements)
+    : rate_(DoubleAttr(setup, rate)),
+      mask_(StringAttr(setup, "mask", setup.name)),
+      elements_(elements) {}
+
+DropoutNumbers DropoutMask::Numbers(const KernelCall& call) const {
+  const int64_t step = MicroBatchOf(*call.run, call.firing).step;
+  // Part 0 of a name is not a step's: it belongs to a variable's initial values.
+  const RandomStream stream(call.run->seed, mask_, static_cast<uint64_t>(step) + 1);
+  const double below = std::min(std::round(rate_ * 0x1p32), 0x1p32 - 1);
+  return {stream.key(), stream.stream(), static_cast<uint32_t>(below), 1 / (1 - rate_)};
+}
+
+uint64_t DropoutMask::First(const KernelCall& call) const {
+  return static_cast<uint64_t>(MicroBatchOf(*call.run, call.firing).index * elements_);
+}
+
+absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    const Port& port = s.out[0];
+    return [mask = DropoutMask(s, "rate", Product(port.dims)), dims = port.dims, slice = port.slice,
+            &v = Vector<T, S>()](const KernelCall& call) {
+      const S* x = call.input<S>(0);
+      S* y = call.output<S>(0);
+      const DropoutNumbers numbers = mask.Numbers(call);
+      const uint64_t first = mask.First(call);
+      ForPieces(call, slice.elements(), kPiece, [&](int64_t begin, int64_t end) {
+        ForRuns(dims, slice, begin, end, [&](int64_t at, int64_t index, int64_t count) {
+          v.dropout(numbers, first + static_cast<uint64_t>(index), x + at, y + at, count,
+                    call.accumulate);
+        });
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace oneflow

@@ -1,0 +1,48 @@
+// Dropout's masks: which elements the kernels dropout, causal_attention and its gradient keep. This
+// is the one place that says what a mask depends on. Internal to kernel/.
+//
+// Whether an element is kept is a function of (seed, step, mask, element):
+//   seed     of the run
+//   step     of the firing: MicroBatchOf in exec/run_context.h
+//   mask     the name of the original op: the attribute `mask` of gradients and clones, else the
+//            actor's own name
+//   element  row-major, in the tensor of the whole step: the logical tensors of its micro-batches,
+//            of n elements each, one after the other. Element e of the logical tensor of
+//            micro-batch i is i * n + e; a device finds e from the slice it holds. Since the batch
+//            comes first, this is (global sample, element of the sample).
+//
+// So micro-batches, shards, stages, slots, clones, threads and resumes change no bit, and no mask
+// is stored: backward makes it again.
+//
+//   const DropoutMask mask(setup, "rate", Product(port.dims));
+//   v.dropout(mask.Numbers(call), mask.First(call) + e, x, y, count, call.accumulate);
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
+
+namespace oneflow {
+
+class DropoutMask {
+ public:
+  // `rate`: the attribute that holds the rate; without it, none. `elements`: of the logical tensor
+  // that is masked.
+  DropoutMask(const KernelSetup& setup, std::string_view rate, int64_t elements);
+
+  bool drops() const { return rate_ > 0; }
+  // Of this firing. Allocates nothing.
+  DropoutNumbers Numbers(const KernelCall& call) const;
+  // Element 0 of the logical tensor of this firing's micro-batch.
+  uint64_t First(const KernelCall& call) const;
+
+ private:
+  double rate_;
+  std::string mask_;
+  int64_t elements_;
+};
+
+}  // namespace oneflow

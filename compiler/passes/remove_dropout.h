@@ -1,0 +1,15 @@
+// Takes dropout out of the programs that do not train: eval, generate and run compute with the
+// whole model. Readers of a dropout read what it read, and attention drops no probabilities.
+//
+//   dropout "drop" of x  ->  nothing: its readers read x. Where it is the loss or an output, which
+//                            keeps its name: add_n "drop" of x alone.
+#pragma once
+
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// Dropouts that are left without readers stay in the graph: Prune drops them.
+void RemoveDropout(Graph* graph);
+
+}  // namespace oneflow
