@@ -57,9 +57,7 @@ struct CheckpointReader::Impl {
   absl::Status Verify(const StoredVariable& variable, const StoredSlice& slice);
   absl::StatusOr<const StoredVariable*> Find(const std::string& name, DType dtype, const Dims& dims,
                                              std::string_view wanted_by) const;
-  const std::byte* Data(const StoredSlice& slice) const {
-    return files.find(slice.file)->second.bytes().data() + slice.offset;
-  }
+  const MappedFile& File(const StoredSlice& slice) const { return files.find(slice.file)->second; }
 };
 
 absl::Status CheckpointReader::Impl::ReadManifest() {
@@ -97,7 +95,10 @@ absl::Status CheckpointReader::Impl::Verify(const StoredVariable& variable,
                                             " needs ", slice.bytes, " bytes at ", slice.offset,
                                             ", the file has ", size, kMend));
   }
-  if (Checksum(bytes.subspan(slice.offset, slice.bytes)) == slice.checksum) return absl::OkStatus();
+  const std::span<const std::byte> data = bytes.subspan(slice.offset, slice.bytes);
+  const bool intact = Checksum(data) == slice.checksum;
+  it->second.Release(data);  // or the process holds the checkpoint beside the arena
+  if (intact) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(path, ": is damaged: variable ", variable.name,
                                           " does not match its checksum", kMend));
 }
@@ -161,8 +162,10 @@ absl::Status CheckpointReader::Load(const Piece& piece) const {
                    impl_->Find(*piece.name, piece.dtype, *piece.dims, impl_->manifest.model));
   int64_t copied = 0;
   for (const StoredSlice& stored : variable->slices) {
-    copied += CopyShared(stored.slice, impl_->Data(stored), *piece.slice, piece.data,
-                         SizeOf(piece.dtype));
+    const MappedFile& file = impl_->File(stored);
+    const auto data = file.bytes().subspan(stored.offset, stored.bytes);
+    copied += CopyShared(stored.slice, data.data(), *piece.slice, piece.data, SizeOf(piece.dtype));
+    file.Release(data);
   }
   if (copied == piece.slice->elements()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(*piece.name, ": the piece is outside the tensor"));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -50,6 +51,15 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+void MappedFile::Release(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+  // Advice: where it is not taken, nothing is wrong.
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

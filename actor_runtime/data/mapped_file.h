@@ -23,6 +23,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
 
+  // Gives the memory behind a part of bytes() back to the system; who looks at it again reads it
+  // again. For what is large and read once: a process is as large as what it has looked at.
+  void Release(std::span<const std::byte> part) const;
+
  private:
   MappedFile(std::string path, std::span<const std::byte> bytes)
       : path_(std::move(path)), bytes_(bytes) {}

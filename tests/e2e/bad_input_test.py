@@ -112,6 +112,13 @@ class BadInputTest(unittest.TestCase):
         self.compile(["--threads=-2", "negative"], "--threads=-2", "--batch=4")
         self.compile(["--threads=5000", "1024"], "--threads=5000", "--batch=4")
 
+    def test_calibrate(self):
+        self.refuse(["--out"], "calibrate")
+        self.refuse(["absent/c.textproto"], "calibrate", "--out=absent/c.textproto")
+        for seconds in ["0", "-1", "nan", "1e9"]:
+            self.refuse(["--seconds=", "out of range"], "calibrate", "--out=c.textproto", "--seconds=" + seconds)
+        self.refuse(["--format=yaml"], "calibrate", "--out=c.textproto", "--format=yaml")
+
     def test_paths_that_are_no_files(self):
         os.makedirs(self.dir + "/folder", exist_ok=True)
         self.refuse(["folder", "Is a directory"], "verify", "--plan=folder")

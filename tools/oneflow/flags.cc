@@ -72,3 +72,5 @@ DEFINE_double(temperature, 1.0, "sampling temperature; 0: the most likely token"
 
 DEFINE_string(program, "train", "program to print in full or as dot");
 DEFINE_bool(full, false, "print every actor and register");
+
+DEFINE_double(seconds, 20, "time to spend measuring, about");

@@ -73,3 +73,6 @@ DECLARE_double(temperature);
 // explain.
 DECLARE_string(program);
 DECLARE_bool(full);
+
+// calibrate.
+DECLARE_double(seconds);

@@ -21,12 +21,6 @@
 namespace oneflow {
 namespace {
 
-int Cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
-
 absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   proto::Cluster cluster;
   if (!FLAGS_cluster.empty()) {
@@ -66,6 +60,12 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
 }
 
 }  // namespace
+
+int Cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
 
 std::string ProofOf(const proto::Plan& plan) {
   const absl::Status status = VerifyPlan(plan);

@@ -13,8 +13,8 @@ namespace oneflow {
 namespace {
 
 std::vector<Verb> Verbs() {
-  return {ModelVerb(), CompileVerb(), ExplainVerb(), VerifyVerb(),
-          RunVerb(),   DataVerb(),    TrainVerb(),   GenerateVerb()};
+  return {ModelVerb(), CompileVerb(), ExplainVerb(),  VerifyVerb(),   RunVerb(),
+          DataVerb(),  TrainVerb(),   GenerateVerb(), CalibrateVerb()};
 }
 
 std::string Usage() {
@@ -23,7 +23,7 @@ std::string Usage() {
       "usage: oneflow VERB [--flag=value ...]\n\n";
   for (const Verb& verb : Verbs()) {
     std::string name(verb.name);
-    name.resize(10, ' ');
+    name.resize(11, ' ');
     text.append("  ").append(name).append(verb.summary).append("\n");
   }
   text.append("\n`oneflow VERB --help` shows a verb's flags and an example.\n");

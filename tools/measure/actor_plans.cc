@@ -1,4 +1,4 @@
-#include "tools/benchmarks/actor_plans.h"
+#include "tools/measure/actor_plans.h"
 
 #include <string>
 

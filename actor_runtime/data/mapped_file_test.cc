@@ -1,0 +1,43 @@
+#include "actor_runtime/data/mapped_file.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "actor_runtime/data/temporary_directory.h"
+
+namespace oneflow {
+namespace {
+
+// Pages of files that are in the memory of this process.
+int64_t ResidentFilePages() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0, resident = 0, of_files = 0;
+  statm >> size >> resident >> of_files;
+  return of_files;
+}
+
+TEST_CASE("what is released leaves the process, and is read again when it is looked at") {
+  const TemporaryDirectory folder;
+  constexpr int64_t kPages = 2048;
+  const std::string text(kPages * sysconf(_SC_PAGESIZE) + 5, 'x');
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(folder.Write("data", text));
+  REQUIRE(file.ok());
+  const auto whole = [&] {
+    return std::all_of(file->bytes().begin(), file->bytes().end(),
+                       [](std::byte b) { return b == std::byte{'x'}; });
+  };
+  CHECK(whole());
+  const int64_t before = ResidentFilePages();
+  file->Release(file->bytes().subspan(100));
+  CHECK(ResidentFilePages() < before - kPages / 2);
+  CHECK(whole());
+  file->Release({});
+}
+
+}  // namespace
+}  // namespace oneflow

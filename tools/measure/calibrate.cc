@@ -1,0 +1,184 @@
+#include "tools/measure/calibrate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/shape.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+#include "tools/measure/actor_plans.h"
+#include "tools/measure/actor_time.h"
+#include "tools/measure/kernel_time.h"
+#include "tools/measure/memory_rate.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kChain = 64;
+constexpr int64_t kMemoryBytes = int64_t{1} << 28;  // beyond every cache
+constexpr int64_t kTransferElements = int64_t{1} << 22;
+
+// Products: the shape classes of a block of GPT-2 and of a small model, forward and backward, and
+// one too small to fill the machine.
+std::vector<TimedOp> Products(DType t) {
+  return {
+      {"linear", {{{1024, 768}, t}, {{768, 3072}, t}}, {}},
+      {"linear", {{{1024, 3072}, t}, {{3072, 768}, t}}, {}},
+      {"linear", {{{512, 768}, t}, {{768, 16384}, t}}, {}},
+      {"linear", {{{768, 128}, t}, {{128, 512}, t}}, {}},
+      {"linear", {{{64, 64}, t}, {{64, 64}, t}}, {}},
+      {"linear_grad_input", {{{1024, 3072}, t}, {{768, 3072}, t}}, {}},
+      {"linear_grad_weight", {{{1024, 768}, t}, {{1024, 3072}, t}}, {{"lead", int64_t{1}}}},
+  };
+}
+
+// What is bound by memory or by functions of an element rather than by products.
+std::vector<TimedOp> ElementKernels(DType t) {
+  const Dims hidden = {1024, 768}, wide = {1024, 3072}, logits = {1024, 8192}, rows = {1024};
+  return {
+      {"add", {{hidden, t}, {hidden, t}}, {}},
+      {"add", {{{64, 64}, t}, {{64, 64}, t}}, {}},
+      {"gelu", {{wide, t}}, {}},
+      {"gelu_grad", {{wide, t}, {wide, t}}, {}},
+      {"layer_norm", {{hidden, t}, {{768}}, {{768}}}, {}},
+      {"layer_norm_grad_input", {{hidden, t}, {hidden, t}, {{768}}, {rows}, {rows}}, {}},
+      {"row_max", {{logits, t}}, {}},
+      {"row_sum_exp", {{logits, t}, {rows}}, {}},
+  };
+}
+
+std::vector<TimedOp> OtherKernels() {
+  const Dims weight = {768, 3072};
+  return {
+      {"causal_attention", {{{4, 256, 3, 12, 64}}}, {}},
+      {"causal_attention", {{{12, 64, 3, 4, 32}}}, {}},
+      {"sum_squares", {{weight}}, {}},
+      {"adamw", {{weight}, {weight}, {weight}, {weight}, {{}, DType::kF64}}, {{"decay", true}}},
+  };
+}
+
+std::vector<TimedOp> AllKernels() {
+  std::vector<TimedOp> all;
+  for (const DType t : {DType::kF32, DType::kBF16}) {
+    for (const TimedOp& op : Products(t)) all.push_back(op);
+    for (const TimedOp& op : ElementKernels(t)) all.push_back(op);
+  }
+  for (const TimedOp& op : OtherKernels()) all.push_back(op);
+  return all;
+}
+
+std::string ShapesOf(const TimedOp& op) {
+  std::string text;
+  for (const TimedInput& input : op.inputs) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", ToString(input.dims));
+  }
+  return text;
+}
+
+std::string Processor() {
+  std::ifstream cpus("/proc/cpuinfo");
+  for (std::string line; std::getline(cpus, line);) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "this machine";
+}
+
+// The measurements, one after the other.
+class Calibration {
+ public:
+  explicit Calibration(const CalibrateOptions& options)
+      : options_(options),
+        kernels_(AllKernels()),
+        // Memory, a transfer, a firing, two kinds of message.
+        total_(static_cast<int>(kernels_.size()) + 5),
+        budget_(options.seconds / total_) {}
+
+  absl::StatusOr<proto::Cluster> Measure() {
+    cluster_.set_name(Processor());
+    device_.set_kernel_threads(options_.threads);
+    device_.set_memory_bytes(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
+                             sysconf(_SC_PAGE_SIZE) / options_.devices);
+    level_.set_name("process");
+    level_.set_size(options_.devices);
+    for (const TimedOp& op : kernels_) RETURN_IF_ERROR(MeasureKernel(op));
+    RETURN_IF_ERROR(MeasureBandwidth());
+    RETURN_IF_ERROR(MeasureActors());
+    return std::move(cluster_);
+  }
+
+ private:
+  void Next(const std::string& what) {
+    if (options_.progress) options_.progress(done_, total_, what);
+    ++done_;
+  }
+
+  absl::Status MeasureKernel(const TimedOp& op) {
+    const DType dtype = op.inputs[0].dtype;
+    Next(absl::StrCat(op.kind, " ", ToAbsl(Name(dtype)), " ", ShapesOf(op)));
+    const absl::StatusOr<KernelTime> time = TimeKernel(op, options_.threads, budget_);
+    // Kernels that know no bf16 are left out.
+    if (!time.ok() && dtype == DType::kBF16) return absl::OkStatus();
+    RETURN_IF_ERROR(Annotate(time.status(), op.kind));
+    proto::KernelTime* entry = device_.add_kernel_time();
+    entry->set_kernel(op.kind);
+    entry->set_dtype(ToProto(dtype));
+    entry->set_inputs(ShapesOf(op));
+    entry->set_flops(time->flops);
+    entry->set_bytes(time->bytes);
+    entry->set_seconds(time->seconds);
+    if (op.kind == "linear") {
+      const double rate = time->flops / time->seconds;
+      dtype == DType::kBF16 ? device_.set_peak_flops_bf16(std::max(rate, device_.peak_flops_bf16()))
+                            : device_.set_peak_flops(std::max(rate, device_.peak_flops()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureBandwidth() {
+    Next("memory");
+    ASSIGN_OR_RETURN(const MemoryRate memory,
+                     MeasureMemory(options_.threads, kMemoryBytes, budget_));
+    device_.set_memory_bandwidth(memory.copy);
+    device_.set_read_bandwidth(memory.read);
+    Next("a transfer between devices");
+    ASSIGN_OR_RETURN(
+        const KernelTime transfer,
+        TimeKernel({"transfer", {{{kTransferElements}}}, {}}, options_.threads, budget_));
+    level_.set_bandwidth(transfer.bytes / 2 / transfer.seconds);
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureActors() {
+    Next("a firing");
+    ASSIGN_OR_RETURN(const double chain, TimeStep(ChainOfActors(kChain), budget_));
+    device_.set_firing_seconds(chain / kChain);
+    Next("a message");
+    ASSIGN_OR_RETURN(const double spinning, TimeStep(PingPong(), budget_));
+    level_.set_latency(spinning / 2);
+    Next("a message to a sleeping worker");
+    ASSIGN_OR_RETURN(const double sleeping, TimeStep(PingPong(), budget_, /*spin=*/false));
+    level_.set_sleeping_latency(sleeping / 2);
+    return absl::OkStatus();
+  }
+
+  const CalibrateOptions& options_;
+  const std::vector<TimedOp> kernels_;
+  const int total_;
+  const double budget_;  // seconds of a measurement
+  int done_ = 0;
+  proto::Cluster cluster_;
+  proto::Device& device_ = *cluster_.mutable_device();
+  proto::Level& level_ = *cluster_.add_level();
+};
+
+}  // namespace
+
+absl::StatusOr<proto::Cluster> Calibrate(const CalibrateOptions& options) {
+  return Calibration(options).Measure();
+}
+
+}  // namespace oneflow

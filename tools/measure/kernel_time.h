@@ -1,0 +1,45 @@
+// KernelTime: how long one call of a kernel takes, alone on the machine: the kernel that a plan of
+// the same op would run, on whole tensors, with `threads` kernel threads.
+//
+//   ASSIGN_OR_RETURN(KernelTime t, TimeKernel({"gelu", {{{1024, 3072}}}}, /*threads=*/2, 0.1));
+//   double bandwidth = t.bytes / t.seconds;
+//
+// The values are small and finite; it measures no op whose time depends on them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+struct TimedInput {
+  Dims dims;
+  DType dtype = DType::kF32;
+};
+
+// An op and its inputs.
+struct TimedOp {
+  std::string kind;
+  std::vector<TimedInput> inputs;
+  AttrMap attrs;
+};
+
+struct KernelTime {
+  double seconds = 0;  // of a call, the median
+  double fastest = 0;  // of a call
+  double flops = 0;    // of a call, as the op's definition counts them
+  double bytes = 0;    // of a call: inputs and outputs, once each
+};
+
+// Calls it for about `budget` seconds, at least three times. UNIMPLEMENTED where there is no kernel
+// for these types.
+absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget);
+
+// The machine's own matrix rate, what MFU is measured against: FLOP/s of f32 products of size 768,
+// the best of a few, in about a fifth of a second.
+absl::StatusOr<double> MeasureMatrixRate(int threads);
+
+}  // namespace oneflow

@@ -1,0 +1,101 @@
+// oneflow calibrate: measures this machine and writes a cluster file.
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+#include "tools/measure/calibrate.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+constexpr double kShortest = 0.1, kLongest = 3600;
+
+std::string FileText(const proto::Cluster& cluster, const std::string& fields) {
+  return absl::StrCat("# Measured by `oneflow calibrate`, ", cluster.device().kernel_threads(),
+                      " kernel threads a device. What the fields mean: proto/cluster.proto.\n",
+                      fields);
+}
+
+std::string JsonOf(const proto::Cluster& cluster) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  return google::protobuf::util::MessageToJsonString(cluster, &json, options).ok() ? json + "\n"
+                                                                                   : "{}\n";
+}
+
+std::string Summary(const proto::Cluster& cluster) {
+  const proto::Device& device = cluster.device();
+  const proto::Level& level = cluster.level(0);
+  std::string text = absl::StrFormat("%s: %d device(s) of %d kernel threads\n", cluster.name(),
+                                     level.size(), device.kernel_threads());
+  for (const proto::KernelTime& k : device.kernel_time()) {
+    absl::StrAppendFormat(&text, "%-22s %-5s %-40s %10.1f us %8.1f GFLOP/s %7.1f GB/s\n",
+                          k.kernel(), proto::DataType_Name(k.dtype()), k.inputs(),
+                          k.seconds() * 1e6, k.flops() / k.seconds() / 1e9,
+                          k.bytes() / k.seconds() / 1e9);
+  }
+  absl::StrAppendFormat(&text, "memory: copies %.1f GB/s, reads %.1f GB/s\n",
+                        device.memory_bandwidth() / 1e9, device.read_bandwidth() / 1e9);
+  absl::StrAppendFormat(&text, "a firing: %.1f ns\n", device.firing_seconds() * 1e9);
+  absl::StrAppendFormat(
+      &text, "between devices: a message %.0f ns, %.0f ns to a sleeping worker; %.1f GB/s\n",
+      level.latency() * 1e9, level.sleeping_latency() * 1e9, level.bandwidth() / 1e9);
+  return text;
+}
+
+// Whether a file can be made there is known before the measuring, not after it.
+absl::Status TryPath(const std::string& path) {
+  if (std::filesystem::exists(path)) return absl::OkStatus();
+  RETURN_IF_ERROR(Annotate(WriteFile(path, ""), "--out"));
+  std::filesystem::remove(path);
+  return absl::OkStatus();
+}
+
+absl::Status CalibrateMachine(const Arguments& args) {
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=cluster.textproto");
+  if (!(FLAGS_seconds >= kShortest && FLAGS_seconds <= kLongest)) {
+    return InputError(absl::StrCat("--seconds=", FLAGS_seconds), "is out of range",
+                      absl::StrCat("give ", kShortest, " to ", kLongest));
+  }
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  RETURN_IF_ERROR(TryPath(FLAGS_out));
+  CalibrateOptions options;
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  options.devices = std::max(1, Cores() / options.threads);
+  options.seconds = FLAGS_seconds;
+  options.progress = [](int number, int of, const std::string& what) {
+    std::fprintf(stderr, "%d/%d %s\n", number + 1, of, what.c_str());
+  };
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, Calibrate(options));
+  std::string fields;
+  google::protobuf::TextFormat::PrintToString(cluster, &fields);
+  RETURN_IF_ERROR(WriteFile(FLAGS_out, FileText(cluster, fields)));
+  std::fputs((format == "json" ? JsonOf(cluster) : Summary(cluster)).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb CalibrateVerb() {
+  return {"calibrate",
+          "measure this machine and write a cluster file",
+          "  oneflow calibrate --out=cluster.textproto\n"
+          "  oneflow calibrate --out=cluster.textproto --threads=1 --seconds=5 --format=json\n"
+          "  oneflow compile --graph=gpt.textproto --cluster=cluster.textproto --out=gpt.plan\n",
+          {"out", "seconds", "threads", "format"},
+          CalibrateMachine};
+}
+
+}  // namespace oneflow
