@@ -9,10 +9,14 @@
 //   init, save, load   always
 //   train, eval        if the graph has a loss
 //   generate           if it also has an output: forward to the first output, one sequence a data
-//   part run                if it has no loss or no "batch": every output is fetched, raw (the
-//   local piece, in its
-//                      own SBP; attribute raw = true) and resolved (partial values summed; raw =
-//                      false)
+//                      part
+//   run                if it has no loss or no "batch": every output is fetched, raw (the local
+//                      piece, in its own SBP; attribute raw = true) and resolved (partial values
+//                      summed; raw = false)
+// With options.generate a plan that continues texts has, besides init, save and load, only
+//   prefill, decode    forward to the first output for the next kPrefillPositions positions of a
+//                      sequence, or the next one: inputs are the tokens of these and "position",
+//                      that of the first; keys and values of earlier positions are in caches
 #pragma once
 
 #include <string_view>
@@ -26,10 +30,15 @@
 
 namespace oneflow {
 
+// Positions of one firing of prefill, at most: enough to make products of matrices, few enough that
+// a short text does not pay for a long one.
+inline constexpr int64_t kPrefillPositions = 64;
+
 struct CompileOptions {
   Mesh mesh;               // no axes: one device
   proto::Train train;      // batch, micro_batches, schedule, optimizer
   proto::Cluster cluster;  // capacity of a device and its kernel threads
+  bool generate = false;   // prefill and decode instead of train, eval, generate and run
 };
 
 // `file`: where the graph came from, for errors. Input errors name the place and the mend; a plan

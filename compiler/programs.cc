@@ -78,6 +78,35 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   return draft;
 }
 
+// Tokens of a sequence; 0 if the graph reads none.
+int64_t SequenceOf(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    const Shape& shape = graph.tensors[op.outputs[0]].shape;
+    if (op.kind == "input" && AttrString(op, "source") == "tokens" && shape.rank() == 2) {
+      return shape.dims[1];
+    }
+  }
+  return 0;
+}
+
+absl::StatusOr<std::vector<ProgramDraft>> DraftGeneration(const Graph& graph,
+                                                          const CompileOptions& options) {
+  const int64_t sequence = SequenceOf(graph);
+  if (sequence == 0 || !HasBatch(graph) || graph.outputs.empty()) {
+    return InputError("graph " + graph.name, "does not read tokens and give an output",
+                      "only models written by `oneflow model` (or alike) continue texts");
+  }
+  std::vector<ProgramDraft> drafts;
+  for (const auto& [name, positions] : {std::pair("prefill", std::min(kPrefillPositions, sequence)),
+                                        std::pair("decode", int64_t{1})}) {
+    drafts.push_back(Draft(name, 1, DataDegree(graph), options));
+    drafts.back().outputs = 1;
+    drafts.back().positions = positions;
+    drafts.back().lower.feed_inputs = true;
+  }
+  return drafts;
+}
+
 // The norm that stands on the stage of the loss; -1 without an optimizer.
 TensorId NormOn(const Graph& graph, int stage) {
   for (const Op& op : graph.ops) {
@@ -138,6 +167,7 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
   RETURN_IF_ERROR(CheckPrecision(options.train));
   RETURN_IF_ERROR(CheckStageCount(graph));
+  if (options.generate) return DraftGeneration(graph, options);
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;
   const bool batch = HasBatch(graph), loss = graph.loss >= 0, outputs = !graph.outputs.empty();
   std::vector<ProgramDraft> drafts;
@@ -172,6 +202,7 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
     RemoveDropout(&graph);
     graph = Prune(graph, draft->loss, draft->outputs);
   }
+  if (draft->positions > 0) RETURN_IF_ERROR(CacheAttention(&graph, draft->positions));
   RETURN_IF_ERROR(Decompose(&graph, draft->lower.micro_batches));
   RETURN_IF_ERROR(PlaceVariables(&graph));
   ConstrainVariables(plan, &graph);

@@ -6,6 +6,7 @@
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
+#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 
@@ -104,6 +105,32 @@ absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& s) {
       ForPieces(call, m.batch * m.length, RowPiece(m.width), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const T* row = table + (m.first_row + i % m.length) * m.table_width + m.first_column;
+          v.add(x + i * m.width, row, y + i * m.width, m.width, call.accumulate);
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+// Position p of x takes row position + p of the table; what lies past its end, the last row.
+absl::StatusOr<Kernel> MakePositionalEmbeddingAt(const KernelSetup& s) {
+  const absl::StatusOr<PositionMap> map = MapPositions(s, In(s, 0).slice, In(s, 1).slice);
+  if (!map.ok()) return map.status();
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [m = *map, name = s.name, &v = Vector<T>()](const KernelCall& call) -> absl::Status {
+      const T *x = call.input<T>(0), *table = call.input<T>(1);
+      const int64_t position = *call.input<int32_t>(2);
+      if (position < 0 || position >= m.rows) {
+        return InputError(name, "position " + std::to_string(position) +
+                                    " is outside of a table of " + std::to_string(m.rows));
+      }
+      T* y = call.output<T>(0);
+      ForPieces(call, m.batch * m.length, RowPiece(m.width), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t at = std::min(position + i % m.length, m.rows - 1);
+          const T* row = table + at * m.table_width + m.first_column;
           v.add(x + i * m.width, row, y + i * m.width, m.width, call.accumulate);
         }
       });

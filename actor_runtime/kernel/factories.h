@@ -34,6 +34,7 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakePositionalEmbeddingAt(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& setup);
 
 // layer_norm.cc
@@ -44,6 +45,9 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& setup);
 // attention.cc, attention_grad.cc
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup);
+
+// cached_attention.cc
+absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup);
 
 // cross_entropy.cc
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup);

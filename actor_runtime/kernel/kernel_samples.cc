@@ -43,25 +43,28 @@ void AddProducts(const Sizes& s, std::vector<KernelSample>& all) {
 void AddBlocks(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
   const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab};
-  all.insert(all.end(), {{"embedding", {{{vocab, c}}, ids}, {}},
-                         {"embedding_grad", {ids, x}, {{"vocab", vocab}}},
-                         {"positional_embedding", {x, {{t + 2, c}}}, {}},
-                         {"positional_embedding_grad", {x}, {{"length", t + 2}}},
-                         {"layer_norm", {x, {{c}}}, {}},
-                         {"layer_norm", {x, {{c}}, {{c}}}, {{"epsilon", 1e-6}}},
-                         {"layer_norm_grad_input", {x, x, {{c}}, {{b, t}}, positive}, {}},
-                         {"layer_norm_grad_weight", {x, x, {{b, t}}, positive}, {}},
-                         {"add", {x, x}, {}},
-                         {"add_n", {x, x, x}, {}},
-                         {"sum_uses", {x, x}, {}},
-                         {"gelu", {{{b, t, c}, 0, -4, 4}}, {}},
-                         {"gelu_grad", {x, {{b, t, c}, 0, -4, 4}}, {}},
-                         {"fill", {}, {{"value", 0.25}, {"dims", std::vector<int64_t>{b, t, c}}}},
-                         {"dropout", {x}, {{"rate", 0.3}}},
-                         {"causal_attention", {{{b, t, 3, h, d}, 0, -2, 2}}, {}},
-                         {"causal_attention_grad",
-                          {{{b, t, h, d}}, {{b, t, 3, h, d}}, {{b, t, h, d}}, {{b, h, t}}},
-                          {}}});
+  all.insert(
+      all.end(),
+      {{"embedding", {{{vocab, c}}, ids}, {}},
+       {"embedding_grad", {ids, x}, {{"vocab", vocab}}},
+       {"positional_embedding", {x, {{t + 2, c}}}, {}},
+       {"positional_embedding_at", {x, {{t + 2, c}}, {{1}, t + 2}}, {}},
+       {"positional_embedding_grad", {x}, {{"length", t + 2}}},
+       {"layer_norm", {x, {{c}}}, {}},
+       {"layer_norm", {x, {{c}}, {{c}}}, {{"epsilon", 1e-6}}},
+       {"layer_norm_grad_input", {x, x, {{c}}, {{b, t}}, positive}, {}},
+       {"layer_norm_grad_weight", {x, x, {{b, t}}, positive}, {}},
+       {"add", {x, x}, {}},
+       {"add_n", {x, x, x}, {}},
+       {"sum_uses", {x, x}, {}},
+       {"gelu", {{{b, t, c}, 0, -4, 4}}, {}},
+       {"gelu_grad", {x, {{b, t, c}, 0, -4, 4}}, {}},
+       {"fill", {}, {{"value", 0.25}, {"dims", std::vector<int64_t>{b, t, c}}}},
+       {"cached_attention", {{{b, 2, h, t + 3, d}}, {{b, t, 3, h, d}, 0, -2, 2}, {{1}, t + 3}}, {}},
+       {"causal_attention", {{{b, t, 3, h, d}, 0, -2, 2}}, {}},
+       {"causal_attention_grad",
+        {{{b, t, h, d}}, {{b, t, 3, h, d}}, {{b, t, h, d}}, {{b, h, t}}},
+        {}}});
 }
 
 void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
@@ -186,7 +189,7 @@ std::vector<Values> InputValues(const KernelSample& sample) {
   return values;
 }
 
-int UpdateInputs(const std::string& kind) { return kind == "adamw" ? 3 : 0; }
+int UpdateInputs(const std::string& kind) { return FindOpDef(kind)->updates; }
 
 void SetOpInput(KernelHarness& harness, int i, const Values& values) {
   const int updates = UpdateInputs(harness.setup().kind);

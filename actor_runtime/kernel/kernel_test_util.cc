@@ -107,6 +107,8 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
   }
   const OpDef* def = FindOpDef(kind);
   if (def != nullptr && def->workspace) {
+    // To the definition, what the kernel updates in place is input, too.
+    in_dims.insert(in_dims.begin(), out_dims.begin(), out_dims.begin() + def->updates);
     setup_.workspace_bytes = def->workspace(in_dims, out_dims, setup_.attrs, threads);
   }
   workspace_ = Buffer(setup_.workspace_bytes);

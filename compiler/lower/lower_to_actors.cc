@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,9 +19,8 @@ namespace oneflow {
 namespace {
 
 // Invariants:
-//  1. register_of_[t] is the register of tensor t; several tensors share one only where adamw
-//  updates
-//     in place.
+//  1. register_of_[t] is the register of tensor t; several tensors share one only where an op
+//     updates it in place (OpDef::updates).
 //  2. Actors are made in op order, so segments hold them in topological order.
 class Lowering {
  public:
@@ -77,9 +77,11 @@ class Lowering {
       register_of_[op.outputs[0]] = it->second;
       return absl::OkStatus();
     }
-    if (op.kind == "adamw") return ShareUpdated(op);
+    const int updates = FindOpDef(op.kind)->updates;
+    ShareUpdated(op, updates);
+    if (static_cast<int>(op.outputs.size()) == updates) return absl::OkStatus();
     ASSIGN_OR_RETURN(const bool accumulates, Accumulates(op));
-    for (TensorId t : op.outputs) {
+    for (TensorId t : std::span(op.outputs).subspan(updates)) {
       proto::Register& r = *lowered_.program.add_register_();
       r = RegisterOf(graph_.tensors[t], op.stage, graph_.mesh);
       r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
@@ -92,15 +94,15 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  absl::Status ShareUpdated(const Op& op) {
-    for (size_t i = 0; i < op.outputs.size(); ++i) {
+  // The new value of what an op updates lies where the old one does.
+  void ShareUpdated(const Op& op, int updates) {
+    for (int i = 0; i < updates; ++i) {
       CHECK(graph_.ProducerOf(op.inputs[i]).kind == "variable")
           << op.name << " updates no variable";
       CHECK(uses_[op.outputs[i]].empty())
           << op.name << ": its outputs are read in the next step only";
       register_of_[op.outputs[i]] = register_of_[op.inputs[i]];
     }
-    return absl::OkStatus();
   }
 
   proto::Actor* NewActor(const Op& op, std::string_view kernel, Lane lane) {
@@ -159,8 +161,8 @@ class Lowering {
     if (op.kind == "input") {
       (*actor->mutable_attr())["name"].set_s(AttrString(op, "input", op.name));
     }
-    const size_t updated = op.kind == "adamw" ? op.outputs.size() : 0;
-    for (size_t i = updated; i < op.inputs.size(); ++i) AddInput(actor, op.inputs[i], op.phase);
+    const int updates = FindOpDef(op.kind)->updates;
+    for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
     if (IsBoxing(op.kind)) LowerBoxing(graph_, op, actor);
     SetCost(op, actor);

@@ -3,7 +3,7 @@
 //
 //   variable            the persistent register of its stage; no actor
 //   input               a host actor: load_tokens, or feed
-//   adamw               w, m and v are outputs only: registers that it updates in place
+//   ops that update     adamw's w, m, v, and caches, are outputs only: updated in place
 //   boxing ops          actors whose input names peers along the op's mesh axis
 //   transfer            an actor of the receiving stage, on a copy stream, in a segment of its own
 //   all other ops       an actor of the stage, in the segment P, F, B or U

@@ -46,6 +46,7 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
     r.set_id(it->second);
     r.set_fill_mode(proto::Register::UPDATE);
     *plan->add_persistent() = r;
+    if (AttrBool(op, "transient")) continue;
     proto::Variable* v = FindVariable(plan, name);
     if (v == nullptr) *(v = plan->add_variable()) = NewVariable(op, r);
     v->add_register_(r.id());
@@ -55,6 +56,8 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
 
 void ConstrainVariables(const proto::Plan& plan, Graph* graph) {
   std::map<std::string, const proto::Layout*> layouts;
+  // A transient variable has no name in the plan but its register's.
+  for (const proto::Register& r : plan.persistent()) layouts[r.name()] = &r.layout();
   for (const proto::Variable& v : plan.variable()) layouts[v.name()] = &v.layout();
   for (const Op& op : graph->ops) {
     if (op.kind != "variable") continue;

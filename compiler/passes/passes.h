@@ -14,11 +14,13 @@
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
 // Forward-only programs (eval, generate, run) leave out 5 and 6, and have no dropout: RemoveDropout
-// comes after 2.
+// comes after 2. Programs that continue a text piece by piece (prefill, decode) have CacheAttention
+// then.
 #pragma once
 
 #include "compiler/passes/add_optimizer.h"
 #include "compiler/passes/bind_batch.h"
+#include "compiler/passes/cache_attention.h"
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/differentiate.h"
 #include "compiler/passes/infer_sbp.h"

@@ -196,8 +196,9 @@ void SbpProblem::FillUnits() {
     const Op& op = graph_->ops[id];
     sets.Join(id, first_[id]);
     if (op.phase == Phase::kPrepare) sets.Join(id, graph_->tensors[op.inputs[0]].producer);
+    const int updates = FindOpDef(op.kind)->updates;
+    for (int i = 0; i < updates; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
     if (op.kind != "adamw") continue;
-    for (int i = 0; i < 3; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
     const OpId grad = graph_->tensors[op.inputs[3]].producer;
     if (graph_->ops[grad].kind == "sum_uses") sets.Join(id, grad);
   }
@@ -245,7 +246,7 @@ absl::Status SbpProblem::FillLabels(Unit* unit) {
   return InputError("op " + name,
                     "no SBP on axis " + graph_->mesh.axes[axis_].name +
                         " suits the variable and its update alike",
-                    "constrain " + name + " to B or to a split that adamw has");
+                    "constrain " + name + " to B or to a split that its update has");
 }
 
 void SbpProblem::FillEdges() {

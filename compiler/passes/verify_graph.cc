@@ -93,7 +93,9 @@ absl::Status CheckInputs(const Graph& graph, const Op& op) {
     if (producer.phase > op.phase && producer.kind != "variable") {
       return Refuse(op, "reads " + producer.name + " of a later phase");
     }
-    if (op.kind == "adamw" && i < 3 && producer.kind != "variable") {
+    const OpDef* def = FindOpDef(op.kind);
+    const bool updated = def != nullptr && static_cast<int>(i) < def->updates;
+    if (updated && producer.kind != "variable") {
       return Refuse(op, "updates " + producer.name + ", which is no variable");
     }
   }

@@ -8,7 +8,7 @@
 //  4. No partial value leaves the graph as its loss or an output; that no op reads one by mistake
 //     follows from 2.
 //  5. Nothing in forward reads backward or update; nothing in backward reads update.
-//  6. `adamw` reads its variable and states as they are: no boxing between.
+//  6. what an op updates in place (OpDef::updates) is a variable: no boxing between.
 #pragma once
 
 #include "absl/status/status.h"

@@ -96,6 +96,25 @@ InputGrads PositionalGradient(GradientContext& g) {
   return grads;
 }
 
+// --- positional_embedding_at: x[b, t, H], table[T, H], position[1] -> x + table[p : p + t] ---
+
+// Positions are data, so t may also be longer than what is left of the table.
+Specs InferPositionalAt(const OpView& v) {
+  const Tensor &x = v.in(0), &table = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"x", "table"}));
+  if (x.shape.rank() != 3 || table.shape.rank() != 2 || x.shape.dims[2] != table.shape.dims[1]) {
+    return Mismatch(Describe("x", x) + " and " + Describe("table", table) +
+                    " must be [batch, seq, hidden] and [positions, hidden]");
+  }
+  RETURN_IF_ERROR(ExpectIds("position", v.in(2)));
+  RETURN_IF_ERROR(ExpectDims("position", v.in(2), {1}, "one number"));
+  return std::vector<OutputSpec>{{x.shape, x.dtype}};
+}
+
+Rows PositionalAtRows(const OpView& v) {
+  return {AllB(v), {{S(0), B(), B()}, {S(0)}}, {{S(2), S(1), B()}, {S(2)}}};
+}
+
 Specs InferPositionalGrad(const OpView& v) {
   const Tensor& dy = v.in(0);
   const int64_t length = AttrInt(v.op, "length");
@@ -141,6 +160,13 @@ std::vector<OpDef> EmbeddingOps() {
        .infer = InferPositional,
        .signatures = PositionalRows,
        .gradient = PositionalGradient,
+       .flops = PerElement(1)},
+      {.kind = "positional_embedding_at",
+       .usage = "x[b, t, H], table[T, H], position[1] -> x + table[position : position + t]",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .infer = InferPositionalAt,
+       .signatures = PositionalAtRows,
        .flops = PerElement(1)},
       {.kind = "positional_embedding_grad",
        .usage = "dy[b, t, H] -> dtable[T, H]",

@@ -17,6 +17,7 @@ std::vector<OpDef> LayerNormOps();        // layer_norm.cc
 std::vector<OpDef> ElementwiseOps();      // elementwise.cc
 std::vector<OpDef> DropoutOps();          // dropout.cc
 std::vector<OpDef> CausalAttentionOps();  // causal_attention.cc
+std::vector<OpDef> CachedAttentionOps();  // cached_attention.cc
 std::vector<OpDef> CrossEntropyOps();     // cross_entropy.cc
 std::vector<OpDef> OptimizerOps();        // optimizer.cc
 std::vector<OpDef> BoxingOps();           // boxing.cc

@@ -58,6 +58,9 @@ struct OpDef {
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   int outputs = 1;
+  // So many first inputs are variables, and as many first outputs their new values: the op updates
+  // them in place, so they lie alike and nothing stands between. Such an op is the compiler's own.
+  int updates = 0;
   std::vector<AttrDef> attrs;
   // Shapes and dtypes of the outputs; a clear error (without the op's name: the caller adds it).
   std::function<absl::StatusOr<std::vector<OutputSpec>>(const OpView&)> infer;

@@ -57,6 +57,8 @@ std::vector<Sample> BlockSamples() {
       {"gelu_grad", {{{2, 4}}, {{2, 4}}}, {}},
       {"cast", {{{2, 4}}}, {{"dtype", std::string("bf16")}}},
       {"dropout", {{{2, 4}}}, {{"rate", 0.25}}},
+      {"positional_embedding_at", {{{2, 4, 6}}, {{8, 6}}, {{1}, kIds}}, {}},
+      {"cached_attention", {{{2, 2, 6, 10, 8}}, {{2, 4, 3, 6, 8}}, {{1}, kIds}}, {}},
       {"causal_attention", {{{2, 4, 3, 6, 8}}}, {}},
       {"causal_attention_grad",
        {{{2, 4, 6, 8}}, {{2, 4, 3, 6, 8}}, {{2, 4, 6, 8}}, {{2, 6, 4}}},

@@ -66,6 +66,7 @@ std::vector<OpDef> OptimizerOps() {
        .min_inputs = 5,
        .max_inputs = 5,
        .outputs = 3,
+       .updates = 3,
        .attrs = {{"decay", AttrType::kBool}},
        .infer = InferAdamw,
        .signatures = AdamwRows,

@@ -12,9 +12,9 @@ namespace {
 
 std::vector<OpDef> BuildTable() {
   std::vector<OpDef> table;
-  for (const auto family :
-       {SourceOps, MatmulOps, LinearOps, LinearGradOps, EmbeddingOps, LayerNormOps, ElementwiseOps,
-        DropoutOps, CausalAttentionOps, CrossEntropyOps, OptimizerOps, BoxingOps}) {
+  for (const auto family : {SourceOps, MatmulOps, LinearOps, LinearGradOps, EmbeddingOps,
+                            LayerNormOps, ElementwiseOps, DropoutOps, CausalAttentionOps,
+                            CachedAttentionOps, CrossEntropyOps, OptimizerOps, BoxingOps}) {
     std::vector<OpDef> defs = family();
     std::move(defs.begin(), defs.end(), std::back_inserter(table));
   }

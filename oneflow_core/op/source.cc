@@ -88,6 +88,8 @@ std::vector<OpDef> SourceOps() {
        .attrs = {{"init", AttrType::kString},
                  {"init_value", AttrType::kDouble},
                  {"decay", AttrType::kBool},
+                 // Set by passes: nothing initialises, saves or loads it.
+                 {"transient", AttrType::kBool},
                  // Set by passes: the variable that a replica on another stage, or a state of the
                  // optimizer, stands for.
                  {"variable", AttrType::kString}},

@@ -30,4 +30,8 @@ inline constexpr int64_t kAttentionRowBytes = 512;
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d);
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads);
 
+// Attention of t new positions to a cache of `positions`: blocks of kCachedQueries queries.
+inline constexpr int64_t kCachedQueries = 64;
+int64_t CachedAttentionWorkspacePerThread(int64_t t, int64_t positions, int64_t d);
+
 }  // namespace oneflow

@@ -99,7 +99,6 @@ class ActorOp {
   const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
   const Op& op() const { return graph_.ops[0]; }
   OpView view() const { return {graph_, graph_.ops[0]}; }
-  bool updates() const { return actor_.kernel() == "adamw"; }
 
   absl::Status CheckOrderOnly() const {
     const auto is_control = [&](int id) { return Reg(id).slot_bytes() == 0; };
@@ -136,7 +135,7 @@ class ActorOp {
     for (const int id : actor_.output()) {
       ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
       op.outputs.push_back(t);
-      if (!updates()) continue;
+      if (static_cast<int>(op.outputs.size()) > def_->updates) continue;
       if (Reg(id).fill_mode() != proto::Register::UPDATE) {
         return Bad(where_, absl::StrCat("updates ", Reg(id).name(), ", which is filled afresh"));
       }

@@ -10,6 +10,7 @@ import unittest
 
 from tests.e2e.cli import ONEFLOW, run, write_npy
 
+VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
 SMALL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 HEAD = 'op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
 WEIGHT = 'op { name: "w" kind: "variable" shape { dim { size: 6 } dim { size: 8 } } %s }\n'
@@ -198,6 +199,26 @@ class BadInputTest(unittest.TestCase):
         data(["--val_fraction", "too short"], text, out, "--val_fraction=0.9999")
         data(["--end_of_text"], text, out, "--end_of_text")
         data(["text.txt", "no folder"], text, "--out=text.txt")
+
+    def test_generating(self):
+        generate = lambda words, *flags: self.refuse(words, "generate", "--checkpoint=ckpt", *flags)
+        prompt = "--prompt=The "
+        self.refuse(["--checkpoint"], "generate", prompt)
+        generate(["--prompt", "is empty"])
+        generate(["--prompt", "is empty"], "--prompt=")
+        generate(["--tokens=0"], prompt, "--tokens=0")
+        generate(["--temperature"], prompt, "--temperature=-1")
+        generate(["--top_k"], prompt, "--top_k=-1")
+        for value in ["0", "-0.5", "1.01", "nan"]:
+            generate(["--top_p", "above 0"], prompt, "--top_p=" + value)
+        generate(["--tokenizer=gpt3", "gpt2:FOLDER"], prompt, "--tokenizer=gpt3")
+        generate(["absent/vocab.json"], prompt, "--tokenizer=gpt2:absent")
+        generate(["700 tokens", "vocabulary 256"], prompt, "--tokenizer=gpt2:" + VOCABULARY)
+        generate(["tensor=3", "heads"], prompt, "--mesh=tensor=3")
+        generate(["bytes"], prompt, "--memory=10KB")
+        run("model", "gpt", *[f.replace("vocab=256", "vocab=128") for f in SMALL], "--out=ascii.textproto", cwd=self.dir)
+        run("train", "--graph=ascii.textproto", "--data=text.txt", "--steps=1", "--checkpoint_dir=ascii", cwd=self.dir)
+        self.refuse(["--prompt", "token 195", "128"], "generate", "--checkpoint=ascii", "--prompt=Zoë")
 
     def test_checkpoints(self):
         load = lambda where, words: self.train(words, "--data=text.txt", "--resume", "--checkpoint_dir=" + where)

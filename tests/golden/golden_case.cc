@@ -28,11 +28,11 @@
 namespace oneflow {
 namespace {
 
-// The last one stands in no range: it is for programs that do not train.
+// The last two stand in no range: they are for programs that do not train.
 constexpr std::string_view kPasses[] = {
     "bind_batch",    "infer_shapes",    "decompose",   "place_variables", "differentiate",
     "add_optimizer", "mixed_precision", "infer_sbp",   "insert_boxing",   "lower",
-    "schedule",      "slots",           "plan_memory", "remove_dropout"};
+    "schedule",      "slots",           "plan_memory", "remove_dropout",  "cache_attention"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -129,6 +129,7 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* s
     *graph = Prune(*graph, graph->loss >= 0, graph->outputs.size());
     return absl::OkStatus();
   }
+  if (pass == "cache_attention") return CacheAttention(graph, golden.positions);
   if (pass == "decompose") return Decompose(graph, golden.micro_batches);
   if (pass == "place_variables") return PlaceVariables(graph);
   if (pass == "differentiate") {
@@ -213,6 +214,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       ASSIGN_OR_RETURN(golden.passes, ParsePasses(file, value));
     } else if (key == "micro_batch_size") {
       golden.micro_batch_size = std::stoll(value);
+    } else if (key == "positions") {
+      golden.positions = std::stoll(value);
     } else if (key == "micro_batches") {
       golden.micro_batches = std::stoll(value);
     } else if (key == "schedule") {

@@ -4,6 +4,7 @@
 //   passes: bind_batch .. place_variables, infer_sbp
 //   micro_batch_size: 4      (optional; 2 by default)
 //   micro_batches: 2         (optional; 1 by default)
+//   positions: 3             (optional; 1 by default; of cache_attention)
 //   schedule: gpipe          (optional; 1f1b by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   show: boxing             (optional; see below)
@@ -13,8 +14,9 @@
 //   -- expect --
 //   the printed graph or plan, or the error's message
 //
-// `a .. b` stands for all passes from a to b. A file named fail_* expects an error, any other none.
-// The results of insert_boxing and plan_memory are verified, too.
+// `a .. b` stands for all passes from a to b, but cache_attention is always named. A file named
+// fail_* expects an error, any other none. The results of insert_boxing and plan_memory are
+// verified, too.
 //
 // Up to insert_boxing the graph is printed; `show: boxing` keeps the lines of boxing ops, with
 // their reasons. After lower, schedule, slots and plan_memory a plan is printed that has the one
@@ -36,7 +38,7 @@ struct GoldenCase {
   std::string file;
   std::string head;  // all before "-- expect --", as it stands in the file
   std::vector<std::string> passes;
-  int64_t micro_batch_size = 2, micro_batches = 1;
+  int64_t micro_batch_size = 2, micro_batches = 1, positions = 1;
   std::string schedule, precision;
   std::vector<std::string> show, names;  // empty: all
   std::string graph;

@@ -69,6 +69,9 @@ DEFINE_bool(shards, false, "also write each rank's local piece, FILE.rankN.npy")
 DEFINE_string(prompt, "", "text to continue");
 DEFINE_int64(tokens, 100, "tokens to generate");
 DEFINE_double(temperature, 1.0, "sampling temperature; 0: the most likely token");
+DEFINE_int64(top_k, 0, "sample from the k most likely tokens; 0: from all");
+DEFINE_double(top_p, 1.0, "sample from the fewest tokens whose probabilities add up to p");
+DEFINE_string(stop, "", "end before this text; may be repeated");
 
 DEFINE_string(program, "train", "program to print in full or as dot");
 DEFINE_bool(full, false, "print every actor and register");

@@ -69,6 +69,9 @@ DECLARE_bool(shards);
 DECLARE_string(prompt);
 DECLARE_int64(tokens);
 DECLARE_double(temperature);
+DECLARE_int64(top_k);
+DECLARE_double(top_p);
+DECLARE_string(stop);
 
 // explain.
 DECLARE_string(program);

@@ -1,61 +1,64 @@
-// oneflow generate: continues a prompt with the model of a checkpoint, on one device.
-#include <algorithm>
-#include <cmath>
+// oneflow generate: continues a prompt with the model of a checkpoint.
+#include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/random/random.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
+#include "tools/oneflow/language_model.h"
 #include "tools/oneflow/load.h"
-#include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/plan_facts.h"
+#include "tools/oneflow/sampler.h"
+#include "tools/oneflow/text_stream.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
 namespace {
 
-// Bytes of the text as token ids.
-absl::StatusOr<std::vector<int32_t>> Tokens(const std::string& prompt, int64_t vocab) {
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+absl::StatusOr<SamplingOptions> SamplingFromFlags() {
+  const SamplingOptions options{FLAGS_temperature, FLAGS_top_k, FLAGS_top_p, FLAGS_seed};
+  RETURN_IF_ERROR(CheckSampling(options));
+  return options;
+}
+
+// Every id of a file's vocabulary must be one of the model's. Bytes may be more than it has: ASCII
+// text needs but 128.
+absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocab) {
+  if (tokenizer.vocab <= vocab || FLAGS_tokenizer == "bytes") return absl::OkStatus();
+  return InputError("--tokenizer=" + FLAGS_tokenizer,
+                    "has " + std::to_string(tokenizer.vocab) + " tokens, the model's vocabulary " +
+                        std::to_string(vocab),
+                    "use the tokenizer that the model was trained with");
+}
+
+// The prompt's ids; without a prompt the token that ends a text, as one begins after it.
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, int64_t vocab) {
   std::vector<int32_t> tokens;
-  for (const char c : prompt) {
-    const int32_t id = static_cast<unsigned char>(c);
-    if (id >= vocab) {
-      return InputError("--prompt", "byte " + std::to_string(id) +
-                                        " is not in the model's vocabulary of " +
-                                        std::to_string(vocab));
-    }
-    tokens.push_back(id);
+  tokenizer.encode(FLAGS_prompt, &tokens);
+  if (tokens.empty() && tokenizer.end_of_text) tokens.push_back(*tokenizer.end_of_text);
+  if (tokens.empty()) {
+    return InputError("--prompt", "is empty, and the tokenizer has no token that begins a text",
+                      "write --prompt=\"The \"");
   }
-  if (tokens.empty()) tokens.push_back('\n' < vocab ? '\n' : 0);  // something to continue
+  for (const int32_t token : tokens) {
+    if (token < vocab) continue;
+    return InputError("--prompt",
+                      "token " + std::to_string(token) + " is not in the model's vocabulary of " +
+                          std::to_string(vocab),
+                      "use other text, or the tokenizer that the model was trained with");
+  }
   return tokens;
-}
-
-// A token drawn from softmax(logits / temperature); the largest logit at temperature 0. The sum
-// runs in index order, so the same seed gives the same text.
-int32_t Sample(std::span<const float> logits, double temperature, double uniform) {
-  const auto largest = std::max_element(logits.begin(), logits.end());
-  if (temperature <= 0) return static_cast<int32_t>(largest - logits.begin());
-  double total = 0;
-  for (float x : logits) total += std::exp((x - *largest) / temperature);
-  double left = uniform * total;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    left -= std::exp((logits[i] - *largest) / temperature);
-    if (left < 0) return static_cast<int32_t>(i);
-  }
-  return static_cast<int32_t>(logits.size() - 1);
-}
-
-void Print(int32_t token) {
-  if (token < 256) {
-    std::fputc(token, stdout);
-  } else {
-    std::printf("<%d>", token);
-  }
 }
 
 // The folder of one step: `path` itself, or the latest below it.
@@ -65,46 +68,81 @@ absl::StatusOr<std::string> StepFolder(const std::string& path) {
   return LatestCheckpoint(path);
 }
 
-// A window of the last tokens, run through program generate; the logits of the last of them.
-class Model {
- public:
-  Model(Runtime& runtime, const ModelFacts& facts)
-      : runtime_(runtime), facts_(facts), logits_(facts.vocab) {}
+// What was generated, and how fast.
+struct Generated {
+  std::vector<int32_t> tokens;
+  std::string text;
+  const char* end = "length";  // or "end_of_text", "stop"
+  double prompt_seconds = 0, seconds = 0;
 
-  absl::StatusOr<std::span<const float>> Logits(const std::vector<int32_t>& tokens) {
-    const auto n = std::min<int64_t>(static_cast<int64_t>(tokens.size()), facts_.sequence);
-    RunContext context;
-    context.load = [&](const Piece& piece) {
-      auto* ids = reinterpret_cast<int32_t*>(piece.data);
-      std::fill(ids, ids + piece.slice->elements(), 0);
-      std::copy(tokens.end() - n, tokens.end(), ids);
-      return absl::OkStatus();
-    };
-    context.save = [&](const Piece& piece) {
-      const auto* rows = reinterpret_cast<const float*>(piece.data);
-      std::copy_n(rows + (n - 1) * facts_.vocab, facts_.vocab, logits_.data());
-      return absl::OkStatus();
-    };
-    RETURN_IF_ERROR(runtime_.Run("generate", context, 1));
-    return logits_;
+  double tokens_per_second() const {
+    return seconds > 0 ? static_cast<double>(tokens.size()) / seconds : 0;
   }
-
- private:
-  Runtime& runtime_;
-  ModelFacts facts_;
-  std::vector<float> logits_;
 };
+
+// The token's bytes; ids that the tokenizer has not got (a vocabulary padded to a round size) are
+// shown as numbers.
+std::string BytesOf(const Tokenizer& tokenizer, int32_t token) {
+  if (token < tokenizer.vocab) return std::string(tokenizer.bytes(token));
+  return "<" + std::to_string(token) + ">";
+}
+
+// Shows text as it comes, if `show`.
+absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> tokens,
+                                   const Tokenizer& tokenizer, const SamplingOptions& sampling,
+                                   TextStream stream, bool show) {
+  Generated result;
+  const auto take = [&](const std::string& text) {
+    result.text += text;
+    if (!show) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  };
+  Clock::time_point start = Clock::now();
+  ASSIGN_OR_RETURN(auto logits, model.Next(tokens));
+  result.prompt_seconds = SecondsSince(start);
+  start = Clock::now();
+  while (true) {
+    const int32_t token = SampleToken(logits, sampling, static_cast<int64_t>(tokens.size()));
+    tokens.push_back(token);
+    result.tokens.push_back(token);
+    if (token == tokenizer.end_of_text) {
+      result.end = "end_of_text";
+      break;
+    }
+    take(stream.Push(BytesOf(tokenizer, token)));
+    if (stream.stopped()) result.end = "stop";
+    if (stream.stopped() || static_cast<int64_t>(result.tokens.size()) == FLAGS_tokens) break;
+    ASSIGN_OR_RETURN(logits, model.Next(tokens));
+  }
+  take(stream.Finish());
+  result.seconds = SecondsSince(start);
+  return result;
+}
+
+void PrintJson(const std::string& checkpoint, const Generated& result) {
+  const nlohmann::ordered_json json = {{"checkpoint", checkpoint},
+                                       {"tokens", result.tokens},
+                                       {"text", result.text},
+                                       {"end", result.end},
+                                       {"prompt_seconds", result.prompt_seconds},
+                                       {"seconds", result.seconds},
+                                       {"tokens_per_second", result.tokens_per_second()}};
+  std::printf("%s\n", json.dump().c_str());
+}
 
 absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   if (FLAGS_tokens < 1)
     return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
-  if (!(FLAGS_temperature >= 0)) return InputError("--temperature", "must not be negative");
+  ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags());
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(FLAGS_tokenizer));
   ASSIGN_OR_RETURN(const std::string folder, StepFolder(FLAGS_checkpoint));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-  ASSIGN_OR_RETURN(const proto::Plan plan, CompileForOneDevice(reader->graph()));
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
-  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, Tokens(FLAGS_prompt, facts.vocab));
+  RETURN_IF_ERROR(CheckVocabulary(tokenizer, facts.vocab));
+  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, facts.vocab));
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
   RuntimeOptions options;
@@ -114,25 +152,21 @@ absl::Status Generate(const Arguments& args) {
   context.load = [&](const Piece& piece) { return reader->Load(piece); };
   RETURN_IF_ERROR(runtime->Run("load", context, 1));
 
-  Model model(*runtime, facts);
-  const RandomStream random(FLAGS_seed, "generate");
+  LanguageModel model(*runtime, facts);
+  const bool show = format == "text";
   const size_t prompt = tokens.size();
-  if (format == "text") std::fputs(FLAGS_prompt.c_str(), stdout);
-  for (int64_t i = 0; i < FLAGS_tokens; ++i) {
-    ASSIGN_OR_RETURN(const auto logits, model.Logits(tokens));
-    tokens.push_back(Sample(logits, FLAGS_temperature, random.Uniform(static_cast<uint64_t>(i))));
-    if (format == "text") {
-      Print(tokens.back());
-      std::fflush(stdout);
-    }
+  if (show) std::fputs(FLAGS_prompt.c_str(), stdout);
+  ASSIGN_OR_RETURN(const Generated result, Continue(model, std::move(tokens), tokenizer, sampling,
+                                                    TextStream(args.Repeated("stop")), show));
+  if (show) {
+    std::printf("\n");
+    std::fflush(stdout);
+    std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
+                 result.tokens.size(), result.seconds, result.tokens_per_second(), prompt,
+                 result.prompt_seconds);
+  } else {
+    PrintJson(folder, result);
   }
-  if (format == "json") {
-    const nlohmann::ordered_json json = {
-        {"checkpoint", folder}, {"tokens", std::vector(tokens.begin() + prompt, tokens.end())}};
-    const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // of what is not UTF-8
-    std::fputs(json.dump(-1, ' ', false, replace).c_str(), stdout);
-  }
-  std::printf("\n");
   return absl::OkStatus();
 }
 
@@ -142,8 +176,11 @@ Verb GenerateVerb() {
   return {"generate",
           "continue a prompt with the model of a checkpoint",
           "  oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
-          "--temperature=0.8 --seed=1\n",
-          {"checkpoint", "prompt", "tokens", "temperature", "seed", "threads", "format"},
+          "--temperature=0.8 --seed=1\n"
+          "  oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
+          "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
+          {"checkpoint", "prompt", "tokens", "tokenizer", "temperature", "top_k", "top_p", "stop",
+           "seed", "mesh", "memory", "threads", "format"},
           Generate};
 }
 

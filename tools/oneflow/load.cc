@@ -157,13 +157,14 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   return Compile(graph, FLAGS_graph, options);
 }
 
-absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph) {
+absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   CompileOptions options;
-  options.train.set_batch(1);
+  options.generate = true;
+  ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
+  options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
-  ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
-  options.cluster.mutable_device()->set_kernel_threads(threads);
+  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
   return Compile(graph, graph.name(), options);
 }
 

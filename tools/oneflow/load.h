@@ -20,8 +20,8 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args);
 // the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
-// `graph` compiled for one device and one sequence at a time: what `generate` runs.
-absl::StatusOr<proto::Plan> CompileForOneDevice(const proto::Graph& graph);
+// `graph` compiled for --mesh and one sequence: what `generate` runs.
+absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
 
 // `given` with every optimizer flag that the user gave in its place; null: all flags, defaults
 // included.

@@ -25,6 +25,7 @@ absl::StatusOr<ModelFacts> FactsOfModel(const proto::Plan& plan) {
     }
   }
   const proto::Program* program = FindProgram(plan, "generate");
+  if (program == nullptr) program = FindProgram(plan, "decode");
   if (program != nullptr) {
     for (const proto::Actor& actor : program->actor()) {
       if (actor.kernel() != "fetch") continue;

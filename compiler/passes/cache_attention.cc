@@ -1,0 +1,92 @@
+#include "compiler/passes/cache_attention.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/infer_shapes.h"
+#include "compiler/passes/rewrite.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+class Cacher {
+ public:
+  Cacher(Graph* graph, int64_t positions)
+      : graph_(*graph), positions_(positions), uses_(UsesOf(*graph)) {}
+
+  absl::Status Run() {
+    if (graph_.FindOp(kPositionInput) != nullptr) {
+      return InputError("op position", "has the name of an input that `generate` adds",
+                        "rename it");
+    }
+    position_ = AddSource("input", kPositionInput, Shape{1}, DType::kI32, {{"source", "feed"}});
+    for (Op& op : graph_.ops) RETURN_IF_ERROR(Rewrite(std::move(op)));
+    SetOps(&graph_, std::move(ops_));
+    return CheckAndInferShapes(&graph_);
+  }
+
+ private:
+  using Attrs = std::vector<std::pair<std::string, std::string>>;
+
+  TensorId AddSource(std::string kind, std::string name, Shape shape, DType dtype,
+                     const Attrs& attrs) {
+    const TensorId t = AddTensor(&graph_, name);
+    graph_.tensors[t].shape = std::move(shape);
+    graph_.tensors[t].dtype = dtype;
+    Op op{.name = name, .kind = std::move(kind), .outputs = {t}, .scope = name};
+    for (const auto& [key, value] : attrs) op.attrs[key] = value;
+    ops_.push_back(std::move(op));
+    return t;
+  }
+
+  absl::Status Rewrite(Op op) {
+    if (op.kind == "input" && AttrString(op, "source") == "tokens") {
+      graph_.tensors[op.outputs[0]].shape.dims[1] = positions_;
+    }
+    if (op.kind == "positional_embedding") {
+      op.kind = "positional_embedding_at";
+      op.inputs.push_back(position_);
+    }
+    if (op.kind == "causal_attention") RETURN_IF_ERROR(Cache(&op));
+    ops_.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  absl::Status Cache(Op* op) {
+    const TensorId out = op->outputs[0], lse = op->outputs[1];
+    if (!uses_[lse].empty()) {
+      return InputError("op " + op->name, "its second output is used, which no cache gives",
+                        "generate from a graph that uses only the first");
+    }
+    const Tensor& qkv = graph_.tensors[op->inputs[0]];
+    const Dims& d = qkv.shape.dims;
+    const std::string name = FreeName(graph_, op->name + ".cache");
+    const DType dtype = qkv.dtype;
+    const TensorId cache =
+        AddSource("variable", name, Shape{d[0], 2, d[3], d[1], d[4]}, dtype, {{"init", "zeros"}});
+    ops_.back().attrs["transient"] = true;
+    ops_.back().stage = op->stage;
+    op->kind = "cached_attention";
+    op->inputs = {cache, op->inputs[0], position_};
+    op->outputs = {lse, out};  // the tensor of lse becomes the cache's new value
+    graph_.tensors[lse].name = name + "'";
+    graph_.tensors[lse].constraint.clear();
+    return absl::OkStatus();
+  }
+
+  Graph& graph_;
+  const int64_t positions_;
+  const std::vector<std::vector<Use>> uses_;
+  TensorId position_ = -1;
+  std::vector<Op> ops_;  // of the new graph
+};
+
+}  // namespace
+
+absl::Status CacheAttention(Graph* graph, int64_t positions) {
+  return Cacher(graph, positions).Run();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,181 @@
+// Generating with caches, on every kind of mesh, against program `generate` of a plan that trains:
+// the whole window computed anew for every token, with no cache at all.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/exec/runtime.h"
+#include "compiler/compile.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "tests/e2e/small_run.h"
+#include "tools/oneflow/language_model.h"
+
+namespace oneflow {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+int32_t ArgMax(std::span<const float> logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+// Weights are a function of seed and name: all plans of a model begin with the same.
+std::unique_ptr<Runtime> Start(const proto::Plan& plan, int threads = 2) {
+  RuntimeOptions options;
+  options.threads = threads;
+  auto runtime = Runtime::Create(plan, options);
+  INFO(runtime.status().ToString());
+  REQUIRE(runtime.ok());
+  RunContext context;
+  context.seed = 5;
+  REQUIRE((*runtime)->Run("init", context, 1).ok());
+  return *std::move(runtime);
+}
+
+proto::Plan PlanToGenerate(const GptConfig& model, const std::string& mesh) {
+  CompileOptions options;
+  options.generate = true;
+  options.mesh = *ParseMesh(mesh);
+  options.train.set_batch(options.mesh.devices());
+  options.train.set_micro_batches(1);
+  options.train.set_schedule("gpipe");
+  auto plan = Compile(BuildGpt(model), "small", options);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return *std::move(plan);
+}
+
+// Logits of the last token of the window, from `generate`, which knows nothing of caches.
+std::vector<float> LogitsWithoutCache(Runtime& runtime, const GptConfig& model,
+                                      const Tokens& tokens) {
+  const auto n = static_cast<int64_t>(tokens.size());
+  const int64_t begin = WindowBegin(n, model.sequence);
+  std::vector<float> logits(model.vocab);
+  RunContext context;
+  context.load = [&](const Piece& piece) {
+    auto* ids = reinterpret_cast<int32_t*>(piece.data);
+    std::fill_n(ids, piece.slice->elements(), 0);
+    std::copy(tokens.begin() + begin, tokens.end(), ids);
+    return absl::OkStatus();
+  };
+  context.save = [&](const Piece& piece) {
+    const auto* rows = reinterpret_cast<const float*>(piece.data);
+    std::copy_n(rows + (n - begin - 1) * model.vocab, model.vocab, logits.begin());
+    return absl::OkStatus();
+  };
+  REQUIRE(runtime.Run("generate", context, 1).ok());
+  return logits;
+}
+
+SmallRun SmallModel(int64_t sequence) {
+  SmallRun run;
+  run.mesh = "";
+  run.model.sequence = sequence;
+  return run;
+}
+
+// Greedy: `length` tokens after `prompt`, each compared.
+void CheckGreedy(int64_t sequence, const std::string& mesh, Tokens tokens, int length) {
+  INFO("sequence " << sequence << ", mesh " << mesh);
+  const SmallRun run = SmallModel(sequence);
+  const auto plain = Start(CompileSmall(run));
+  const proto::Plan plan = PlanToGenerate(run.model, mesh);
+  const auto cached = Start(plan);
+  LanguageModel model(*cached, *FactsOfModel(plan));
+  for (int i = 0; i < length; ++i) {
+    const std::vector<float> expected = LogitsWithoutCache(*plain, run.model, tokens);
+    const auto logits = model.Next(tokens);
+    INFO("token " << i << ": " << logits.status().ToString());
+    REQUIRE(logits.ok());
+    double apart = 0;
+    for (size_t v = 0; v < expected.size(); ++v) {
+      apart = std::max(apart, std::abs(double{(*logits)[v]} - expected[v]));
+    }
+    REQUIRE(apart < 1e-5);
+    REQUIRE(ArgMax(*logits) == ArgMax(expected));
+    tokens.push_back(ArgMax(expected));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the window jumps by half a sequence") {
+  std::vector<int64_t> begins;
+  for (int64_t n : {1, 8, 9, 12, 13, 16, 17, 100}) begins.push_back(WindowBegin(n, 8));
+  CHECK(begins == std::vector<int64_t>{0, 0, 4, 4, 8, 8, 12, 92});
+  CHECK(WindowBegin(5, 1) == 4);
+  for (int64_t n = 1; n < 50; ++n) {
+    for (int64_t sequence : {1, 2, 5, 8}) {
+      const int64_t seen = n - WindowBegin(n, sequence);
+      CHECK((seen >= 1 && seen <= sequence && (n <= sequence || 2 * seen > sequence)));
+    }
+  }
+}
+
+TEST_CASE("cached and not cached agree on every mesh, within a window and past it") {
+  for (const char* mesh : {"", "tensor=2", "pipe=2", "data=2", "pipe=2,tensor=2"}) {
+    CheckGreedy(8, mesh, {3, 1, 4}, 20);
+  }
+}
+
+TEST_CASE("a prompt may be one token, longer than a piece of prefill, or longer than the window") {
+  CheckGreedy(8, "", {7}, 3);
+  Tokens prompt;
+  for (int i = 0; i < 130; ++i) prompt.push_back(i * 7 % 21);
+  CheckGreedy(150, "", prompt, 3);  // pieces of 64, 64 and 2
+  CheckGreedy(100, "tensor=2", prompt, 2);
+  CheckGreedy(1, "", {2, 3}, 2);
+}
+
+TEST_CASE("how tokens were asked for does not change bits") {
+  const proto::Plan plan = PlanToGenerate(SmallModel(8).model, "");
+  const ModelFacts facts = *FactsOfModel(plan);
+  const Tokens tokens = {3, 1, 4, 1, 5, 9};
+  std::vector<std::vector<float>> all;
+  for (const int threads : {1, 2}) {
+    for (const size_t first : {1, 3, 6}) {
+      const auto runtime = Start(plan, threads);
+      LanguageModel model(*runtime, facts);
+      REQUIRE(model.Next(std::span(tokens).first(first)).ok());
+      const auto logits = model.Next(tokens);
+      REQUIRE(logits.ok());
+      all.emplace_back(logits->begin(), logits->end());
+      CHECK(all.back() == all.front());
+    }
+  }
+}
+
+TEST_CASE("a position outside of the cache is refused while it runs") {
+  const proto::Plan plan = PlanToGenerate(SmallModel(8).model, "");
+  const auto runtime = Start(plan);
+  RunContext context;
+  context.load = [](const Piece& piece) {
+    std::fill_n(reinterpret_cast<int32_t*>(piece.data), piece.slice->elements(), 8);
+    return absl::OkStatus();
+  };
+  context.save = [](const Piece&) { return absl::OkStatus(); };
+  const absl::Status status = runtime->Run("decode", context, 1);
+  CHECK_THAT(std::string(status.message()), Catch::Contains("position 8 is outside"));
+}
+
+TEST_CASE("a plan that generates holds weights and caches, no optimizer") {
+  const SmallRun run = SmallModel(8);
+  const proto::Plan plan = PlanToGenerate(run.model, "");
+  std::string programs;
+  for (const proto::Program& program : plan.program()) programs += program.name() + " ";
+  CHECK(programs == "init prefill decode save load ");
+  int64_t caches = 0;
+  for (const proto::Register& r : plan.persistent()) {
+    if (r.name().ends_with(".cache")) caches += r.slot_bytes();
+  }
+  CHECK(caches == run.model.layers * 2 * run.model.sequence * run.model.hidden * 4);
+  for (const proto::Variable& v : plan.variable()) {
+    CHECK_FALSE(v.name().ends_with(".cache"));
+    CHECK_FALSE(v.name().ends_with("/m"));
+  }
+}
+
+}  // namespace oneflow

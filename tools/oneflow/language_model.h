@@ -1,0 +1,48 @@
+// What follows a text: the logits of its next token, by a plan compiled with
+// CompileOptions.generate.
+//
+//   LanguageModel model(*runtime, facts);      // weights loaded
+//   ASSIGN_OR_RETURN(auto logits, model.Next(tokens));
+//   tokens.push_back(ArgMax(logits));
+//   ASSIGN_OR_RETURN(logits, model.Next(tokens));   // computes the one new position
+//
+// Keys and values of earlier positions stay in the plan's caches. A text longer than the model's
+// sequence is seen through a window that jumps: see WindowBegin.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/exec/runtime.h"
+#include "tools/oneflow/plan_facts.h"
+
+namespace oneflow {
+
+// The first token that the model sees of `tokens` tokens: 0 while they fit `sequence`. Then the
+// window jumps on by half a sequence at a time and is computed anew, for every position in it has
+// changed: once in sequence / 2 tokens, which see between half a sequence and a whole one.
+int64_t WindowBegin(int64_t tokens, int64_t sequence);
+
+class LanguageModel {
+ public:
+  // `runtime` must outlive it, and nobody else may run its prefill and decode.
+  LanguageModel(Runtime& runtime, const ModelFacts& facts);
+
+  // Logits of the token after `tokens`, which are those of the last call and more; at least one,
+  // each below facts.vocab. Valid until the next call.
+  absl::StatusOr<std::span<const float>> Next(std::span<const int32_t> tokens);
+
+ private:
+  absl::Status Feed(const std::string& program, std::span<const int32_t> tokens);
+
+  Runtime& runtime_;
+  const ModelFacts facts_;
+  std::vector<float> logits_;
+  int64_t begin_ = 0, fed_ = 0;  // the caches hold tokens [begin_, fed_)
+};
+
+}  // namespace oneflow
