@@ -7,6 +7,7 @@
 
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/gemm.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/workspace.h"
@@ -52,15 +53,15 @@ struct CachedAttention {
     const int64_t q_row = 3 * s.h * s.d;
     T* scores = reinterpret_cast<T*>(scratch);
     std::byte* product = scratch + (rows * s.positions * sizeof(T) + 63) / 64 * 64;
-    GemmSerial<T>(v,
-                  {rows,
-                   keys,
-                   s.d,
-                   {New(batch, head, first, 0), q_row, 1},
-                   {Cached(batch, head, 0), 1, s.d},
-                   scores,
-                   keys},
-                  product);
+    GemmSerial(BestProductKernels<T>(),
+               GemmArgs<T>{rows,
+                           keys,
+                           s.d,
+                           {New(batch, head, first, 0), q_row, 1},
+                           {Cached(batch, head, 0), 1, s.d},
+                           scores,
+                           keys},
+               product);
     const T scale = T(1) / std::sqrt(T(s.d));
     for (int64_t i = 0; i < rows; ++i) {
       T* row = scores + i * keys;
@@ -71,8 +72,10 @@ struct CachedAttention {
       std::fill(row + seen, row + keys, T(0));
     }
     T* to = out + ((batch * s.t + first) * s.h + head) * s.d;
-    GemmSerial<T>(
-        v, {rows, s.d, keys, {scores, keys, 1}, {Cached(batch, head, 1), s.d, 1}, to, s.h * s.d},
+    GemmSerial(
+        BestProductKernels<T>(),
+        GemmArgs<T>{
+            rows, s.d, keys, {scores, keys, 1}, {Cached(batch, head, 1), s.d, 1}, to, s.h * s.d},
         product);
   }
 };

@@ -37,7 +37,7 @@ int64_t AttentionWorkspace(int64_t t, int64_t d, int threads) {
 
 int64_t CachedAttentionWorkspacePerThread(int64_t t, int64_t positions, int64_t d) {
   const int64_t rows = std::min(kCachedQueries, t), side = std::max(positions, d);
-  return RoundUp(rows * positions * kWidest) + ProductWorkspace(rows, side, side, 1);
+  return RoundUp(rows * positions * kWidest) + ProductWorkspace(rows, side, side);
 }
 
 }  // namespace oneflow
