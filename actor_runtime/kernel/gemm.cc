@@ -47,7 +47,7 @@ struct TaskSizes {
 // Both operands of a task stay in the second-level cache.
 constexpr int64_t kTaskBytes = 600 << 10;
 // Tasks for each thread, at least: so a late thread costs little.
-constexpr int64_t kTasksPerThread = 12;
+constexpr int64_t kTasksPerThread = 24;
 
 // Results do not depend on tasks, so they may depend on threads.
 template <typename T>
@@ -81,6 +81,57 @@ struct Runner {
   }
 };
 
+// Elements that are multiplied together lie this near, or they are packed: farther apart, a tile
+// would touch too many pages and crowd into few lines of the first-level cache.
+constexpr int64_t kNearBytes = 3072;
+
+// One operand of a product: its lanes (rows of a, columns of b) are packed block by block, or read
+// where they lie.
+template <typename T, typename From>
+struct Operand {
+  using Pack = typename ProductKernels<T>::template Pack<From>;
+
+  Strided<From> from;  // element (lane, k)
+  Pack pack;
+  int tile;  // lanes of a panel
+  int word_depth, word_bytes;
+  bool in_place = false;
+  std::byte* packed = nullptr;  // room for a block
+
+  // Whether the inner loops can read all of this operand, `lanes` x `depth`, in place: word after
+  // word, `step` lanes side by side, or, if `rows`, also lane after lane.
+  bool CanStay(int64_t lanes, int64_t depth, int step, bool rows) const {
+    if (!std::is_same_v<T, From> || lanes % step != 0 || depth % word_depth != 0) return false;
+    const bool lies = from.row == 1 ? word_depth == 1 : rows && from.row % word_depth == 0;
+    const int64_t stride = std::max(from.row, from.col) * static_cast<int64_t>(sizeof(From));
+    return lies && stride <= kNearBytes;
+  }
+  int64_t Words(int64_t depth) const { return DivUp(depth, word_depth); }
+
+  // Packs lanes from `lane` on, which is number `at` of the block.
+  void PackLanes(int64_t lane, int64_t at, int64_t lanes, int64_t k, int64_t depth) const {
+    pack(from.At(lane, k), lanes, depth, packed + at * Words(depth) * word_bytes);
+  }
+  // What the inner loops read of those lanes.
+  Panels View(int64_t lane, int64_t at, int64_t k, int64_t depth) const {
+    const int64_t words = Words(depth);
+    if (!in_place) return {packed + at * words * word_bytes, tile * words, 1, tile};
+    const auto* data = reinterpret_cast<const std::byte*>(from.At(lane, k).data);
+    if (from.row == 1) return {data, tile, 1, from.col};
+    return {data, tile * from.row / word_depth, from.row / word_depth, 1};
+  }
+};
+
+template <typename T, typename From>
+auto PackOf(typename ProductKernels<T>::template Pack<T> pack,
+            typename ProductKernels<T>::template Pack<float> round) {
+  if constexpr (std::is_same_v<T, From>) {
+    return pack;
+  } else {
+    return round;
+  }
+}
+
 template <typename A, typename B, typename C>
 struct BlockedProduct {
   using T = FactorOf<A, B>;
@@ -95,8 +146,9 @@ struct BlockedProduct {
   const GemmArgs<A, B, C>& g;
   const Runner& run;
   const BlockSizes size;
-  std::byte *left, *right;  // packed blocks
-  Sum* sums;                // of a block, where c cannot hold them
+  Operand<T, A> left;
+  Operand<T, B> right;
+  Sum* sums;  // of a block, where c cannot hold them
 
   BlockedProduct(const ProductKernels<T>& kernels, const GemmArgs<A, B, C>& args,
                  std::byte* scratch, const Runner& runner)
@@ -104,12 +156,16 @@ struct BlockedProduct {
         g(args),
         run(runner),
         size(SizesFor(p, g.m, g.n, g.k, kRounded)),
-        left(scratch),
-        right(left + RoundUp(size.rows * LaneBytes(size.depth), 64)),
-        sums(reinterpret_cast<Sum*>(right + RoundUp(size.columns * LaneBytes(size.depth), 64))) {}
-
-  // Of one packed row or column.
-  int64_t LaneBytes(int64_t depth) const { return DivUp(depth, p.word_depth) * p.word_bytes; }
+        left{g.a, PackOf<T, A>(p.pack_a, p.round_a), p.tile_rows, p.word_depth, p.word_bytes},
+        right{g.b.Transposed(), PackOf<T, B>(p.pack_b, p.round_b), p.tile_columns, p.word_depth,
+              p.word_bytes} {
+    const int64_t lane_bytes = DivUp(size.depth, p.word_depth) * p.word_bytes;
+    left.in_place = left.CanStay(g.m, g.k, p.tile_rows, true);
+    right.in_place = right.CanStay(g.n, g.k, p.column_step, false);
+    left.packed = scratch;
+    right.packed = left.packed + RoundUp(size.rows * lane_bytes, 64);
+    sums = reinterpret_cast<Sum*>(right.packed + RoundUp(size.columns * lane_bytes, 64));
+  }
 
   void Run() const {
     // Whether a packed block serves for all columns, for all rows.
@@ -119,7 +175,8 @@ struct BlockedProduct {
         for (int64_t k = 0; k < g.k; k += size.depth) {
           const Block b{i, std::min(size.rows, g.m - i), j, std::min(size.columns, g.n - j),
                         k, std::min(size.depth, g.k - k)};
-          Pack(b, j == 0 || !keep_left, i == 0 || !keep_right);
+          Pack(b, !left.in_place && (j == 0 || !keep_left),
+               !right.in_place && (i == 0 || !keep_right));
           Multiply(b);
         }
       }
@@ -132,44 +189,27 @@ struct BlockedProduct {
     const int64_t rows = RoundUp(kLanes, p.tile_rows), columns = RoundUp(kLanes, p.tile_columns);
     const int64_t left_tasks = pack_left ? DivUp(b.rows, rows) : 0;
     const int64_t right_tasks = pack_right ? DivUp(b.columns, columns) : 0;
-    const int64_t bytes = LaneBytes(b.depth);
     run(left_tasks + right_tasks, [&](int64_t task) {
       if (task < left_tasks) {
         const int64_t i = task * rows;
-        PackLeft(g.a.At(b.row + i, b.k), std::min(rows, b.rows - i), b.depth, left + i * bytes);
+        left.PackLanes(b.row + i, i, std::min(rows, b.rows - i), b.k, b.depth);
       } else {
         const int64_t j = (task - left_tasks) * columns;
-        PackRight(g.b.At(b.k, b.column + j).Transposed(), std::min(columns, b.columns - j), b.depth,
-                  right + j * bytes);
+        right.PackLanes(b.column + j, j, std::min(columns, b.columns - j), b.k, b.depth);
       }
     });
   }
 
-  void PackLeft(Strided<A> from, int64_t lanes, int64_t depth, std::byte* to) const {
-    if constexpr (std::is_same_v<A, T>) {
-      p.pack_a(from, lanes, depth, to);
-    } else {
-      p.round_a(from, lanes, depth, to);
-    }
-  }
-  void PackRight(Strided<B> from, int64_t lanes, int64_t depth, std::byte* to) const {
-    if constexpr (std::is_same_v<B, T>) {
-      p.pack_b(from, lanes, depth, to);
-    } else {
-      p.round_b(from, lanes, depth, to);
-    }
-  }
-
   void Multiply(const Block& b) const {
-    const int64_t bytes = LaneBytes(b.depth);
-    const TaskSizes task_size = TasksFor(p, b.rows, b.columns, bytes, run.threads());
+    const int64_t words = DivUp(b.depth, p.word_depth);
+    const TaskSizes task_size = TasksFor(p, b.rows, b.columns, words * p.word_bytes, run.threads());
     const int64_t row_tasks = DivUp(b.rows, task_size.rows);
     run(row_tasks * DivUp(b.columns, task_size.columns), [&](int64_t task) {
       const int64_t i = task % row_tasks * task_size.rows;
       const int64_t j = task / row_tasks * task_size.columns;
-      p.multiply(left + i * bytes, right + j * bytes, std::min(task_size.rows, b.rows - i),
-                 std::min(task_size.columns, b.columns - j), bytes / p.word_bytes,
-                 TargetOf(b, i, j));
+      p.multiply(left.View(b.row + i, i, b.k, b.depth), right.View(b.column + j, j, b.k, b.depth),
+                 std::min(task_size.rows, b.rows - i), std::min(task_size.columns, b.columns - j),
+                 words, TargetOf(b, i, j));
     });
   }
 

@@ -87,7 +87,7 @@ std::function<void()> OneDnnMatmul(const Shape& s, void* a, void* b, void* c) {
 // Seconds of one call, from `calls` in a row. The pause lets the other side's threads stop
 // spinning.
 double Seconds(int calls, const std::function<void()>& call) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
   call();
   const double start = Now();
   for (int i = 0; i < calls; ++i) call();
@@ -125,7 +125,7 @@ void Compare(const Shape& s, ThreadPool& pool) {
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n * s.k);
   const int calls = static_cast<int>(std::clamp(5e9 / flops, 1.0, 200.0));
   std::vector<double> our_seconds, their_seconds;
-  for (int round = 0; round < 7; ++round) {
+  for (int round = 0; round < 9; ++round) {
     our_seconds.push_back(Seconds(calls, ours));
     their_seconds.push_back(Seconds(calls, theirs));
   }

@@ -23,77 +23,128 @@ ONEFLOW_INLINE Vec<SumOf<T>> MultiplyAdd(Vec<SumOf<T>> sum, Vec<WordOf<T>> a, Ve
   }
 }
 
-// One vector of a row of results, of which `n` lanes are there.
-template <typename Sum>
-ONEFLOW_INLINE void Put(const ProductTarget<Sum>& to, int64_t row, int64_t column, int64_t n,
-                        Vec<Sum> sum) {
-  const bool whole = n >= kWidth<Sum>;
-  Sum* at = to.sums + row * to.sums_row + column;
-  if (to.add) sum = (whole ? Load<Sum>(at) : LoadPart<Sum>(at, n)) + sum;
+// Where a tile lies in the block, and how much of it is there.
+struct TilePlace {
+  int64_t row, column, rows, columns;
+};
+
+// fn(i, j) for each vector of a tile, all of it written out: what is indexed stays in registers.
+template <int Vectors, typename Fn>
+ONEFLOW_INLINE void ForTile(Fn fn) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) fn(i, j);
+  }
+}
+
+// Puts a whole tile. (Each step by itself: branches inside would drive the sums out of registers.)
+template <typename Sum, int Vectors>
+ONEFLOW_INLINE void PutWhole(Vec<Sum> (&sum)[kTileRows][Vectors], const TilePlace& at,
+                             const ProductTarget<Sum>& to) {
+  constexpr int64_t kW = kWidth<Sum>;
+  Sum* sums = to.sums + at.row * to.sums_row + at.column;
+  if (to.add) {
+    ForTile<Vectors>(
+        [&](int i, int j) { sum[i][j] = Load<Sum>(sums + i * to.sums_row + j * kW) + sum[i][j]; });
+  }
   if (to.bias != nullptr) {
-    sum += whole ? Load<Sum>(to.bias + column) : LoadPart<Sum>(to.bias + column, n);
+    ForTile<Vectors>([&](int i, int j) { sum[i][j] += Load<Sum>(to.bias + at.column + j * kW); });
   }
   if constexpr (std::is_same_v<Sum, float>) {
     if (to.rounded != nullptr) {
-      Bf16* rounded = to.rounded + row * to.rounded_row + column;
-      return whole ? Store<float>(rounded, sum) : StorePart<float>(rounded, sum, n);
+      Bf16* rounded = to.rounded + at.row * to.rounded_row + at.column;
+      return ForTile<Vectors>(
+          [&](int i, int j) { Store<Sum>(rounded + i * to.rounded_row + j * kW, sum[i][j]); });
     }
   }
-  whole ? Store<Sum>(at, sum) : StorePart<Sum>(at, sum, n);
+  ForTile<Vectors>([&](int i, int j) { Store<Sum>(sums + i * to.sums_row + j * kW, sum[i][j]); });
 }
 
-// The tile of `Vectors` at (row, column) of the block: `rows` and `columns` of it are there.
-template <typename T, int Vectors>
-ONEFLOW_INLINE void MultiplyTile(const WordOf<T>* a, const WordOf<T>* b, int64_t words,
-                                 const ProductTarget<SumOf<T>>& to, int64_t row, int64_t column,
-                                 int64_t rows, int64_t columns) {
+// Puts the part of a tile that is there; `sum` is the whole tile, rows of `width`.
+template <typename Sum>
+__attribute__((noinline)) void PutPart(const Sum* sum, int64_t width, const TilePlace& at,
+                                       const ProductTarget<Sum>& to) {
+  const int64_t columns = at.columns < width ? at.columns : width;
+  for (int64_t i = 0; i < at.rows; ++i, sum += width) {
+    Sum* sums = to.sums + (at.row + i) * to.sums_row + at.column;
+    for (int64_t j = 0; j < columns; j += kWidth<Sum>) {
+      const int64_t n = columns - j < kWidth<Sum> ? columns - j : kWidth<Sum>;
+      Vec<Sum> v = Load<Sum>(sum + j);
+      if (to.add) v = LoadPart<Sum>(sums + j, n) + v;
+      if (to.bias != nullptr) v += LoadPart<Sum>(to.bias + at.column + j, n);
+      if constexpr (std::is_same_v<Sum, float>) {
+        if (to.rounded != nullptr) {
+          StorePart<Sum>(to.rounded + (at.row + i) * to.rounded_row + at.column + j, v, n);
+          continue;
+        }
+      }
+      StorePart<Sum>(sums + j, v, n);
+    }
+  }
+}
+
+// A tile of `Vectors`. InRows: the lanes of a are rows of words, a.lane apart; else words are rows
+// of lanes, a.word apart.
+template <typename T, int Vectors, bool InRows>
+void MultiplyTile(const Panels& left, const Panels& right, int64_t words, const TilePlace& place,
+                  const ProductTarget<SumOf<T>>& to) {
   using W = WordOf<T>;
+  const W* a = reinterpret_cast<const W*>(left.data) + place.row / kTileRows * left.panel;
+  const W* b =
+      reinterpret_cast<const W*>(right.data) + place.column / kTileColumns<T> * right.panel;
+  const int64_t a_lane = InRows ? left.lane : 1, a_word = InRows ? 1 : left.word;
   Vec<SumOf<T>> sum[kTileRows][Vectors] = {};
-  for (int64_t p = 0; p < words; ++p, a += kTileRows, b += kTileColumns<T>) {
-    Vec<W> right[Vectors];
+  for (int64_t p = 0; p < words; ++p, a += a_word, b += right.word) {
+    Vec<W> bv[Vectors];
 #pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j) right[j] = Load<W>(b + j * kWidth<W>);
+    for (int j = 0; j < Vectors; ++j) bv[j] = Load<W>(b + j * kWidth<W>);
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
-      const Vec<W> left = Broadcast<W>(a[i]);
+      const Vec<W> av = Broadcast<W>(a[i * a_lane]);
 #pragma GCC unroll 4
-      for (int j = 0; j < Vectors; ++j) sum[i][j] = MultiplyAdd<T>(sum[i][j], left, right[j]);
+      for (int j = 0; j < Vectors; ++j) sum[i][j] = MultiplyAdd<T>(sum[i][j], av, bv[j]);
     }
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < kTileRows; ++i) {
-    if (i >= rows) return;
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j) {
-      Put(to, row + i, column + j * kWidth<W>, columns - j * kWidth<W>, sum[i][j]);
-    }
+  if (place.rows >= kTileRows && place.columns >= Vectors * kWidth<W>) {
+    return PutWhole<SumOf<T>, Vectors>(sum, place, to);
   }
+  SumOf<T> lanes[kTileRows * Vectors * kWidth<W>];
+  ForTile<Vectors>(
+      [&](int i, int j) { Store<SumOf<T>>(lanes + (i * Vectors + j) * kWidth<W>, sum[i][j]); });
+  PutPart(lanes, Vectors * kWidth<W>, place, to);
 }
 
-// The same, no wider than `columns` need.
-template <typename T, int Vectors>
-void MultiplyEdge(const WordOf<T>* a, const WordOf<T>* b, int64_t words,
-                  const ProductTarget<SumOf<T>>& to, int64_t row, int64_t column, int64_t rows,
-                  int64_t columns) {
+// A tile no wider than its columns need.
+template <typename T, int Vectors, bool InRows>
+ONEFLOW_INLINE void MultiplyNarrow(const Panels& a, const Panels& b, int64_t words,
+                                   const TilePlace& place, const ProductTarget<SumOf<T>>& to) {
   if constexpr (Vectors > 1) {
-    if (columns <= (Vectors - 1) * kWidth<WordOf<T>>) {
-      return MultiplyEdge<T, Vectors - 1>(a, b, words, to, row, column, rows, columns);
+    if (place.columns <= (Vectors - 1) * kWidth<WordOf<T>>) {
+      return MultiplyNarrow<T, Vectors - 1, InRows>(a, b, words, place, to);
     }
   }
-  MultiplyTile<T, Vectors>(a, b, words, to, row, column, rows, columns);
+  MultiplyTile<T, Vectors, InRows>(a, b, words, place, to);
 }
 
-// One panel of a stays in the first-level cache; the panels of b come from the second.
-template <typename T>
-void Multiply(const std::byte* a, const std::byte* b, int64_t rows, int64_t columns, int64_t words,
-              const ProductTarget<SumOf<T>>& to) {
-  const auto* left = reinterpret_cast<const WordOf<T>*>(a);
-  const auto* right = reinterpret_cast<const WordOf<T>*>(b);
+template <typename T, bool InRows>
+ONEFLOW_INLINE void MultiplyTiles(const Panels& a, const Panels& b, int64_t rows, int64_t columns,
+                                  int64_t words, const ProductTarget<SumOf<T>>& to) {
+  // One panel of a stays in the first-level cache; the panels of b come from the second.
   for (int64_t i = 0; i < rows; i += kTileRows) {
     const int64_t m = rows - i < kTileRows ? rows - i : kTileRows;
     for (int64_t j = 0; j < columns; j += kTileColumns<T>) {
-      MultiplyEdge<T, kTileVectors>(left + i * words, right + j * words, words, to, i, j, m,
-                                    columns - j);
+      MultiplyNarrow<T, kTileVectors, InRows>(a, b, words, {i, j, m, columns - j}, to);
     }
+  }
+}
+
+template <typename T>
+void Multiply(const Panels& a, const Panels& b, int64_t rows, int64_t columns, int64_t words,
+              const ProductTarget<SumOf<T>>& to) {
+  if (a.lane == 1) {
+    MultiplyTiles<T, false>(a, b, rows, columns, words, to);
+  } else {
+    MultiplyTiles<T, true>(a, b, rows, columns, words, to);
   }
 }

@@ -94,16 +94,17 @@ constexpr int PowerOfTwoFrom(int n) {
   return p;
 }
 
-// A panel of lanes `lane_stride` apart, each contiguous along k: squares of vectors are transposed.
+// A panel of lanes `lane_stride` apart, each contiguous along k: squares of vectors are transposed,
+// of few lanes at a time, so that the processor sees few streams.
 template <typename T, int Lanes, typename From>
 ONEFLOW_INLINE void PackAcross(const From* from, int64_t lane_stride, int64_t lanes, int64_t k,
                                WordOf<T>* to) {
   using W = WordOf<T>;
   constexpr int kDepth = Packed<T>::kDepth, kW = static_cast<int>(kWidth<W>);
   constexpr int kSide = PowerOfTwoFrom(Lanes) < kW ? PowerOfTwoFrom(Lanes) : kW;
-  int64_t done = 0;  // elements
-  for (; done + kW * kDepth <= k; done += kW * kDepth) {
-    for (int group = 0; group < Lanes; group += kSide) {
+  const int64_t squares = k / (kW * kDepth) * (kW * kDepth);  // elements
+  for (int group = 0; group < Lanes; group += kSide) {
+    for (int64_t done = 0; done < squares; done += kW * kDepth) {
       Vec<W> v[kSide];
 #pragma GCC unroll 16
       for (int i = 0; i < kSide; ++i) {
@@ -115,7 +116,7 @@ ONEFLOW_INLINE void PackAcross(const From* from, int64_t lane_stride, int64_t la
                                        done + kW * kDepth >= k);
     }
   }
-  for (; done < k; done += kDepth) {
+  for (int64_t done = squares; done < k; done += kDepth) {
     for (int64_t j = 0; j < Lanes; ++j) {
       to[done / kDepth * Lanes + j] =
           j < lanes ? OneWord<T>(from + j * lane_stride + done, 1, k - done) : W{};
@@ -123,17 +124,26 @@ ONEFLOW_INLINE void PackAcross(const From* from, int64_t lane_stride, int64_t la
   }
 }
 
-// The same where the lanes lie side by side.
+// Panels of lanes that lie side by side: word after word, in each all panels, as they lie in
+// memory.
 template <typename T, int Lanes, typename From>
 ONEFLOW_INLINE void PackAlong(const From* from, int64_t k_stride, int64_t lanes, int64_t k,
                               WordOf<T>* to) {
   constexpr int kDepth = Packed<T>::kDepth;
-  for (int64_t i = 0; i < k; i += kDepth, from += k_stride * kDepth, to += Lanes) {
-    if (lanes == Lanes && i + kDepth <= k) {
-      for (int j = 0; j < Lanes; ++j) to[j] = OneWord<T>(from + j, k_stride, kDepth);
-    } else {
+  const int64_t words = (k + kDepth - 1) / kDepth;
+  for (int64_t i = 0; i < words; ++i, from += k_stride * kDepth, to += Lanes) {
+    const int64_t left = k - i * kDepth;
+    int64_t l = 0;
+    if (left >= kDepth) {
+      for (; l + Lanes <= lanes; l += Lanes) {
+        WordOf<T>* panel = to + l * words;
+        for (int j = 0; j < Lanes; ++j) panel[j] = OneWord<T>(from + l + j, k_stride, kDepth);
+      }
+    }
+    for (; l < lanes; l += Lanes) {
+      WordOf<T>* panel = to + l * words;
       for (int64_t j = 0; j < Lanes; ++j) {
-        to[j] = j < lanes ? OneWord<T>(from + j, k_stride, k - i) : WordOf<T>{};
+        panel[j] = l + j < lanes ? OneWord<T>(from + l + j, k_stride, left) : WordOf<T>{};
       }
     }
   }
@@ -143,14 +153,10 @@ ONEFLOW_INLINE void PackAlong(const From* from, int64_t k_stride, int64_t lanes,
 template <typename T, int Lanes, typename From>
 void PackPanels(Strided<From> from, int64_t lanes, int64_t k, std::byte* packed) {
   auto* to = reinterpret_cast<WordOf<T>*>(packed);
+  if (from.row == 1) return PackAlong<T, Lanes>(from.data, from.col, lanes, k, to);
   const int64_t words = (k + Packed<T>::kDepth - 1) / Packed<T>::kDepth;
   for (int64_t l = 0; l < lanes; l += Lanes, to += Lanes * words) {
     const int64_t here = lanes - l < Lanes ? lanes - l : Lanes;
-    const From* at = from.data + l * from.row;
-    if (from.col == 1) {
-      PackAcross<T, Lanes>(at, from.row, here, k, to);
-    } else {
-      PackAlong<T, Lanes>(at, from.col, here, k, to);
-    }
+    PackAcross<T, Lanes>(from.data + l * from.row, from.row, here, k, to);
   }
 }

@@ -47,6 +47,14 @@ struct ProductTarget {
   int64_t rounded_row;
 };
 
+// A block of an operand as `multiply` reads it: word w of lane l of panel p is data[p * panel + l *
+// lane + w * word], all counted in words. A packed block has lane = 1 and word = lanes of a panel;
+// an operand whose words lie so in memory need not be packed.
+struct Panels {
+  const std::byte* data;
+  int64_t panel, lane, word;
+};
+
 // T: what is multiplied: float, double or Bf16.
 template <typename T>
 struct ProductKernels {
@@ -55,13 +63,15 @@ struct ProductKernels {
   using Pack = void (*)(Strided<From> from, int64_t lanes, int64_t k, std::byte* packed);
 
   int tile_rows, tile_columns;
-  int word_depth;  // elements
+  int column_step;  // columns are read by so many
+  int word_depth;   // elements
   int word_bytes;
   Pack<T> pack_a, pack_b;
   Pack<float> round_a, round_b;  // of Bf16 only: elements are rounded as they are packed
-  // The product of a packed block a[rows, words] and a packed block b[words, columns].
-  void (*multiply)(const std::byte* a, const std::byte* b, int64_t rows, int64_t columns,
-                   int64_t words, const ProductTarget<SumOf<T>>& to);
+  // The product of a block a[rows, words] and a block b[words, columns]. Of a, lane or word is 1;
+  // of b, lane. Of a whole panels are read, of b whole steps of columns.
+  void (*multiply)(const Panels& a, const Panels& b, int64_t rows, int64_t columns, int64_t words,
+                   const ProductTarget<SumOf<T>>& to);
 };
 
 // The table of the best instruction set this processor has.

@@ -30,6 +30,7 @@ constexpr ProductKernels<T> Table() {
   ProductKernels<T> table = {
       .tile_rows = kTileRows,
       .tile_columns = kTileColumns<T>,
+      .column_step = kTileColumns<T> / kTileVectors,
       .word_depth = Packed<T>::kDepth,
       .word_bytes = sizeof(WordOf<T>),
       .pack_a = PackPanels<T, kTileRows, T>,
