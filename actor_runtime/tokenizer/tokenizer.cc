@@ -7,6 +7,9 @@
 #include "actor_runtime/tokenizer/bpe_encoder.h"
 #include "actor_runtime/tokenizer/bpe_files.h"
 #include "actor_runtime/tokenizer/gpt2_split.h"
+#include "actor_runtime/tokenizer/sentencepiece_encoder.h"
+#include "actor_runtime/tokenizer/sentencepiece_model.h"
+#include "actor_runtime/tokenizer/sentencepiece_normalizer.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -37,6 +40,35 @@ Tokenizer BpeTokenizer(BpeVocabulary vocabulary) {
           .cut = Gpt2Cut};
 }
 
+// A model with its normalizer, which points into it.
+struct SentencePieces {
+  SentencePieceModel model;
+  std::optional<SentencePieceNormalizer> normalizer;
+
+  void Encode(std::string_view text, std::vector<int32_t>* ids) const {
+    const std::string normal = normalizer->Normalize(text);
+    const auto found = model.bpe ? FindBpePieces(model, normal) : FindUnigramPieces(model, normal);
+    AppendIds(model, found, ids);
+  }
+};
+
+absl::StatusOr<Tokenizer> SentencePieceTokenizer(const std::string& path) {
+  auto pieces = std::make_shared<SentencePieces>();
+  ASSIGN_OR_RETURN(pieces->model, ReadSentencePieceModel(path));
+  ASSIGN_OR_RETURN(pieces->normalizer, SentencePieceNormalizer::Make(path, pieces->model));
+  const SentencePieceModel& model = pieces->model;
+  Tokenizer tokenizer{
+      .vocab = static_cast<int64_t>(model.pieces.size()),
+      .encode = [pieces](std::string_view text,
+                         std::vector<int32_t>* ids) { pieces->Encode(text, ids); },
+      .bytes = [pieces](int32_t id) { return std::string_view(pieces->model.bytes[id]); },
+      // After a line.
+      .cut = [](std::string_view text,
+                size_t limit) { return limit == 0 ? 0 : text.rfind('\n', limit - 1) + 1; }};
+  if (model.end_of_text >= 0) tokenizer.end_of_text = model.end_of_text;
+  return tokenizer;
+}
+
 }  // namespace
 
 absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
@@ -49,8 +81,10 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadTokenizerJson(spec));
     return BpeTokenizer(std::move(vocabulary));
   }
-  return InputError("--tokenizer=" + spec, "is not known",
-                    "use bytes, gpt2:FOLDER (with vocab.json and merges.txt) or FILE.json");
+  if (spec.ends_with(".model")) return SentencePieceTokenizer(spec);
+  return InputError(
+      "--tokenizer=" + spec, "is not known",
+      "use bytes, gpt2:FOLDER (with vocab.json and merges.txt), FILE.json or FILE.model");
 }
 
 }  // namespace oneflow

@@ -3,6 +3,7 @@
 //   bytes          a byte is a token; ids 0 .. 255
 //   gpt2:FOLDER    byte-pair encoding of GPT-2's vocab.json and merges.txt in FOLDER
 //   FILE.json      the same, in a tokenizer.json of Hugging Face
+//   FILE.model     a unigram or BPE model of sentencepiece
 //
 //   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer("gpt2:models/gpt2"));
 //   std::vector<int32_t> ids;
@@ -10,7 +11,8 @@
 //   for (int32_t id : ids) text += tokenizer.bytes(id);
 //
 // Guarantees: any bytes can be encoded, also what is no UTF-8, and the bytes of the ids, one after
-// the other, are the text again. Text is only text: "<|endoftext|>" in it does not become the
+// the other, are the text again; but sentencepiece gives back what its normalizer and its unknown
+// piece leave, with a space in front. Text is only text: "<|endoftext|>" in it does not become the
 // special token.
 #pragma once
 
@@ -34,7 +36,8 @@ struct Tokenizer {
   // The bytes that an id below `vocab` stands for; a character may be spread over several ids.
   std::function<std::string_view(int32_t id)> bytes;
   // The largest position <= limit <= text.size() at which `text` may be cut in two without changing
-  // its ids; 0 if there is none.
+  // its ids; 0 if there is none. For sentencepiece, whose texts are lines, after a line: the next
+  // begins as a text of its own does.
   std::function<size_t(std::string_view text, size_t limit)> cut;
 };
 

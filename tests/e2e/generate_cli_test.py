@@ -45,6 +45,15 @@ class GenerateTest(unittest.TestCase):
         self.assertIn("café 🙂 of the cat. the", result["text"])
         self.assertLess(len(result["tokens"]), len(result["text"]))
 
+    def test_sentencepiece(self):
+        tokenizer = "--tokenizer=" + VOCABULARY + "/bpe.model"
+        run("data", "--text=text.txt", tokenizer, "--out=pieces", cwd=self.dir)
+        run("train", "--graph=bpe.textproto", "--data=pieces/train.bin", "--steps=300", "--batch=16",
+            "--learning_rate=5e-3", "--checkpoint_dir=pieces", cwd=self.dir)
+        result = run("generate", "--checkpoint=pieces", "--prompt=of the", tokenizer, "--temperature=0", "--tokens=40",
+                     cwd=self.dir)[0]
+        self.assertIn("of the cat. the café 🙂 of the", result)
+
     def test_sampling(self):
         greedy = self.generate("bytes", "--temperature=0", "--tokens=20")["tokens"]
         self.assertEqual(self.generate("bytes", "--top_k=1", "--tokens=20")["tokens"], greedy)

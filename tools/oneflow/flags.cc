@@ -58,7 +58,8 @@ DEFINE_bool(resume, false, "go on from the latest checkpoint of --checkpoint_dir
 
 DEFINE_string(text, "", "text to tokenise, FILE[,FILE...]; each file is a document");
 DEFINE_string(tokenizer, "bytes",
-              "bytes, gpt2:FOLDER (vocab.json, merges.txt) or FILE.json (tokenizer.json)");
+              "bytes, gpt2:FOLDER (vocab.json, merges.txt), FILE.json (tokenizer.json) or FILE.model "
+              "(sentencepiece)");
 DEFINE_string(token_format, "nanogpt", "nanogpt, llmc or megatron: docs/data.md");
 DEFINE_double(val_fraction, 0, "last part of the text that goes to val.bin, e.g. 0.1");
 DEFINE_bool(end_of_text, false, "put the tokenizer's end-of-text token after each document");

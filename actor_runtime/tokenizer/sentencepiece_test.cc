@@ -1,0 +1,110 @@
+// The expected ids are the library's own: testdata/make_testdata.py.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/data/temporary_directory.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/file.h"
+#include "proto/sentencepiece.pb.h"
+
+namespace oneflow {
+namespace {
+
+using Proto = proto::SentencePieceModel;
+
+const std::string kData = "actor_runtime/tokenizer/testdata/";
+
+Tokenizer Load(const std::string& name) {
+  auto tokenizer = LoadTokenizer(kData + name + ".model");
+  INFO(tokenizer.status().ToString());
+  REQUIRE(tokenizer.ok());
+  return *std::move(tokenizer);
+}
+
+std::vector<int32_t> Encode(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> ids;
+  tokenizer.encode(text, &ids);
+  return ids;
+}
+
+std::string Decode(const Tokenizer& tokenizer, std::string_view text) {
+  std::string decoded;
+  for (const int32_t id : Encode(tokenizer, text)) decoded += tokenizer.bytes(id);
+  return decoded;
+}
+
+}  // namespace
+
+TEST_CASE("unigram and BPE models give the ids of the library") {
+  for (const std::string name : {"unigram", "bpe"}) {
+    const Tokenizer tokenizer = Load(name);
+    for (const nlohmann::json& expected :
+         nlohmann::json::parse(*ReadFile(kData + "expected_" + name + ".json"))) {
+      const auto text = expected["text"].get<std::string>();
+      INFO(name << ": " << text);
+      CHECK(Encode(tokenizer, text) == expected["ids"].get<std::vector<int32_t>>());
+    }
+  }
+}
+
+TEST_CASE("decoding gives the normalized text with a space in front") {
+  const Tokenizer bpe = Load("bpe"), unigram = Load("unigram");
+  CHECK(Decode(bpe, "the  Ａ 🙂\n") == " the  A 🙂 ");  // bytes stand for what no piece covers
+  CHECK(Decode(bpe, "a\xff") == " a\ufffd");
+  CHECK(Decode(unigram, " the  cat 🙃🙃 ") == " the cat  \u2047 ");  // one unknown piece a run
+}
+
+TEST_CASE("a text ends in </s>, which is never found in one") {
+  const Tokenizer tokenizer = Load("unigram");
+  REQUIRE(tokenizer.end_of_text == 2);
+  CHECK(tokenizer.bytes(2).empty());
+  for (const int32_t id : Encode(tokenizer, "a </s> b")) CHECK(id != 2);
+}
+
+TEST_CASE("text is cut after lines") {
+  const Tokenizer tokenizer = Load("bpe");
+  CHECK(tokenizer.cut("ab\ncd\nef", 7) == 6);
+  CHECK(tokenizer.cut("ab\ncd\nef", 5) == 3);
+  CHECK(tokenizer.cut("ab\ncd\nef", 2) == 0);
+  CHECK(tokenizer.cut("ab", 0) == 0);
+}
+
+TEST_CASE("models that are broken or of another kind are refused") {
+  const TemporaryDirectory dir;
+  const auto refused = [&](const std::string& bytes) {
+    const auto tokenizer = LoadTokenizer(dir.Write("m.model", bytes));
+    REQUIRE_FALSE(tokenizer.ok());
+    return std::string(tokenizer.status().message());
+  };
+  const auto changed = [&](auto change) {
+    Proto model;
+    REQUIRE(model.ParseFromString(*ReadFile(kData + "bpe.model")));
+    change(model);
+    return refused(model.SerializeAsString());
+  };
+  CHECK_THAT(std::string(LoadTokenizer("absent.model").status().message()),
+             Catch::Contains("absent.model: cannot be read"));
+  CHECK_THAT(refused("no protobuf"), Catch::Contains("is no sentencepiece model"));
+  CHECK_THAT(refused(""), Catch::Contains("is no sentencepiece model"));
+  CHECK_THAT(
+      changed([](Proto& m) { m.mutable_trainer_spec()->set_model_type(Proto::Trainer::CHAR); }),
+      Catch::Contains("words or characters"));
+  CHECK_THAT(changed([](Proto& m) { m.mutable_pieces(0)->set_type(Proto::Piece::CONTROL); }),
+             Catch::Contains("has no unknown piece"));
+  CHECK_THAT(changed([](Proto& m) { *m.add_pieces() = m.pieces(m.pieces_size() - 2); }),
+             Catch::Contains("is there twice"));
+  CHECK_THAT(changed([](Proto& m) { m.add_pieces(); }), Catch::Contains("is empty"));
+  CHECK_THAT(changed([](Proto& m) {
+               for (auto& piece : *m.mutable_pieces()) {
+                 if (piece.piece() == "<0x41>") piece.set_type(Proto::Piece::CONTROL);
+               }
+             }),
+             Catch::Contains("has not got a piece for each"));
+  CHECK_THAT(
+      changed([](Proto& m) { m.mutable_normalizer_spec()->set_precompiled_charsmap("abcdefgh"); }),
+      Catch::Contains("table of characters is broken"));
+}
+
+}  // namespace oneflow
