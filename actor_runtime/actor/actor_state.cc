@@ -214,7 +214,10 @@ std::vector<FiringWait> WaitsOf(const ActorTable& table, const ActorStates& stat
   for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
     if (states.tokens[p] >= 1) continue;
     const int64_t have = Received(table, states, actor, p);
-    waits.push_back({!IsReader(table, actor, p), p, have, have + 1 - states.tokens[p]});
+    const ActorTable::Port& port = table.ports[table.peers[p].port];
+    const int64_t next = Ended(table, states, actor, table.peers[p].port);
+    const auto slot = static_cast<int32_t>((port.first_slot + next) % port.slots);
+    waits.push_back({!IsReader(table, actor, p), p, slot, have, have + 1 - states.tokens[p]});
   }
   return waits;
 }

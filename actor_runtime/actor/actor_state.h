@@ -93,6 +93,7 @@ absl::Status CheckInvariants(const ActorTable& table, const ActorStates& states,
 struct FiringWait {
   bool for_return = false;
   int32_t peer = 0;            // in the table
+  int32_t slot = 0;            // to read, or to write
   int64_t have = 0, need = 0;  // fills or returns
   bool operator==(const FiringWait&) const = default;
 };

@@ -102,7 +102,7 @@ TEST_CASE("a writer stops when its two slots are full and goes on with a returne
   CHECK(a.Fire() == "filled 9@0:3 #0 slot 0; ");
   CHECK(a.Fire() == "filled 9@0:3 #1 slot 1; ");
   CHECK_FALSE(a.can_fire());
-  CHECK(WaitsOf(a.table(), a.states(), 0) == std::vector<FiringWait>{{true, 0, 0, 1}});
+  CHECK(WaitsOf(a.table(), a.states(), 0) == std::vector<FiringWait>{{true, 0, 0, 0, 1}});
   a.Returned(0);
   CHECK(a.Fire() == "filled 9@0:3 #2 slot 0; ");
   CHECK_FALSE(a.can_fire());
@@ -134,7 +134,7 @@ TEST_CASE("an input with several sources waits for each of them, and returns to 
   a.Filled(2);
   a.Filled(0);
   CHECK_FALSE(a.can_fire());
-  CHECK(WaitsOf(a.table(), a.states(), 0) == std::vector<FiringWait>{{false, 1, 0, 1}});
+  CHECK(WaitsOf(a.table(), a.states(), 0) == std::vector<FiringWait>{{false, 1, 0, 0, 1}});
   a.Filled(1);
   CHECK(a.Fire() ==
         "returned 7@0:5 #0 slot 0; returned 7@1:5 #0 slot 0; returned 7@2:5 #0 slot 0; ");

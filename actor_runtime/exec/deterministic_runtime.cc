@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exec/describe_wait.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -133,20 +134,9 @@ class Game {
     return absl::OkStatus();
   }
 
-  // "actor b at rank 0, firing 2, waits for fill 2 of actor a at rank 1 (has 1)"
   std::string WhoWaits(size_t s) const {
     const StreamOrder& stream = net_.streams[s];
-    const int32_t place = stream.firings[positions_[s].next];
-    std::string text = absl::StrCat(net_.NameOf(stream.actors[place]), ", firing ",
-                                    states_[s].counts[place].issued, ", waits");
-    absl::string_view separator = " for ";
-    for (const FiringWait& wait : WaitsOf(stream.table, states_[s], place)) {
-      const ActorPeer& peer = stream.table.far_ends[wait.peer];
-      absl::StrAppend(&text, separator, wait.for_return ? "return " : "fill ", wait.need, " of ",
-                      net_.NameOf(net_.Find(peer.rank, peer.actor)), " (has ", wait.have, ")");
-      separator = " and ";
-    }
-    return text;
+    return DescribeWait(net_, stream, stream.firings[positions_[s].next], states_[s]);
   }
 
   LoadedProgram& program_;

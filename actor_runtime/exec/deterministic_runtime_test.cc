@@ -63,14 +63,16 @@ TEST_CASE("a plan that sticks says who waits for whom") {
   const absl::Status status = runtime->Run("train", {}, 1, 7);
   CHECK(std::string(status.message()) ==
         "program train is stuck after 0 firings: "
-        "actor w at rank 0, firing 0, waits for fill 1 of actor g.sum at rank 0 (has 0); "
-        "actor g.sum at rank 0, firing 0, waits for fill 1 of actor g at rank 0 (has 0) and fill 1 "
+        "actor w at rank 0, firing 0, waits for fill 1 of actor g.sum at rank 0 (has 0; slot 0); "
+        "actor g.sum at rank 0, firing 0, waits for fill 1 of actor g at rank 0 (has 0; slot 0) "
+        "and fill 1 "
         "of actor g "
-        "at rank 1 (has 0); "
-        "actor w at rank 1, firing 0, waits for fill 1 of actor g.sum at rank 1 (has 0); "
-        "actor g.sum at rank 1, firing 0, waits for fill 1 of actor g at rank 0 (has 0) and fill 1 "
+        "at rank 1 (has 0; slot 0); "
+        "actor w at rank 1, firing 0, waits for fill 1 of actor g.sum at rank 1 (has 0; slot 0); "
+        "actor g.sum at rank 1, firing 0, waits for fill 1 of actor g at rank 0 (has 0; slot 0) "
+        "and fill 1 "
         "of actor g "
-        "at rank 1 (has 0)");
+        "at rank 1 (has 0; slot 0)");
   // The proof refuses it before it runs.
   CHECK_FALSE(DeterministicRuntime::Create(plan, {}).ok());
 }

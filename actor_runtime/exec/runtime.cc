@@ -1,6 +1,7 @@
 #include "actor_runtime/exec/runtime.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -15,6 +16,9 @@
 
 namespace oneflow {
 namespace {
+
+// A worker that does not answer for so long is inside a kernel.
+constexpr std::chrono::milliseconds kPatience{250};
 
 // Who drives what in one program.
 struct Assignment {
@@ -59,6 +63,8 @@ struct Runtime::Impl {
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
   uint32_t epoch = 0;  // control thread
+  std::mutex running_mutex;
+  std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a whole run
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
 
@@ -92,6 +98,7 @@ struct Runtime::Impl {
   }
 
   void Prepare(int program, const RunContext& context, int64_t steps) {
+    const std::lock_guard lock(running_mutex);
     LoadedProgram& of_program = loaded->programs()[program];
     for (std::vector<BoundActor>& of_stream : of_program.actors) {
       for (BoundActor& actor : of_stream) actor.Begin(&context);
@@ -102,11 +109,14 @@ struct Runtime::Impl {
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
+    running = run;
   }
 
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
   // itself.
   absl::Status Finish(int program, const absl::Status& failure) {
+    const std::lock_guard lock(running_mutex);
+    running.reset();
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
     for (const std::unique_ptr<Worker>& worker : workers) {
@@ -165,6 +175,21 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
 
 void Runtime::Cancel() {
   if (impl_->board->Fail(absl::CancelledError("the run was cancelled"))) impl_->bus->WakeAll();
+}
+
+std::vector<WorkerReport> Runtime::Report() const {
+  const std::lock_guard lock(impl_->running_mutex);
+  if (!impl_->running) return {};
+  const ProgramRun& run = *impl_->running;
+  return AskWorkers(run.program->net, run.steps, impl_->workers, &*impl_->bus, kPatience);
+}
+
+std::vector<int64_t> Runtime::Firings() const {
+  const std::lock_guard lock(impl_->running_mutex);
+  std::vector<int64_t> firings;
+  if (!impl_->running) return firings;
+  for (const std::unique_ptr<Worker>& worker : impl_->workers) firings.push_back(worker->firings());
+  return firings;
 }
 
 int64_t Runtime::ArenaBytes(int rank) const { return impl_->loaded->ArenaBytes(rank); }

@@ -10,7 +10,8 @@
 // between runs. A run ends drained, every slot returned, or with the Status of the first kernel
 // that failed; then all workers are at rest and another Run may follow (the failed one's registers
 // hold what they held). Between the first and the last step workers and actors allocate nothing. It
-// is not thread-safe, but for Cancel. It does not read checkpoints or data: RunContext does.
+// is not thread-safe, but for Cancel, Report and Firings. It does not read checkpoints or data:
+// RunContext does.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/bound_actor.h"
 #include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/exec/worker_report.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -57,6 +60,13 @@ class Runtime {
   // Ends the Run in progress with CANCELLED, soon. Any thread; nothing happens when none is in
   // progress.
   void Cancel();
+
+  // What each worker is at in the run in progress; none when there is none. Any thread, but one at
+  // a time. It takes up to a quarter of a second, when a worker is inside a kernel for so long.
+  std::vector<WorkerReport> Report() const;
+  // Firings begun in the run in progress, by worker, as Report lists them; none when there is none.
+  // Any thread; cheap.
+  std::vector<int64_t> Firings() const;
 
   int64_t ArenaBytes(int rank) const;
   int ranks() const;

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -120,6 +121,55 @@ TEST_CASE("Cancel ends a long run; the next one works") {
   CHECK(status.code() == absl::StatusCode::kCancelled);
   runtime->Cancel();  // nothing runs: no effect
   CHECK(runtime->Run("train", {}, 2).ok());
+}
+
+TEST_CASE("a run that stands still says who waits for whom; between runs there is nothing to say") {
+  const proto::Plan plan = TwoStagesPlan();
+  std::promise<void> entered, leave;
+  RuntimeOptions options;
+  options.make_kernel = [&](const KernelSetup& setup) -> absl::StatusOr<Kernel> {
+    absl::StatusOr<Kernel> kernel = MakeTestKernel(setup);
+    if (!kernel.ok() || setup.name != "x") return kernel;
+    return Kernel([&, inner = *kernel](const KernelCall& call) {
+      if (call.firing == 5) {  // the second of step 1
+        entered.set_value();
+        leave.get_future().wait();
+      }
+      return inner(call);
+    });
+  };
+  const auto runtime = Runtime::Create(plan, options);
+  REQUIRE(runtime.ok());
+  CHECK((*runtime)->Report().empty());
+  CHECK((*runtime)->Firings().empty());
+  std::thread run([&] { CHECK((*runtime)->Run("train", {}, 3).ok()); });
+  entered.get_future().wait();
+  const std::string wanted =
+      "compute: actor dx at rank 1, firing 5, waits for fill 6 of actor x.recv at "
+      "rank 1 (has 5; slot 1)";
+  // The other stage goes on for a moment with what it was given. How far it then is with the
+  // gradients depends on the moment at which the first one stopped.
+  std::vector<WorkerReport> report;
+  const auto stands = [&] { return report[1].streams[0].substr(0, wanted.size()) == wanted; };
+  for (int i = 0; i < 20; ++i) {
+    report = (*runtime)->Report();
+    REQUIRE(report.size() == 3);
+    if (stands()) break;
+  }
+  INFO(report[1].streams[0]);
+  CHECK(stands());
+  REQUIRE(report[1].streams.size() == 2);
+  CHECK(report[0].worker == "rank 0");
+  CHECK(report[0].streams == std::vector<std::string>{"inside the kernel of actor x at rank 0"});
+  CHECK(report[1].streams[1] ==
+        "copy.forward: actor x.recv at rank 1, firing 5, waits for fill 6 of actor x at rank 0 "
+        "(has 5; slot 1)");
+  CHECK(report[2].worker == "host");
+  CHECK(report[2].streams == std::vector<std::string>{"has done all its steps"});
+  CHECK((*runtime)->Firings()[1] == report[1].firings);
+  leave.set_value();
+  run.join();
+  CHECK((*runtime)->Report().empty());
 }
 
 TEST_CASE("mistakes are named") {

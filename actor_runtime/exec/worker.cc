@@ -23,6 +23,9 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
   run_ = run;
   const ActorNet& net = run.program->net;
   positions_.clear();
+  firings_.store(0);
+  last_actor_.store(-1);
+  Snapshot shape;
   for (const int32_t s : streams) {
     const StreamOrder& stream = net.streams[s];
     positions_.push_back({&stream, &(*run.states)[s], run.program->actors[s].data(),
@@ -30,9 +33,12 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
     for (const ActorTable::Actor& actor : stream.table.actors) {
       sends_.reserve(actor.end_peer - actor.first_peer);
     }
+    shape.streams.push_back({s, 0, 0, (*run.states)[s]});
   }
+  desk_.Prepare(std::move(shape));
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
   steps_done_ = 0;
+  over_.store(unfinished_ == 0);
 }
 
 void Worker::DropMail() {
@@ -44,11 +50,25 @@ void Worker::DropMail() {
 void Worker::Drive() {
   if (unfinished_ == 0) board_->StepsDone(id_, run_.steps);
   while (unfinished_ > 0 && !board_->cancelled()) {
+    if (desk_.asked()) [[unlikely]]
+      Answer();
     bool progress = mailbox_.HasMail();
     if (progress) Drain();
     for (Position& position : positions_) progress |= FireNext(&position);
     if (!progress) Idle();
   }
+  over_.store(true);
+}
+
+void Worker::Answer() {
+  desk_.Answer([this](Snapshot* snapshot) {
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      Snapshot::Stream& stream = snapshot->streams[i];
+      stream.next = positions_[i].next;
+      stream.step = positions_[i].step;
+      stream.states = *positions_[i].states;
+    }
+  });
 }
 
 void Worker::Drain() {
@@ -72,6 +92,8 @@ bool Worker::FireNext(Position* position) {
   const int32_t place = stream.firings[position->next];
   if (!CanFire(*position->states, place)) return false;
 
+  last_actor_.store(stream.actors[place], std::memory_order_relaxed);
+  firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const Launch launch = Issue(stream.table, place, position->states);
   const absl::Status status = position->trace == nullptr ? position->actors[place].Run(launch)
                                                          : RunTraced(*position, place, launch);
@@ -135,8 +157,8 @@ void Worker::Idle() {
   std::this_thread::yield();
   if (mailbox_.HasMail()) return;
   const uint32_t ticket = mailbox_.PrepareToPark();
-  // Whoever cancels says so first and wakes us second, so one of the two is seen.
-  if (mailbox_.HasMail() || board_->cancelled()) {
+  // Whoever cancels or asks says so first and wakes us second, so one of the two is seen.
+  if (mailbox_.HasMail() || board_->cancelled() || desk_.asked()) {
     mailbox_.StayAwake();
   } else {
     mailbox_.Park(ticket);

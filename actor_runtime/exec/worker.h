@@ -7,6 +7,7 @@
 //  3. Nothing is allocated between Prepare and the end of Drive.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
 #include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/exec/snapshot_desk.h"
 #include "actor_runtime/exec/trace.h"
 #include "actor_runtime/transport/bus.h"
 
@@ -47,6 +49,13 @@ class Worker {
   // The worker's thread: one run.
   void Drive();
 
+  // Any thread. firings: begun in this run; last_actor: the concrete actor of the last of them, -1
+  // if there is none; over: it has no more to do in this run.
+  SnapshotDesk& desk() { return desk_; }
+  int64_t firings() const { return firings_.load(std::memory_order_relaxed); }
+  int32_t last_actor() const { return last_actor_.load(std::memory_order_relaxed); }
+  bool over() const { return over_.load(std::memory_order_relaxed); }
+
  private:
   struct Position {
     const StreamOrder* order = nullptr;
@@ -66,6 +75,7 @@ class Worker {
   void Fail(const Position& position, int32_t place, const Launch& launch,
             const absl::Status& status);
   void Idle();
+  void Answer();
 
   const int id_;
   Bus* const bus_;
@@ -78,6 +88,12 @@ class Worker {
   size_t unfinished_ = 0;   // streams
   int64_t steps_done_ = 0;  // by all streams
   std::vector<int32_t> sends_;
+
+  // Written by the worker alone, for others to look at.
+  alignas(64) std::atomic<int64_t> firings_{0};
+  std::atomic<int32_t> last_actor_{-1};
+  std::atomic<bool> over_{true};
+  SnapshotDesk desk_;
 };
 
 }  // namespace oneflow

@@ -113,6 +113,10 @@ class BadInputTest(unittest.TestCase):
         self.compile(["--threads=-2", "negative"], "--threads=-2", "--batch=4")
         self.compile(["--threads=5000", "1024"], "--threads=5000", "--batch=4")
 
+    def test_watchdog(self):
+        for seconds in ["-1", "nan"]:
+            self.train(["--stall_seconds", "negative"], "--data=text.txt", "--stall_seconds=" + seconds)
+
     def test_calibrate(self):
         self.refuse(["--out"], "calibrate")
         self.refuse(["absent/c.textproto"], "calibrate", "--out=absent/c.textproto")

@@ -49,6 +49,25 @@ class InterruptTest(unittest.TestCase):
             self.assertTrue(json.load(trace)["traceEvents"])
         return error, rows
 
+    def test_sigusr1_says_what_every_worker_is_at_and_ends_nothing(self):
+        process = subprocess.Popen(
+            [ONEFLOW, "train", "--graph=gpt.textproto", "--mesh=pipe=2,data=2", "--micro_batches=2", "--data=text.txt",
+             "--steps=1000000"], cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.assertIn("step 1/", process.stdout.readline())
+        process.send_signal(signal.SIGUSR1)
+        lines = [process.stderr.readline()]
+        while not lines[-1].startswith("  host, "):
+            lines.append(process.stderr.readline())
+            self.assertNotEqual(lines[-1], "", lines)
+        self.assertEqual(lines[0], "oneflow: asked by SIGUSR1\n")
+        workers = [line.split(",")[0].strip() for line in lines if not line.startswith("    ")][1:]
+        self.assertEqual(workers, ["rank 0", "rank 1", "rank 2", "rank 3", "host"])
+        self.assertTrue(any(line.startswith("    compute: actor ") or "inside the kernel of" in line for line in lines))
+        process.send_signal(signal.SIGINT)
+        self.assertIn("interrupted", process.communicate(timeout=60)[1])
+        self.assertEqual(process.returncode, 1)
+
     def test_without_a_checkpoint_none_is_left(self):
         self.assertIn("no checkpoint", self.interrupt(signal.SIGINT)[0])
         self.assertEqual(os.listdir(self.dir + "/ckpt"), [])

@@ -54,6 +54,9 @@ DEFINE_double(eval_fraction, 0, "validate on the last part of --data instead, e.
 DEFINE_int64(eval_every, 0, "steps between validations; 0: only at the end");
 DEFINE_int64(eval_batches, 8, "micro-batches of one validation");
 DEFINE_int64(checkpoint_every, 0, "steps between checkpoints; 0: only at the end");
+DEFINE_double(
+    stall_seconds, 60,
+    "print who waits for whom when nothing has fired for so long (SIGUSR1: at once); 0: never");
 DEFINE_bool(resume, false, "go on from the latest checkpoint of --checkpoint_dir");
 
 DEFINE_string(text, "", "text to tokenise, FILE[,FILE...]; each file is a document");

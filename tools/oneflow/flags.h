@@ -54,6 +54,7 @@ DECLARE_int64(eval_every);
 DECLARE_int64(eval_batches);
 DECLARE_int64(checkpoint_every);
 DECLARE_bool(resume);
+DECLARE_double(stall_seconds);
 
 // data and generate.
 DECLARE_string(text);

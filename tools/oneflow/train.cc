@@ -17,6 +17,7 @@
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
+#include "tools/oneflow/watchdog.h"
 
 namespace oneflow {
 namespace {
@@ -27,6 +28,7 @@ absl::Status CheckNumbers() {
   if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
     return InputError("--eval_every, --checkpoint_every", "must not be negative");
   }
+  if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
   if (FLAGS_eval_batches < 1) return InputError("--eval_batches", "must be at least 1");
   if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
     return InputError("--eval_every", "there is nothing to validate on",
@@ -64,6 +66,7 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   absl::Status trained;
   {
     const Interrupt interrupt([&] { runtime.Cancel(); });
+    const Watchdog watchdog(runtime, FLAGS_stall_seconds);
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
   if (FLAGS_trace.empty()) return trained;
@@ -142,13 +145,23 @@ Verb TrainVerb() {
       "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
       "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
       "--resume\n",
-      {"plan",        "graph",         "mesh",        "batch",          "micro_batches",
-       "schedule",    "precision",     "memory",      "cluster",        "data",
-       "eval_data",   "eval_fraction", "eval_every",  "eval_batches",   "steps",
-       "seed",        "threads",       "metrics",     "checkpoint_dir", "checkpoint_every",
-       "resume",      "trace",         "format",      "learning_rate",  "min_learning_rate",
-       "lr_schedule", "warmup_steps",  "decay_steps", "beta1",          "beta2",
-       "epsilon",     "weight_decay",  "clip"},
+      {"plan",           "graph",
+       "mesh",           "batch",
+       "micro_batches",  "schedule",
+       "precision",      "memory",
+       "cluster",        "data",
+       "eval_data",      "eval_fraction",
+       "eval_every",     "eval_batches",
+       "steps",          "seed",
+       "threads",        "metrics",
+       "checkpoint_dir", "checkpoint_every",
+       "resume",         "trace",
+       "stall_seconds",  "format",
+       "learning_rate",  "min_learning_rate",
+       "lr_schedule",    "warmup_steps",
+       "decay_steps",    "beta1",
+       "beta2",          "epsilon",
+       "weight_decay",   "clip"},
       Train};
 }
 

@@ -1,0 +1,24 @@
+#include "actor_runtime/exec/describe_wait.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+
+std::string DescribeWait(const ActorNet& net, const StreamOrder& stream, int32_t place,
+                         const ActorStates& states) {
+  const ActorTable& table = stream.table;
+  std::string text =
+      absl::StrCat(net.NameOf(stream.actors[place]), ", firing ", states.counts[place].issued);
+  if (CanFire(states, place)) return text + ", may fire";
+  absl::string_view separator = ", waits for ";
+  for (const FiringWait& wait : WaitsOf(table, states, place)) {
+    const ActorPeer& peer = table.far_ends[wait.peer];
+    absl::StrAppend(&text, separator, wait.for_return ? "return " : "fill ", wait.need, " of ",
+                    net.NameOf(net.Find(peer.rank, peer.actor)), " (has ", wait.have, "; slot ",
+                    wait.slot, ")");
+    separator = " and ";
+  }
+  return text;
+}
+
+}  // namespace oneflow

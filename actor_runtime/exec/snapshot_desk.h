@@ -1,0 +1,60 @@
+// SnapshotDesk: how another thread learns where a worker stands, without touching what the worker
+// owns: it asks, and the worker copies its state between two firings. One a worker.
+//
+//   asker:   desk.Ask(); ... wake the worker ...; auto snapshot = desk.Collect(deadline);
+//   worker:  if (desk.asked()) desk.Answer([&](Snapshot* s) { ... });
+//
+// A worker that nobody asks pays for one look at an atomic. It allocates nothing: the snapshot has
+// its sizes from Prepare.
+//
+// Invariants (under mutex_):
+//  1. asked_ is true from Ask to the Answer or to the end of Collect, whichever is first.
+//  2. answered_ says that snapshot_ is the answer to the last Ask.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "actor_runtime/actor/actor_state.h"
+
+namespace oneflow {
+
+// Where the streams of a worker stand.
+struct Snapshot {
+  struct Stream {
+    int32_t stream = 0;  // in the net
+    size_t next = 0;     // in StreamOrder::firings
+    int64_t step = 0;
+    ActorStates states;
+  };
+  std::vector<Stream> streams;
+};
+
+class SnapshotDesk {
+ public:
+  // At rest: what a snapshot of the next run looks like.
+  void Prepare(Snapshot shape);
+
+  // The asker. One at a time.
+  void Ask();
+  // The worker's answer, or nothing if it gives none before the deadline: it is inside a kernel.
+  std::optional<Snapshot> Collect(std::chrono::steady_clock::time_point deadline);
+
+  // The worker. Sequentially consistent with Ask.
+  bool asked() const { return asked_.load(std::memory_order_seq_cst); }
+  void Answer(absl::FunctionRef<void(Snapshot*)> fill);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> asked_{false};
+  bool answered_ = false;
+  Snapshot snapshot_;
+};
+
+}  // namespace oneflow

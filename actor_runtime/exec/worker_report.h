@@ -1,0 +1,27 @@
+// WorkerReport: what each worker of a run is at, for people: who waits for which slot of whom.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/exec/net.h"
+#include "actor_runtime/exec/worker.h"
+
+namespace oneflow {
+
+struct WorkerReport {
+  std::string worker;                // "rank 0", or "host"
+  int64_t firings = 0;               // begun in this run
+  std::vector<std::string> streams;  // a sentence each: "compute: actor b at rank 0, ..."
+};
+
+// Asks the workers of a run of `net`; one that gives no answer within `patience` is inside a
+// kernel. Any thread, one at a time, while the run is not being prepared or finished.
+std::vector<WorkerReport> AskWorkers(const ActorNet& net, int64_t steps,
+                                     const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
+                                     std::chrono::nanoseconds patience);
+
+}  // namespace oneflow

@@ -1,0 +1,54 @@
+// Watchdog: stalls explain themselves. While a training runs, SIGUSR1, or a standstill of so many
+// seconds, prints to stderr who waits for which slot of whom, and for how long. It ends nothing.
+//
+//   const Watchdog watchdog(*runtime, /*stall_seconds=*/60);
+//   absl::Status status = TrainLoop(...);
+//
+// One at a time in a process.
+#pragma once
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actor_runtime/exec/runtime.h"
+
+namespace oneflow {
+
+// Whether the workers of a run stand still, from how much they have fired. It knows no clock: the
+// time is given.
+class StallDetector {
+ public:
+  // 0: nothing is ever a stall.
+  explicit StallDetector(double stall_seconds) : stall_seconds_(stall_seconds) {}
+
+  // `firings` by worker, as Runtime::Firings gives them; empty between runs. True when none has
+  // fired for stall_seconds: once, until one fires again.
+  bool Look(double now, const std::vector<int64_t>& firings);
+  // Seconds up to the last Look since `worker` was first seen with as many firings as it has.
+  double Idle(size_t worker) const { return now_ - since_[worker]; }
+
+ private:
+  const double stall_seconds_;
+  double now_ = 0;
+  std::vector<int64_t> firings_;
+  std::vector<double> since_;  // by worker
+  bool told_ = false;
+};
+
+// "rank 0, 2.5 s since it began its last firing\n    compute: actor ...\n...", a paragraph a
+// worker.
+std::string ReportText(const std::vector<WorkerReport>& report, const StallDetector& detector);
+
+class Watchdog {
+ public:
+  Watchdog(const Runtime& runtime, double stall_seconds);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  std::jthread watcher_;
+};
+
+}  // namespace oneflow
