@@ -165,7 +165,7 @@ class TrainTest(unittest.TestCase):
         self.train(*wide[:3], "--steps=5", "--checkpoint_dir=wide", metrics="wide.jsonl")
         on = self.train("--plan=bf16.plan", "--steps=8", "--checkpoint_dir=wide", "--resume", metrics="wide.jsonl")
         self.assertAlmostEqual(on[-1]["loss"], whole[-1]["loss"], delta=0.03)
-        run("generate", "--checkpoint=bf16", "--tokens=5", cwd=self.dir)
+        run("generate", "--checkpoint=bf16", "--prompt=The ", "--tokens=5", cwd=self.dir)
 
     def test_generate_is_a_function_of_the_seed(self):
         self.train("--graph=gpt.textproto", "--batch=8", "--steps=3", "--checkpoint_dir=gen")
