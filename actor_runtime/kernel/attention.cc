@@ -1,70 +1,82 @@
-#include "actor_runtime/kernel/attention.h"
-
+// Causal attention and its gradient, on qkv[b, t, 3, h, d]. A task is one head of one sequence.
 #include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/simd/attention_kernels.h"
+#include "actor_runtime/kernel/support.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
 namespace {
 
-template <typename T>
-struct AttentionForward {
-  const VectorKernels<T>& v;
-  const AttentionShape& a;
-  const T* qkv;
-  T *out, *lse;
-  bool accumulate;
+// Sizes of a local piece, and where its heads lie.
+struct AttentionShape {
+  int64_t b, t, h, d;
+  int64_t thread_bytes;  // a thread's part of the workspace
 
-  // Queries [first, first + rows) of head `head` of sequence `batch`.
-  void Block(int64_t batch, int64_t head, int64_t first, int64_t rows, std::byte* workspace) const {
-    const AttentionScratch<T> scratch(a, workspace);
-    const int64_t keys = first + rows, row = a.qkv_row();
-    const T* q = qkv + batch * a.t * row + head * a.d;
-    const T *k = q + a.h * a.d, *value = k + a.h * a.d;
-    GemmSerial(
-        BestProductKernels<T>(),
-        GemmArgs<T>{rows, keys, a.d, {q + first * row, row, 1}, {k, 1, row}, scratch.scores, keys},
-        scratch.product);
-    const T scale = T(1) / std::sqrt(T(a.d));
-    T* lse_row = lse + (batch * a.h + head) * a.t;
-    for (int64_t i = 0; i < rows; ++i) {
-      T* s = scratch.scores + i * keys;
-      const int64_t seen = first + i + 1;
-      T max;
-      const T sum = v.softmax_row(s, scale, seen, &max);
-      v.scale(T(1) / sum, s, seen);
-      std::fill(s + seen, s + keys, T(0));
-      lse_row[first + i] = max * scale + std::log(sum);
-    }
-    T* to = out + (batch * a.t + first) * a.out_row() + head * a.d;
-    GemmSerial(BestProductKernels<T>(),
-               GemmArgs<T>{rows,
-                           a.d,
-                           keys,
-                           {scratch.scores, keys, 1},
-                           {value, row, 1},
-                           to,
-                           a.out_row(),
-                           accumulate},
-               scratch.product);
+  int64_t out_row() const { return h * d; }  // from one position to the next
+  int64_t qkv_row() const { return 3 * out_row(); }
+  // Of task i: where its head starts in qkv, in out, in lse[b, h, t].
+  int64_t QkvAt(int64_t i) const { return i / h * t * qkv_row() + i % h * d; }
+  int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
+  int64_t LseAt(int64_t i) const { return i * t; }
+
+  template <typename S>
+  AttentionHead<S> Head(const S* qkv, int64_t i) const {
+    const S* q = qkv + QkvAt(i);
+    return {q, q + out_row(), q + 2 * out_row(), qkv_row(), t, d};
+  }
+
+  // head(i, scratch) for each head.
+  template <typename T, typename F>
+  void ForHeads(const KernelCall& call, F head) const {
+    call.pool->ParallelFor(static_cast<int>(b * h), [&](int i, int thread) {
+      head(i, reinterpret_cast<T*>(call.workspace.data() + thread * thread_bytes));
+    });
   }
 };
+
+absl::StatusOr<AttentionShape> AttentionShapeOf(const KernelSetup& s, const Dims& qkv) {
+  AttentionShape a{qkv[0], qkv[1], qkv[3], qkv[4], AttentionWorkspacePerThread(qkv[1], qkv[4])};
+  RETURN_IF_ERROR(NeedWorkspace(s, a.thread_bytes * s.threads));
+  return a;
+}
 
 }  // namespace
 
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
-  const absl::StatusOr<AttentionShape> shape = AttentionShapeOf(s, In(s, 0).local());
-  if (!shape.ok()) return shape.status();
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
-    return [a = *shape, &v = Vector<T>()](const KernelCall& call) {
-      const AttentionForward<T> forward{
-          v, a, call.input<T>(0), call.output<T>(0), call.output<T>(1), call.accumulate};
-      const int64_t blocks = (a.t + kQueryBlock<T> - 1) / kQueryBlock<T>;
-      call.pool->ParallelFor(static_cast<int>(a.b * a.h * blocks), [&](int task, int thread) {
-        // The last blocks have the most keys: first come the long tasks.
-        const int64_t block = blocks - 1 - task / (a.b * a.h), which = task % (a.b * a.h);
-        const int64_t first = block * kQueryBlock<T>;
-        forward.Block(which / a.h, which % a.h, first, std::min(kQueryBlock<T>, a.t - first),
-                      call.workspace.data() + thread * a.thread_bytes);
+  ASSIGN_OR_RETURN(const AttentionShape shape, AttentionShapeOf(s, In(s, 0).local()));
+  return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
+    using T = decltype(wide);
+    using S = decltype(stored);
+    return [a = shape, &kernels = BestAttentionKernels<T, S>()](const KernelCall& call) {
+      const S* qkv = call.input<S>(0);
+      S* out = call.output<S>(0);
+      T* lse = call.output<T>(1);
+      a.ForHeads<T>(call, [&](int64_t i, T* scratch) {
+        kernels.forward(a.Head(qkv, i), out + a.OutAt(i), a.out_row(), lse + a.LseAt(i),
+                        call.accumulate, scratch);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& s) {
+  ASSIGN_OR_RETURN(const AttentionShape shape, AttentionShapeOf(s, In(s, 1).local()));
+  return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
+    using T = decltype(wide);
+    using S = decltype(stored);
+    return [a = shape, &kernels = BestAttentionKernels<T, S>(),
+            name = s.name](const KernelCall& call) -> absl::Status {
+      if (call.accumulate)
+        return absl::InternalError(name + ": an activation's gradient is not added up");
+      const S *dout = call.input<S>(0), *qkv = call.input<S>(1), *out = call.input<S>(2);
+      const T* lse = call.input<T>(3);
+      S* dqkv = call.output<S>(0);
+      a.ForHeads<T>(call, [&](int64_t i, T* scratch) {
+        S* dq = dqkv + a.QkvAt(i);
+        kernels.backward(a.Head(qkv, i), dout + a.OutAt(i), out + a.OutAt(i), a.out_row(),
+                         lse + a.LseAt(i), dq, dq + a.out_row(), dq + 2 * a.out_row(), scratch);
       });
       return absl::OkStatus();
     };

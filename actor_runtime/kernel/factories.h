@@ -42,7 +42,7 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& setup);
 
-// attention.cc, attention_grad.cc
+// attention.cc
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup);
 

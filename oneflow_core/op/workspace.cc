@@ -10,7 +10,7 @@ constexpr int64_t kWidest = 8;     // f64
 constexpr int64_t kNarrowest = 2;  // bf16
 constexpr int64_t kSum = 4;        // f32
 
-int64_t RoundUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+int64_t RoundUp(int64_t n, int64_t step = 64) { return (n + step - 1) / step * step; }
 
 }  // namespace
 
@@ -26,9 +26,9 @@ int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k) {
 }
 
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d) {
-  const int64_t scores = std::min(kAttentionRowBytes, kWidest * t) * t;
-  const int64_t side = std::max(t, d);
-  return 2 * RoundUp(scores) + ProductWorkspace(side, side, side);
+  const int64_t keys = RoundUp(t, kAttentionBlock), width = RoundUp(d, kMostPanelColumns);
+  const int64_t of_head = 2 * d + 3 * width, of_block = 3 * width + 2 * keys;
+  return kWidest * (keys * of_head + kAttentionBlock * of_block);
 }
 
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads) {

@@ -22,11 +22,14 @@ inline constexpr int64_t kMostTileColumns = 64;
 // Bytes for c[m, n] = a[m, k] b[k, n], whatever the types and the number of threads.
 int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k);
 
-// Attention works on blocks of kAttentionRowBytes / sizeof(element) queries of a head.
-inline constexpr int64_t kAttentionRowBytes = 512;
+// Attention works on blocks of kAttentionBlock queries of a head, in panels of at most
+// kMostPanelColumns columns.
+inline constexpr int64_t kAttentionBlock = 64;
+inline constexpr int64_t kMostPanelColumns = 32;
 
-// Bytes for attention over t positions and heads of width d, forward or backward: each thread holds
-// the scores of one block of queries, their gradients and a product's blocks.
+// Bytes for attention over t positions and heads of width d, forward or backward. Each thread
+// holds, all in panels: keys and values (transposed too), their gradients, a block of queries and
+// of what goes with them, and the block's scores and their gradients.
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d);
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads);
 

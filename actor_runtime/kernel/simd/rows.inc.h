@@ -166,19 +166,3 @@ T SoftmaxRow(T* s, T scale, int64_t n, T* max) {
       n, s, false, [&](Vec<T> v) { return Exp((v - top) * scale); }, old);
   return SumTerms<T>(n, [&](auto load, int64_t i) { return load(s, i); });
 }
-
-template <typename T>
-void SoftmaxRowGrad(T* s, T* dp, T scale, T lse, T delta, int64_t n) {
-  ForVectors<T>(
-      n,
-      [&](int64_t i) {
-        const Vec<T> p = Exp(Load<T>(s + i) * scale - lse);
-        Store<T>(s + i, p);
-        Store<T>(dp + i, p * (Load<T>(dp + i) - delta) * scale);
-      },
-      [&](int64_t i, int64_t m) {
-        const Vec<T> p = Exp(LoadPart<T>(s + i, m) * scale - lse);
-        StorePart<T>(s + i, p, m);
-        StorePart<T>(dp + i, p * (LoadPart<T>(dp + i, m) - delta) * scale, m);
-      });
-}

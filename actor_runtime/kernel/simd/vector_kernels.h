@@ -74,12 +74,9 @@ struct VectorKernels {
   T (*row_sum_exp)(const S* x, T max, int64_t n);
   // y = exp(x - max) * factor.
   void (*row_exp)(const S* x, T max, T factor, S* y, int64_t n, bool accumulate);
-  // Attention, one row of n scores in place: s becomes exp((s - max) * scale); returns the sum, and
-  // max.
+  // Attention to a cache, one row of n scores in place: s becomes exp((s - max) * scale); returns
+  // the sum, and max.
   T (*softmax_row)(T* s, T scale, int64_t n, T* max);
-  // s becomes p = exp(s * scale - lse); dp becomes p * (dp - delta) * scale.
-  void (*softmax_row_grad)(T* s, T* dp, T scale, T lse, T delta, int64_t n);
-  T (*dot)(const T* a, const T* b, int64_t n);
 };
 
 // The table of the best instruction set this processor has; T is float or double, or T is float and

@@ -50,8 +50,6 @@ constexpr VectorKernels<T, S> Table() {
       .row_sum_exp = RowSumExp<T, S>,
       .row_exp = RowExp<T, S>,
       .softmax_row = SoftmaxRow<T>,
-      .softmax_row_grad = SoftmaxRowGrad<T>,
-      .dot = Dot<T>,
   };
 }
 

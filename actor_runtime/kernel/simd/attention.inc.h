@@ -1,0 +1,125 @@
+// Causal attention of one head of one sequence. Part of attention_kernels.inc.h.
+//
+// Queries come in blocks of kAttentionBlock rows; of the scores only a block's are there at once. A
+// block is cut into tiles of kPanelRows queries, and a tile meets no key behind its last query, to
+// the vector: what causality hides is not computed.
+//
+// Bits of a query's row do not depend on the tiles around it: keys are met in order, and hidden
+// ones add zeros.
+
+template <typename T>
+ONEFLOW_INLINE T* Take(T** scratch, int64_t n) {
+  T* taken = *scratch;
+  *scratch += n;
+  return taken;
+}
+
+ONEFLOW_INLINE float Log(float x) { return __builtin_logf(x); }
+ONEFLOW_INLINE double Log(double x) { return __builtin_log(x); }
+
+// Lanes 0 .. n of v, `fill` in the others; any n.
+template <typename T>
+ONEFLOW_INLINE Vec<T> KeepFirst(Vec<T> v, int64_t n, T fill) {
+  using Lane = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  typedef Lane Lanes __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
+  Lanes lane;
+  for (int64_t i = 0; i < kWidth<T>; ++i) lane[i] = static_cast<Lane>(i);
+  return lane < static_cast<Lane>(n) ? v : Broadcast<T>(fill);
+}
+
+inline constexpr int64_t kBlock = kAttentionBlock;
+
+// Calls tile(p, r, end) for each panel p of keys and each tile of queries that sees some of it:
+// queries first + [r, r + kPanelRows), which see no key at `end` or behind it.
+template <typename T, typename Tile>
+ONEFLOW_INLINE void ForVisibleTiles(int64_t first, int64_t rows, int64_t t, Tile tile) {
+  for (int64_t p = 0; p * kLanes<T> < first + rows; ++p) {
+    const int64_t hidden = p * kLanes<T> - first;  // queries of the block that see none of it
+    for (int64_t r = hidden > 0 ? hidden / kPanelRows * kPanelRows : 0; r < rows; r += kPanelRows) {
+      tile(p, r, Least(first + r + kPanelRows, t));
+    }
+  }
+}
+
+template <typename T, int kVectors>
+ONEFLOW_INLINE void ScoreTile(const T* q, const T* kt, int64_t d, T* scores) {
+  Vec<T> sum[kPanelRows][kVectors] = {};
+  MultiplyPanel<T, kVectors>(PanelRowsOf<T>{q, kBlock * kLanes<T>}, kt, d, sum);
+#pragma GCC unroll 8
+  for (int i = 0; i < kPanelRows; ++i) {
+    for (int j = 0; j < kVectors; ++j) Store<T>(scores + i * kLanes<T> + j * kWidth<T>, sum[i][j]);
+  }
+}
+
+template <typename T>
+struct SoftmaxOf {
+  T max, sum;
+};
+
+// One row of scores in a panel matrix of kBlock rows becomes exp(score - max), and zeros from
+// `seen` up to `end`.
+template <typename T>
+SoftmaxOf<T> SoftmaxInPlace(T* row, int64_t seen, int64_t end) {
+  auto at = [row](int64_t key) {
+    return row + key / kLanes<T> * (kBlock * kLanes<T>)+key % kLanes<T>;
+  };
+  Vec<T> top = Broadcast<T>(T(-__builtin_inf()));
+  int64_t key = 0;
+  for (; key + kWidth<T> <= seen; key += kWidth<T>) top = Max<T>(top, Load<T>(at(key)));
+  for (; key < end; key += kWidth<T>) {
+    const Vec<T> v = KeepFirst<T>(Load<T>(at(key)), seen - key, T(-__builtin_inf()));
+    Store<T>(at(key), v);
+    top = Max<T>(top, v);
+  }
+  const T max = MaxOf<T>(top);
+  Vec<T> sum = {};
+  for (key = 0; key < end; key += kWidth<T>) {
+    const Vec<T> p = Exp(Load<T>(at(key)) - max);
+    Store<T>(at(key), p);
+    sum += p;
+  }
+  return {max, Sum<T>(sum)};
+}
+
+template <typename T, typename S>
+void Attention(const AttentionHead<S>& h, S* out, int64_t out_row, T* lse, bool accumulate,
+               T* scratch) {
+  const int64_t keys = RoundUp(h.t, kBlock), width = RoundUp(h.d, kLanes<T>);
+  constexpr int64_t kPanel = kBlock * kLanes<T>;
+  T *kt = Take(&scratch, h.d * keys), *v = Take(&scratch, width * keys);
+  T *q = Take(&scratch, width * kBlock), *o = Take(&scratch, width * kBlock);
+  T *s = Take(&scratch, keys * kBlock), *k = Take(&scratch, width * keys);
+  const T scale = T(1) / Root(T(h.d));
+  ToPanels<T>(h.k, h.row, h.t, h.d, T(1), k, keys);
+  TransposePanels<T>(k, keys, h.t, h.d, kt);
+  ToPanels<T>(h.v, h.row, h.t, h.d, T(1), v, keys);
+  for (int64_t first = 0; first < h.t; first += kBlock) {
+    const int64_t rows = Least(kBlock, h.t - first);
+    ToPanels<T>(h.q + first * h.row, h.row, rows, h.d, scale, q, kBlock);
+    ForVisibleTiles<T>(first, rows, h.t, [&](int64_t p, int64_t r, int64_t end) {
+      T* scores = s + p * kPanel + r * kLanes<T>;
+      const T *left = q + r * kLanes<T>, *right = kt + p * h.d * kLanes<T>;
+      if (end - p * kLanes < T >> kWidth<T>) {
+        ScoreTile<T, 2>(left, right, h.d, scores);
+      } else {
+        ScoreTile<T, 1>(left, right, h.d, scores);
+      }
+    });
+    for (int64_t r = 0; r < rows; r += kPanelRows) {
+      const int64_t end = Least(first + r + kPanelRows, h.t);
+      SoftmaxOf<T> softmax[kPanelRows];
+      for (int64_t i = 0; i < Least(kPanelRows, rows - r); ++i) {
+        softmax[i] = SoftmaxInPlace<T>(s + (r + i) * kLanes<T>, first + r + i + 1, end);
+        lse[first + r + i] = softmax[i].max + Log(softmax[i].sum);
+      }
+      const PanelRowsOf<T> p{s + r * kLanes<T>, kPanel};
+      for (int64_t c = 0; c < width; c += kLanes<T>) {
+        MultiplyTileInto<T>(p, v + c * keys, end, o + c * kBlock + r * kLanes<T>, false);
+      }
+      for (int64_t i = 0; i < Least(kPanelRows, rows - r); ++i) {
+        FromPanels<T>(o + (r + i) * kLanes<T>, kBlock, 1, h.d, T(1) / softmax[i].sum,
+                      out + (first + r + i) * out_row, out_row, accumulate);
+      }
+    }
+  }
+}

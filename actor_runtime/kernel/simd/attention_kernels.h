@@ -1,0 +1,49 @@
+// The inner loops of attention, compiled once for each instruction set and chosen by what the
+// processor has. Serial: one head of one sequence a call, no allocation.
+//
+// Of the matrix of scores a block of kAttentionBlock rows (workspace.h) is there at once, and of it
+// only what causality lets be seen is computed.
+//
+//   const AttentionKernels<float>& kernels = BestAttentionKernels<float>();
+//   kernels.forward({q, k, v, row, t, d}, out, out_row, lse, /*accumulate=*/false, scratch);
+//
+// Guarantee (law 6): the bits of a position's row depend on the positions it sees and on nothing
+// else. The double instances are the twins that gradient checks compare with.
+#pragma once
+
+#include <cstdint>
+
+#include "actor_runtime/kernel/simd/isa.h"
+#include "oneflow_core/tensor/bf16.h"
+
+namespace oneflow {
+
+// q, k and v of a head: element (position, i) is at [position * row + i], i < d.
+template <typename S>
+struct AttentionHead {
+  const S *q, *k, *v;
+  int64_t row;
+  int64_t t, d;
+};
+
+// T is computed in. S is what q, k, v, out and their gradients are stored as: T itself, or Bf16
+// where T is float. `scratch`: AttentionWorkspacePerThread(t, d) bytes, 64-byte aligned.
+template <typename T, typename S = T>
+struct AttentionKernels {
+  // out[position * out_row + i] (+)= attention; lse[position] = log of the sum of exp(scores).
+  void (*forward)(const AttentionHead<S>& head, S* out, int64_t out_row, T* lse, bool accumulate,
+                  T* scratch);
+  // dq, dk and dv lie like q, k and v.
+  void (*backward)(const AttentionHead<S>& head, const S* dout, const S* out, int64_t out_row,
+                   const T* lse, S* dq, S* dk, S* dv, T* scratch);
+};
+
+// Of the best instruction set this processor has; T is float or double, or T is float and S Bf16.
+template <typename T, typename S = T>
+const AttentionKernels<T, S>& BestAttentionKernels();
+
+// Of one instruction set; nullptr if this processor has not got it.
+template <typename T, typename S = T>
+const AttentionKernels<T, S>* AttentionKernelsFor(Isa isa);
+
+}  // namespace oneflow
