@@ -40,8 +40,12 @@ Json StageJson(const proto::Program& program, int stage) {
 Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
   Json stages = Json::array();
   for (int s = 0; s < plan.memory_size(); ++s) stages.push_back(StageJson(program, s));
-  Json boxing = Json::array();
+  Json boxing = Json::array(), actors = Json::array();
   for (const proto::Actor& actor : program.actor()) {
+    actors.push_back({{"name", actor.name()},
+                      {"kernel", actor.kernel()},
+                      {"stage", actor.stage()},
+                      {"flops", actor.flops()}});
     if (!actor.has_boxing()) continue;
     boxing.push_back({{"actor", actor.name()},
                       {"kernel", actor.kernel()},
@@ -53,7 +57,8 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
           {"micro_batches", program.micro_batches()},
           {"micro_batch_size", program.micro_batch_size()},
           {"stages", std::move(stages)},
-          {"boxing", std::move(boxing)}};
+          {"boxing", std::move(boxing)},
+          {"actors", std::move(actors)}};
 }
 
 Json MemoryJson(const proto::StageMemory& m, int devices) {

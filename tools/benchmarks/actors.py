@@ -1,4 +1,4 @@
-"""tools/bench actors: what an actor costs, and a message between workers.
+"""What an actor costs, and a message between workers.
 
 A chain of 64 actors that compute nothing, in one stream, beside a oneTBB flow graph of the same chain; a message to
 another worker and its answer, with workers that spin and with workers that sleep; messages of 8 workers in a row;
@@ -25,6 +25,10 @@ CASES = {
 }
 
 
+def add_flags(parser):
+    parser.add_argument("--rounds", type=int, default=3)
+
+
 def nanoseconds(folder, binary, case):
     program = os.path.join(folder, "tools/benchmarks", binary)
     return float(subprocess.run([program, case], check=True, capture_output=True, text=True).stdout)
@@ -49,7 +53,7 @@ def outside_kernels(oneflow, threads, steps=40, warm=5):
     return 1 - sum(e["dur"] for e in firings) / wall
 
 
-def bench(args, folder):
+def run(args, folder):
     taken = {name: [] for name in CASES}
     outside = []
     for i in range(args.rounds):

@@ -1,4 +1,4 @@
-"""tools/bench compile: what compiling and proving a plan costs as models and meshes grow.
+"""What compiling and proving a plan costs as models and meshes grow.
 
 Each row is `oneflow compile` on one core: seconds, peak memory, bytes of the plan; beside it how many times the row it
 grew from. The first is the 1T model on 3,072 devices, then the same with ten times the data degree or micro-batches.
@@ -45,7 +45,11 @@ def compile_once(oneflow, folder, model, mesh, micro_batches):
     return seconds, usage.ru_maxrss * 1024, os.path.getsize(plan)
 
 
-def bench(args, folder_of_binaries):
+def add_flags(parser):
+    parser.add_argument("--rounds", type=int, default=3)
+
+
+def run(args, folder_of_binaries):
     oneflow = os.path.join(folder_of_binaries, "tools/oneflow/oneflow")
     results = []
     with tempfile.TemporaryDirectory() as folder:

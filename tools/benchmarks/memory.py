@@ -1,4 +1,4 @@
-"""tools/bench memory: bytes a device for GPT-2 124M, batch 4 x 256, at 1, 2 and 4 devices.
+"""Bytes a device for GPT-2 124M, batch 4 x 256, at 1, 2 and 4 devices.
 
 What the plan says, the peak resident size of the process that runs all devices (one step, and once more with a
 checkpoint written and loaded), and PyTorch's for the same step.
@@ -31,7 +31,7 @@ def peak_bytes(command, stdin=None):
 def torch_bytes(threads):
     flags = [f"--{name}={value}" for name, value in MODEL.items()]
     return peak_bytes(["/usr/bin/python3", os.path.join(HERE, "torch_gpt2.py"), *flags, f"--batch={BATCH}",
-                       f"--threads={threads}"], stdin="2\n")
+                       f"--threads={threads}"], stdin="steps 2\n")
 
 
 def measure(oneflow, folder, mesh, threads):
@@ -60,7 +60,11 @@ def resumed_bytes(oneflow, folder, threads):
     return peak_bytes([*train, "--steps=2", "--resume"])
 
 
-def bench(args, binaries):
+def add_flags(parser):
+    pass
+
+
+def run(args, binaries):
     oneflow = os.path.join(binaries, "tools/oneflow/oneflow")
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "text"), "wb") as out:

@@ -1,0 +1,127 @@
+"""The two sides of a comparison, as processes: oneflow and PyTorch. And what both train."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODELS = {
+    "gpt2-124m": dict(layers=12, heads=12, hidden=768, sequence=256, vocab=50257, batch=4, bias=1),
+    "small": dict(layers=4, heads=4, hidden=128, sequence=64, vocab=256, batch=12, bias=0),
+}
+TORCH = "torch==2.13.0"
+TORCH_CACHE = os.path.expanduser("~/.cache/oneflow/torch2")
+
+
+def build(targets):
+    """Installs and builds what the figures need; returns the folder of the binaries."""
+    subprocess.run([os.path.join(ROOT, "tools/install_deps"), "build", "bench"], check=True)
+    if "ONEFLOW_BIN" in os.environ:  # built before
+        return os.environ["ONEFLOW_BIN"]
+    subprocess.run(["bazel", "build", "//tools/oneflow", *targets], cwd=ROOT, check=True)
+    return os.path.join(ROOT, "bazel-bin")
+
+
+def add_peer_flags(parser):
+    parser.add_argument("--peer", choices=["debian", "torch2"], default="debian",
+                        help="Debian's python3-torch, or a newer PyTorch, eager and compiled")
+    parser.add_argument("--torch_python", help="python of a virtual environment with torch and numpy")
+    parser.add_argument("--install_torch", action="store_true", help=f"install {TORCH} under {TORCH_CACHE}")
+
+
+def peer_python(args):
+    """The python of the peer; exits where there is none."""
+    if args.peer == "debian":
+        return "/usr/bin/python3"
+    if args.install_torch and not os.path.exists(TORCH_CACHE + "/bin/python"):
+        subprocess.run(["/usr/bin/python3", "-m", "venv", TORCH_CACHE], check=True)
+        subprocess.run([TORCH_CACHE + "/bin/pip", "install", TORCH, "numpy"], check=True)
+    python = args.torch_python or TORCH_CACHE + "/bin/python"
+    if not shutil.which(python):
+        sys.exit(f"tools/bench: {python} is not there; give --torch_python=PATH or --install_torch (see --help)")
+    return python
+
+
+class Torch:
+    """PyTorch in a process of its own, at its best: see docs/performance.md."""
+
+    def __init__(self, python, model, threads, *flags):
+        # OpenMP's threads spin while they wait, against OpenBLAS's own: passive is up to twice as fast.
+        env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
+        with open("/proc/cpuinfo") as cpu:
+            env["OPENBLAS_CORETYPE"] = "SKYLAKEX" if "avx512f" in cpu.read() else "HASWELL"
+        shape = [f"--{k}={v}" for k, v in model.items()]
+        script = os.path.join(ROOT, "tools/benchmarks/torch_gpt2.py")
+        self.process = subprocess.Popen([python, script, f"--threads={threads}", *shape, *flags],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+
+    def ask(self, what, n):
+        self.process.stdin.write(f"{what} {n}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("tools/bench: PyTorch ended; its message is above")
+        return [float(x) for x in line.split()]
+
+    def steps(self, n):
+        return self.ask("steps", n)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Oneflow:
+    """A plan of the model in a folder, and runs of it."""
+
+    def __init__(self, binaries, folder, model, mesh="", threads=2, precision="f32", name="gpt", micro_batches=1):
+        self.binary = os.path.join(binaries, "tools/oneflow/oneflow")
+        self.folder, self.threads = folder, threads
+        self.plan, self.metrics = (os.path.join(folder, name + end) for end in [".plan", ".jsonl"])
+        graph = os.path.join(folder, "gpt.textproto")
+        shape = [f"--{k}={v}" for k, v in model.items() if k != "batch"]
+        self.run("model", "gpt", *shape, "--out=" + graph)
+        narrow = [] if precision == "f32" else ["--precision=" + precision]
+        self.run("compile", "--graph=" + graph, "--mesh=" + mesh, f"--batch={model['batch']}",
+                 f"--micro_batches={micro_batches}", f"--threads={threads}", "--out=" + self.plan, *narrow)
+
+    def run(self, *args):
+        return subprocess.run([self.binary, *args], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def noise(self):
+        """Data that costs nothing to make."""
+        path = os.path.join(self.folder, "noise")
+        if not os.path.exists(path):
+            with open(path, "wb") as out:
+                out.write(os.urandom(1 << 20))
+        return path
+
+    def train(self, data, steps, *flags):
+        """The metrics of a run, a dict a step."""
+        self.run("train", "--plan=" + self.plan, "--data=" + data, f"--steps={steps}", f"--threads={self.threads}",
+                 "--metrics=" + self.metrics, *flags)
+        with open(self.metrics) as lines:
+            return [json.loads(line) for line in lines]
+
+    def steps(self, n):
+        """Seconds of n steps, after one of warm-up."""
+        return [row["step_seconds"] for row in self.train(self.noise(), n + 1, "--learning_rate=1e-4")][1:]
+
+
+def products(model):
+    """Every matrix product of a step, forward and backward, as matrix_floor wants them; attention's left out."""
+    rows, h = model["batch"] * model["sequence"], model["hidden"]
+    shapes = [(h, 3 * h, model["layers"]), (h, h, model["layers"]), (h, 4 * h, model["layers"]),
+              (4 * h, h, model["layers"]), (h, model["vocab"], 1)]
+    for k, n, count in shapes:
+        yield f"{rows},{n},{k},{count},N,N"  # y = x w
+        yield f"{rows},{k},{n},{count},N,T"  # dx = dy wT
+        yield f"{k},{n},{rows},{count},T,N"  # dw = xT dy
+
+
+def floor_seconds(binaries, model, threads):
+    """Seconds that the step's products alone take with oneDNN, in f32."""
+    binary = os.path.join(binaries, "tools/benchmarks/matrix_floor")
+    done = subprocess.run([binary, str(threads), *products(model)], check=True, capture_output=True, text=True)
+    return float(done.stdout.split()[0])
