@@ -54,7 +54,7 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
         ForPieces(call, rows * width, 8 * kPiece,
                   [&](int64_t begin, int64_t end) { std::fill(y + begin, y + end, T(0)); });
       }
-      ForPieces(call, width, kColumnPiece, [&](int64_t begin, int64_t end) {
+      ForPieces(call, width, ColumnPiece(width), [&](int64_t begin, int64_t end) {
         for (int64_t i = 0; i < tokens; ++i) {
           const int64_t row = ids[i] - first;
           if (row < 0 || row >= rows) continue;

@@ -58,7 +58,7 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
       const T *mean = call.input<T>(2), *rstd = call.input<T>(3);
       T* dgamma = call.output<T>(0);
       T* dbeta = has_beta ? call.output<T>(1) : nullptr;
-      ForPieces(call, width, kColumnPiece, [&](int64_t begin, int64_t end) {
+      ForPieces(call, width, ColumnPiece(width), [&](int64_t begin, int64_t end) {
         v.layer_norm_grad_weight(dy, x, mean, rstd, dgamma, dbeta, rows, width, begin, end,
                                  call.accumulate);
       });

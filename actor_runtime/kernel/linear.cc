@@ -64,7 +64,7 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
     return [rows, width = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
       const S* dy = call.input<S>(0);
       T* dbias = call.output<T>(0);
-      ForPieces(call, width, kColumnPiece, [&](int64_t begin, int64_t end) {
+      ForPieces(call, width, ColumnPiece(width), [&](int64_t begin, int64_t end) {
         v.column_sums(dy, dbias, rows, width, begin, end, call.accumulate);
       });
       return absl::OkStatus();

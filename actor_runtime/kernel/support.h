@@ -77,7 +77,10 @@ inline int64_t RowPiece(int64_t width) {
   return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, width));
 }
 
-// Columns of a task that sums over all rows: a few cache lines of each row.
-inline constexpr int64_t kColumnPiece = 128;
+// Columns of a task that sums over all rows of `width`: a few cache lines of each row, and enough
+// tasks to share.
+inline int64_t ColumnPiece(int64_t width) {
+  return std::clamp<int64_t>(width / 8 / 64 * 64, 64, 512);
+}
 
 }  // namespace oneflow

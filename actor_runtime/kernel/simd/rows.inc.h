@@ -54,70 +54,58 @@ void LayerNormGradInput(const S* dy, const T* x, const T* gamma, const T* mean, 
 // Rows that are summed before they join the total: keeps the error of long sums down.
 inline constexpr int64_t kRowBlock = 64;
 
-// totals[0 .. n) of one strip of at most a vector: Σ over rows of term(row, lanes).
+// y[c] (+)= Σ over rows of term(load, row, c), for c < n: `load` is as in SumTerms. Several vectors
+// of a row go together, so that rows far apart are visited once.
 template <typename T, typename Term>
-ONEFLOW_INLINE Vec<T> StripSum(int64_t rows, Term term) {
-  Vec<T> total = {};
-  for (int64_t first = 0; first < rows; first += kRowBlock) {
-    const int64_t last = first + kRowBlock < rows ? first + kRowBlock : rows;
-    Vec<T> block = {};
-    for (int64_t row = first; row < last; ++row) block += term(row);
-    total += block;
+ONEFLOW_INLINE void SumRows(int64_t rows, int64_t n, T* y, bool accumulate, Term term) {
+  constexpr int kStrip = 4;
+  auto full = [](const auto* p, int64_t i) { return Load<T>(p + i); };
+  int64_t c = 0;
+  for (; c + kStrip * kWidth<T> <= n; c += kStrip * kWidth<T>) {
+    Vec<T> total[kStrip] = {};
+    for (int64_t first = 0; first < rows; first += kRowBlock) {
+      const int64_t last = first + kRowBlock < rows ? first + kRowBlock : rows;
+      Vec<T> block[kStrip] = {};
+      for (int64_t row = first; row < last; ++row) {
+#pragma GCC unroll 4
+        for (int j = 0; j < kStrip; ++j) block[j] += term(full, row, c + j * kWidth<T>);
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < kStrip; ++j) total[j] += block[j];
+    }
+    for (int j = 0; j < kStrip; ++j) {
+      T* at = y + c + j * kWidth<T>;
+      Store<T>(at, accumulate ? Load<T>(at) + total[j] : total[j]);
+    }
   }
-  return total;
-}
-
-template <typename T>
-ONEFLOW_INLINE void PutStrip(T* y, Vec<T> sum, int64_t n, bool accumulate) {
-  if (n == kWidth<T>) {
-    Store<T>(y, accumulate ? Load<T>(y) + sum : sum);
-  } else {
-    StorePart<T>(y, accumulate ? LoadPart<T>(y, n) + sum : sum, n);
+  for (; c < n; c += kWidth<T>) {
+    const int64_t rest = n - c < kWidth<T> ? n - c : kWidth<T>;
+    auto part = [rest](const auto* p, int64_t at) { return LoadPart<T>(p + at, rest); };
+    Vec<T> total = {};
+    for (int64_t first = 0; first < rows; first += kRowBlock) {
+      const int64_t last = first + kRowBlock < rows ? first + kRowBlock : rows;
+      Vec<T> block = {};
+      for (int64_t row = first; row < last; ++row) block += term(part, row, c);
+      total += block;
+    }
+    StorePart<T>(y + c, accumulate ? LoadPart<T>(y + c, rest) + total : total, rest);
   }
 }
 
 template <typename T, typename S>
 void ColumnSums(const S* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
                 bool accumulate) {
-  const S* from = x + begin;
-  T* to = y + begin;
-  ForVectors<T>(
-      end - begin,
-      [&](int64_t c) {
-        const Vec<T> s =
-            StripSum<T>(rows, [&](int64_t row) { return Load<T>(from + row * width + c); });
-        PutStrip<T>(to + c, s, kWidth<T>, accumulate);
-      },
-      [&](int64_t c, int64_t n) {
-        const Vec<T> s =
-            StripSum<T>(rows, [&](int64_t row) { return LoadPart<T>(from + row * width + c, n); });
-        PutStrip<T>(to + c, s, n, accumulate);
-      });
+  SumRows<T>(rows, end - begin, y + begin, accumulate,
+             [&](auto load, int64_t row, int64_t c) { return load(x + row * width + begin, c); });
 }
 
 template <typename T, typename S>
 void LayerNormGradWeight(const S* dy, const T* x, const T* mean, const T* rstd, T* dgamma, T* dbeta,
                          int64_t rows, int64_t width, int64_t begin, int64_t end, bool accumulate) {
-  const T* x0 = x + begin;
-  const S* dy0 = dy + begin;
-  auto gamma_term = [&](Vec<T> d, Vec<T> v, int64_t row) {
-    return d * ((v - mean[row]) * rstd[row]);
-  };
-  ForVectors<T>(
-      end - begin,
-      [&](int64_t c) {
-        const Vec<T> s = StripSum<T>(rows, [&](int64_t row) {
-          return gamma_term(Load<T>(dy0 + row * width + c), Load<T>(x0 + row * width + c), row);
-        });
-        PutStrip<T>(dgamma + begin + c, s, kWidth<T>, accumulate);
-      },
-      [&](int64_t c, int64_t n) {
-        const Vec<T> s = StripSum<T>(rows, [&](int64_t row) {
-          return gamma_term(LoadPart<T>(dy0 + row * width + c, n),
-                            LoadPart<T>(x0 + row * width + c, n), row);
-        });
-        PutStrip<T>(dgamma + begin + c, s, n, accumulate);
-      });
+  SumRows<T>(rows, end - begin, dgamma + begin, accumulate, [&](auto load, int64_t row, int64_t c) {
+    const int64_t at = row * width + begin;
+    return load(dy + at, c) * ((load(x + at, c) - mean[row]) * rstd[row]);
+  });
   if (dbeta != nullptr) ColumnSums<T>(dy, dbeta, rows, width, begin, end, accumulate);
 }
 

@@ -97,22 +97,26 @@ ONEFLOW_INLINE Vec<T> Sqrt(Vec<T> v) {
 #endif
 }
 
-// Halves are added until one lane is left: the same order for every caller.
+// Halves are joined by f until one lane is left: the same order for every caller.
+template <typename T, int kHalf, typename F, size_t... J>
+ONEFLOW_INLINE T Fold(Vec<T> v, F f, std::index_sequence<J...> lanes) {
+  v = f(v, __builtin_shufflevector(v, v, ((J + kHalf) % sizeof...(J))...));
+  if constexpr (kHalf > 1) return Fold<T, kHalf / 2>(v, f, lanes);
+  return v[0];
+}
+
 template <typename T>
 ONEFLOW_INLINE T Sum(Vec<T> v) {
-  T lanes[kWidth<T>];
-  Store<T>(lanes, v);
-  for (int64_t half = kWidth<T> / 2; half > 0; half /= 2) {
-    for (int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
+  constexpr int kW = static_cast<int>(kWidth<T>);
+  return Fold<T, kW / 2>(
+      v, [](Vec<T> a, Vec<T> b) { return a + b; }, std::make_index_sequence<kW>());
 }
 
 template <typename T>
 ONEFLOW_INLINE T MaxOf(Vec<T> v) {
-  T best = v[0];
-  for (int64_t i = 1; i < kWidth<T>; ++i) best = v[i] > best ? v[i] : best;
-  return best;
+  constexpr int kW = static_cast<int>(kWidth<T>);
+  return Fold<T, kW / 2>(
+      v, [](Vec<T> a, Vec<T> b) { return Max<T>(a, b); }, std::make_index_sequence<kW>());
 }
 
 // Calls full(i) for whole vectors and part(i, n) for the rest.
