@@ -93,26 +93,31 @@ void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
   const SampleInput nx = narrow(x), logits = narrow({{b, t, vocab}, 0, -3, 3});
   const SampleInput steep = narrow({{b, t, c}, 0, -4, 4});
   const AttrMap bf16{{"dtype", std::string("bf16")}};
-  all.insert(all.end(),
-             {{"cast", {x}, bf16},
-              {"cast", {nx}, {{"dtype", std::string("f32")}}},
-              {"add", {x, nx}, {}},
-              {"add_bias", {narrow({{b, t, h, d}}), {{h, d}}}, {}},
-              {"linear", {nx, narrow({{c, o}}), {{o}}}, {}},
-              {"linear", {nx, narrow({{h, d, c}})}, Contract(1, true)},
-              {"linear_grad_input", {narrow({{b, t, h, d}}), narrow({{c, h, d}})}, {}},
-              {"linear_grad_weight", {nx, narrow({{b, t, h, d}})}, Contract(1, false, 2)},
-              {"linear_grad_bias", {narrow({{b, t, h, d}})}, {{"lead", int64_t{2}}}},
-              {"gelu", {steep}, {}},
-              {"dropout", {nx}, {{"rate", 0.3}}},
-              {"gelu_grad", {nx, steep}, {}},
-              {"layer_norm", {x, {{c}}, {{c}}}, bf16},
-              {"layer_norm_grad_input", {nx, x, {{c}}, {{b, t}}, positive}, {}},
-              {"layer_norm_grad_weight", {nx, x, {{b, t}}, positive}, {}},
-              {"row_max", {logits}, {}},
-              {"row_sum_exp", {logits, max}, {}},
-              {"pick", {logits, ids}, {}},
-              {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}}});
+  all.insert(
+      all.end(),
+      {{"cast", {x}, bf16},
+       {"cast", {nx}, {{"dtype", std::string("f32")}}},
+       {"add", {x, nx}, {}},
+       {"add_bias", {narrow({{b, t, h, d}}), {{h, d}}}, {}},
+       {"linear", {nx, narrow({{c, o}}), {{o}}}, {}},
+       {"linear", {nx, narrow({{h, d, c}})}, Contract(1, true)},
+       {"linear_grad_input", {narrow({{b, t, h, d}}), narrow({{c, h, d}})}, {}},
+       {"linear_grad_weight", {nx, narrow({{b, t, h, d}})}, Contract(1, false, 2)},
+       {"linear_grad_bias", {narrow({{b, t, h, d}})}, {{"lead", int64_t{2}}}},
+       {"causal_attention", {narrow({{b, t, 3, h, d}, 0, -2, 2})}, {}},
+       {"causal_attention_grad",
+        {narrow({{b, t, h, d}}), narrow({{b, t, 3, h, d}}), narrow({{b, t, h, d}}), {{b, h, t}}},
+        {}},
+       {"gelu", {steep}, {}},
+       {"dropout", {nx}, {{"rate", 0.3}}},
+       {"gelu_grad", {nx, steep}, {}},
+       {"layer_norm", {x, {{c}}, {{c}}}, bf16},
+       {"layer_norm_grad_input", {nx, x, {{c}}, {{b, t}}, positive}, {}},
+       {"layer_norm_grad_weight", {nx, x, {{b, t}}, positive}, {}},
+       {"row_max", {logits}, {}},
+       {"row_sum_exp", {logits, max}, {}},
+       {"pick", {logits, ids}, {}},
+       {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}}});
 }
 
 std::vector<KernelSample> SamplesOf(const Sizes& sizes) {

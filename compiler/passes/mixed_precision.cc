@@ -29,6 +29,8 @@ constexpr Row kTable[] = {
     {"linear_grad_weight", "nn", true},
     {"linear_grad_bias", "e"},
     {"add_bias", "ew"},
+    {"causal_attention", "n"},
+    {"causal_attention_grad", "nnnw"},
     {"gelu", "n"},
     {"gelu_grad", "nn"},
     {"add", "we"},

@@ -21,10 +21,10 @@ Shape LseShape(const Shape& qkv) {
 
 Specs InferAttention(const OpView& v) {
   const Tensor& qkv = v.in(0);
-  RETURN_IF_ERROR(ExpectFloat(v, {"qkv"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"qkv"}, {0}));
   RETURN_IF_ERROR(ExpectQkv(qkv));
   return std::vector<OutputSpec>{{OutShape(qkv.shape), qkv.dtype},
-                                 {LseShape(qkv.shape), qkv.dtype}};
+                                 {LseShape(qkv.shape), WideOf(qkv.dtype)}};
 }
 
 // Samples and heads are independent; positions are not.
@@ -43,7 +43,10 @@ InputGrads AttentionGradient(GradientContext& g) {
 
 Specs InferAttentionGrad(const OpView& v) {
   const Tensor& qkv = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"dout", "qkv", "out", "lse"}));
+  const std::vector<std::string> roles = {"dout", "qkv", "out", "lse"};
+  RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1, 2}));
+  RETURN_IF_ERROR(ExpectSameType(v, roles, 0, 1));
+  RETURN_IF_ERROR(ExpectSameType(v, roles, 0, 2));
   RETURN_IF_ERROR(ExpectQkv(qkv));
   const std::string of = "as follows from " + Describe("qkv", qkv);
   RETURN_IF_ERROR(ExpectDims("dout", v.in(0), OutShape(qkv.shape).dims, of));

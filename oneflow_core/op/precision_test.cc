@@ -48,6 +48,14 @@ TEST_CASE("the residual stream, statistics and the loss stay f32") {
   CHECK(OutputTypes({"pick", {{{2, 6}, kNarrow}, {{2}, kIds}}, {}}) == "f32");
 }
 
+TEST_CASE("attention of bf16 is bf16, its log-sum-exp f32") {
+  const SampleInput qkv{{2, 5, 3, 2, 4}, kNarrow}, out{{2, 5, 2, 4}, kNarrow}, lse{{2, 2, 5}};
+  CHECK(OutputTypes({"causal_attention", {qkv}, {}}) == "bf16 f32");
+  CHECK(OutputTypes({"causal_attention_grad", {out, qkv, out, lse}, {}}) == "bf16");
+  CHECK(OutputTypes({"causal_attention_grad", {{{2, 5, 2, 4}}, qkv, out, lse}, {}})
+            .find("dout f32[2,5,2,4] and qkv bf16[2,5,3,2,4] differ in type") != std::string::npos);
+}
+
 TEST_CASE("what is element-wise keeps its type") {
   CHECK(OutputTypes({"gelu", {{{2, 4}, kNarrow}}, {}}) == "bf16");
   CHECK(OutputTypes({"dropout", {{{2, 4}, kNarrow}}, {{"rate", 0.1}}}) == "bf16");
