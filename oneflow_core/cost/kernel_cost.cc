@@ -1,0 +1,75 @@
+#include "oneflow_core/cost/kernel_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace oneflow {
+namespace {
+
+constexpr double kFlops = 1e11, kBandwidth = 1e10;  // of a device that says nothing
+
+double Log(double x) { return std::log2(1 + x); }
+
+DType DTypeOf(proto::DataType type) {
+  if (type == proto::BF16) return DType::kBF16;
+  if (type == proto::F64) return DType::kF64;
+  return type == proto::I32 ? DType::kI32 : DType::kF32;
+}
+
+// The share of the peak that a call of this size reaches.
+double ShareOf(const google::protobuf::RepeatedPtrField<proto::Efficiency>& steps, double size) {
+  const proto::Efficiency* best = nullptr;
+  const proto::Efficiency* smallest = nullptr;
+  for (const proto::Efficiency& step : steps) {
+    if (smallest == nullptr || step.above() < smallest->above()) smallest = &step;
+    if (step.above() > size) continue;
+    if (best == nullptr || step.above() > best->above()) best = &step;
+  }
+  if (smallest == nullptr) return 1;
+  const double share = (best != nullptr ? best : smallest)->share();
+  return share > 0 ? share : 1;
+}
+
+}  // namespace
+
+KernelCost::KernelCost(const proto::Device& device) : device_(device) {
+  device_.clear_kernel_time();
+  for (const proto::KernelTime& time : device.kernel_time()) {
+    const DType dtype = DTypeOf(time.dtype());
+    const double roofline = Roofline({time.kernel(), dtype, time.flops(), time.bytes()});
+    if (roofline <= 0 || time.seconds() <= 0) continue;
+    samples_.push_back({time.kernel(), dtype, Log(time.flops()), Log(time.bytes()),
+                        std::log2(time.seconds() / roofline)});
+  }
+}
+
+double KernelCost::Roofline(const KernelCall& call) const {
+  double peak = device_.peak_flops();
+  if (call.dtype == DType::kBF16 && device_.peak_flops_bf16() > 0) peak = device_.peak_flops_bf16();
+  if (peak <= 0) peak = kFlops;
+  const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
+  const double compute = call.flops / (peak * ShareOf(device_.matrix_efficiency(), call.flops));
+  const double memory = call.bytes / (bandwidth * ShareOf(device_.memory_efficiency(), call.bytes));
+  return std::max(compute, memory);
+}
+
+double KernelCost::Seconds(const KernelCall& call) const {
+  const double flops = Log(call.flops), bytes = Log(call.bytes);
+  // Same kernel and type; else same kernel; else any.
+  for (const int needed : {2, 1, 0}) {
+    double weights = 0, sum = 0;
+    for (const Sample& s : samples_) {
+      const int match = s.kernel != call.kernel ? 0 : s.dtype == call.dtype ? 2 : 1;
+      if (match < needed) continue;
+      const double square = (s.log_flops - flops) * (s.log_flops - flops) +
+                            (s.log_bytes - bytes) * (s.log_bytes - bytes);
+      const double weight = 1 / (square * square + 1e-12);
+      weights += weight;
+      sum += weight * s.log_share;
+    }
+    if (weights > 0) return Roofline(call) * std::exp2(sum / weights);
+  }
+  return Roofline(call);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,47 @@
+// How long one call of a kernel takes on a device: a roofline, and what measured calls say of it.
+//
+//   const KernelCost cost(cluster.device());
+//   double seconds = cost.Seconds({"linear", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
+//
+// Roofline: max(flops / matrix rate, bytes / memory rate), with the rates that the cluster file
+// gives for the call's size. Where the file has measured calls (`oneflow calibrate`), the roofline
+// is multiplied by the measured share: measured / roofline of the calls of the same kernel and
+// type, each weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs
+// what was measured, and shapes between two classes cost what lies between. A kernel that was not
+// measured takes the share of all that were: those near it in size and intensity.
+//
+// A device that says nothing has 100 GFLOP/s and 10 GB/s.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oneflow_core/tensor/dtype.h"
+#include "proto/cluster.pb.h"
+
+namespace oneflow {
+
+struct KernelCall {
+  std::string kernel;           // key of the kernel table
+  DType dtype = DType::kF32;    // of its products, or of its first input
+  double flops = 0, bytes = 0;  // of the call; bytes read and written
+};
+
+class KernelCost {
+ public:
+  explicit KernelCost(const proto::Device& device);
+  double Seconds(const KernelCall& call) const;
+  // Without what was measured.
+  double Roofline(const KernelCall& call) const;
+
+ private:
+  struct Sample {
+    std::string kernel;
+    DType dtype;
+    double log_flops, log_bytes, log_share;
+  };
+  proto::Device device_;  // rates only
+  std::vector<Sample> samples_;
+};
+
+}  // namespace oneflow
