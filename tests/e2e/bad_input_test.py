@@ -117,6 +117,17 @@ class BadInputTest(unittest.TestCase):
         for seconds in ["-1", "nan"]:
             self.train(["--stall_seconds", "negative"], "--data=text.txt", "--stall_seconds=" + seconds)
 
+    def test_simulate(self):
+        for words, *flags in [(["--steps=0", "not positive"], "--steps=0"),
+                              (["--program=tran", "no such program", "train, eval"], "--program=tran"),
+                              (["absent.textproto"], "--cluster=absent.textproto"),
+                              (["gpt.textproto", "not a cluster"], "--cluster=gpt.textproto"),
+                              (["--format=dot", "text, json"], "--format=dot"),
+                              (["--trace", "absent/trace"], "--trace=absent/trace")]:
+            self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
+        self.write("endless.textproto", b"device { peak_flops: 1e-320 }")
+        self.refuse(["inf seconds", "cluster"], "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
+
     def test_calibrate(self):
         self.refuse(["--out"], "calibrate")
         self.refuse(["absent/c.textproto"], "calibrate", "--out=absent/c.textproto")

@@ -14,6 +14,7 @@
 #include "tools/measure/actor_time.h"
 #include "tools/measure/kernel_time.h"
 #include "tools/measure/memory_rate.h"
+#include "tools/measure/timed_calls.h"
 
 namespace oneflow {
 namespace {
@@ -21,55 +22,6 @@ namespace {
 constexpr int kChain = 64;
 constexpr int64_t kMemoryBytes = int64_t{1} << 28;  // beyond every cache
 constexpr int64_t kTransferElements = int64_t{1} << 22;
-
-// Products: the shape classes of a block of GPT-2 and of a small model, forward and backward, and
-// one too small to fill the machine.
-std::vector<TimedOp> Products(DType t) {
-  return {
-      {"linear", {{{1024, 768}, t}, {{768, 3072}, t}}, {}},
-      {"linear", {{{1024, 3072}, t}, {{3072, 768}, t}}, {}},
-      {"linear", {{{512, 768}, t}, {{768, 16384}, t}}, {}},
-      {"linear", {{{768, 128}, t}, {{128, 512}, t}}, {}},
-      {"linear", {{{64, 64}, t}, {{64, 64}, t}}, {}},
-      {"linear_grad_input", {{{1024, 3072}, t}, {{768, 3072}, t}}, {}},
-      {"linear_grad_weight", {{{1024, 768}, t}, {{1024, 3072}, t}}, {{"lead", int64_t{1}}}},
-  };
-}
-
-// What is bound by memory or by functions of an element rather than by products.
-std::vector<TimedOp> ElementKernels(DType t) {
-  const Dims hidden = {1024, 768}, wide = {1024, 3072}, logits = {1024, 8192}, rows = {1024};
-  return {
-      {"add", {{hidden, t}, {hidden, t}}, {}},
-      {"add", {{{64, 64}, t}, {{64, 64}, t}}, {}},
-      {"gelu", {{wide, t}}, {}},
-      {"gelu_grad", {{wide, t}, {wide, t}}, {}},
-      {"layer_norm", {{hidden, t}, {{768}}, {{768}}}, {}},
-      {"layer_norm_grad_input", {{hidden, t}, {hidden, t}, {{768}}, {rows}, {rows}}, {}},
-      {"row_max", {{logits, t}}, {}},
-      {"row_sum_exp", {{logits, t}, {rows}}, {}},
-  };
-}
-
-std::vector<TimedOp> OtherKernels() {
-  const Dims weight = {768, 3072};
-  return {
-      {"causal_attention", {{{4, 256, 3, 12, 64}}}, {}},
-      {"causal_attention", {{{12, 64, 3, 4, 32}}}, {}},
-      {"sum_squares", {{weight}}, {}},
-      {"adamw", {{weight}, {weight}, {weight}, {weight}, {{}, DType::kF64}}, {{"decay", true}}},
-  };
-}
-
-std::vector<TimedOp> AllKernels() {
-  std::vector<TimedOp> all;
-  for (const DType t : {DType::kF32, DType::kBF16}) {
-    for (const TimedOp& op : Products(t)) all.push_back(op);
-    for (const TimedOp& op : ElementKernels(t)) all.push_back(op);
-  }
-  for (const TimedOp& op : OtherKernels()) all.push_back(op);
-  return all;
-}
 
 std::string ShapesOf(const TimedOp& op) {
   std::string text;
@@ -92,7 +44,7 @@ class Calibration {
  public:
   explicit Calibration(const CalibrateOptions& options)
       : options_(options),
-        kernels_(AllKernels()),
+        kernels_(CallsToTime()),
         // Memory, a transfer, a firing, two kinds of message.
         total_(static_cast<int>(kernels_.size()) + 5),
         budget_(options.seconds / total_) {}

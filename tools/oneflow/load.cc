@@ -21,18 +21,24 @@
 namespace oneflow {
 namespace {
 
+// Of --cluster, which is given.
+absl::StatusOr<proto::Cluster> ReadCluster() {
+  proto::Cluster cluster;
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
+  if (!google::protobuf::TextFormat::ParseFromString(text, &cluster)) {
+    return InputError(FLAGS_cluster, "is not a cluster textproto", "see proto/cluster.proto");
+  }
+  if (cluster.device().kernel_threads() > kMaxKernelThreads) {
+    return InputError(FLAGS_cluster, "has more kernel threads than a device may use",
+                      "use at most " + std::to_string(kMaxKernelThreads));
+  }
+  return cluster;
+}
+
 absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   proto::Cluster cluster;
   if (!FLAGS_cluster.empty()) {
-    ASSIGN_OR_RETURN(const std::string text,
-                     ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
-    if (!google::protobuf::TextFormat::ParseFromString(text, &cluster)) {
-      return InputError(FLAGS_cluster, "is not a cluster textproto", "see proto/cluster.proto");
-    }
-    if (cluster.device().kernel_threads() > kMaxKernelThreads) {
-      return InputError(FLAGS_cluster, "has more kernel threads than a device may use",
-                        "use at most " + std::to_string(kMaxKernelThreads));
-    }
+    ASSIGN_OR_RETURN(cluster, ReadCluster());
   } else {
     ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
     cluster.set_name("this machine");
@@ -155,6 +161,13 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
   ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
   return Compile(graph, FLAGS_graph, options);
+}
+
+absl::StatusOr<proto::Cluster> ClusterToSimulate() {
+  if (!FLAGS_cluster.empty()) return ReadCluster();
+  proto::Cluster cluster;
+  cluster.set_name("a CPU of 100 GFLOP/s and 10 GB/s (no --cluster)");
+  return cluster;
 }
 
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {

@@ -20,6 +20,10 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args);
 // the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
+// --cluster, read and checked; without it a made-up CPU that says nothing of its rates
+// (oneflow_core/cost/kernel_cost.h).
+absl::StatusOr<proto::Cluster> ClusterToSimulate();
+
 // `graph` compiled for --mesh and one sequence: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
 

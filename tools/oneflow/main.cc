@@ -14,7 +14,7 @@ namespace {
 
 std::vector<Verb> Verbs() {
   return {ModelVerb(), CompileVerb(), ExplainVerb(),  VerifyVerb(),   RunVerb(),
-          DataVerb(),  TrainVerb(),   GenerateVerb(), CalibrateVerb()};
+          DataVerb(),  TrainVerb(),   GenerateVerb(), SimulateVerb(), CalibrateVerb()};
 }
 
 std::string Usage() {

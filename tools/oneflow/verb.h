@@ -41,6 +41,7 @@ Verb RunVerb();
 Verb DataVerb();
 Verb TrainVerb();
 Verb GenerateVerb();
+Verb SimulateVerb();
 Verb CalibrateVerb();
 
 // Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.

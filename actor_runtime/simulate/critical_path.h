@@ -1,0 +1,28 @@
+// Which firings a simulated run could not have done without any later, and how much later the
+// others could have been.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actor_runtime/simulate/simulate.h"
+
+namespace oneflow {
+
+struct CriticalFiring {
+  int32_t actor = 0;  // concrete
+  int64_t firing = 0;
+};
+
+struct CriticalPath {
+  // From the first firing of the run to the one that ended last; each began when the one before it
+  // ended (or a message later).
+  std::vector<CriticalFiring> firings;
+  // By concrete actor: seconds by which any one of its firings may end later without the run ending
+  // later, if all others take what they took.
+  std::vector<double> slack;
+};
+
+CriticalPath CriticalPathOf(const SimulatedRun& run);
+
+}  // namespace oneflow

@@ -1,0 +1,92 @@
+#include "actor_runtime/simulate/live_memory.h"
+
+#include <algorithm>
+
+#include "actor_runtime/simulate/dependencies.h"
+#include "oneflow_core/plan/plan_lookup.h"
+
+namespace oneflow {
+namespace {
+
+using Change = LiveMemory::Point;  // `bytes` more (or fewer) from `time` on
+
+// When the last reader of a fill is done with it; fills that the run leaves unread stay.
+double EndOf(const SimulatedRun& run, const ActorSpec& writer, const ActorOutput& output,
+             int64_t fill, double written) {
+  double end = written;
+  for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
+    const ActorPeer& peer = writer.readers[q];
+    const int32_t reader = run.net.Find(peer.rank, peer.actor);
+    const int64_t rate = InputAt(run.net.specs[reader], peer.port).fires_per_read;
+    const int64_t last = (fill + peer.initial_fills + 1) * rate - 1;
+    end =
+        std::max(end, last < run.FiringsOf(reader) ? run.SpanOf(reader, last).end : run.seconds());
+  }
+  return end;
+}
+
+void AddChanges(const SimulatedRun& run, int32_t actor, const ActorOutput& output, int64_t bytes,
+                std::vector<Change>* changes) {
+  const int64_t rate = output.fires_per_fill;
+  for (int64_t fill = 0; fill < run.FiringsOf(actor) / rate; ++fill) {
+    const double written = run.SpanOf(actor, (fill + 1) * rate - 1).end;
+    const double end = EndOf(run, run.net.specs[actor], output, fill, written);
+    changes->push_back({run.SpanOf(actor, fill * rate).begin, bytes});
+    changes->push_back({end, -bytes});
+  }
+}
+
+LiveMemory Accumulated(std::vector<Change> changes) {
+  // What is given back at a moment is there for what begins at it.
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return a.time != b.time ? a.time < b.time : a.bytes < b.bytes;
+  });
+  LiveMemory memory;
+  memory.curve.push_back({0, 0});
+  int64_t bytes = 0;
+  for (const Change& change : changes) {
+    bytes += change.bytes;
+    memory.peak_bytes = std::max(memory.peak_bytes, bytes);
+    if (memory.curve.back().time != change.time) memory.curve.push_back({change.time, 0});
+    memory.curve.back().bytes = bytes;
+  }
+  return memory;
+}
+
+}  // namespace
+
+std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun& run) {
+  const proto::Program& program = plan.program(static_cast<int>(run.net.program_index));
+  std::vector<std::vector<Change>> changes(run.net.ranks);
+  for (size_t a = 0; a < run.net.specs.size(); ++a) {
+    const ActorSpec& spec = run.net.specs[a];
+    const proto::Actor& actor = program.actor(static_cast<int>(spec.actor));
+    for (int i = 0; i < actor.output_size(); ++i) {
+      if (actor.output(i) < plan.persistent_size()) continue;
+      const int64_t bytes = FindRegister(plan, program, actor.output(i))->slot_bytes();
+      if (bytes == 0) continue;
+      AddChanges(run, static_cast<int32_t>(a), spec.outputs[i], bytes, &changes[spec.rank]);
+    }
+  }
+  std::vector<LiveMemory> all;
+  for (std::vector<Change>& of_rank : changes) all.push_back(Accumulated(std::move(of_rank)));
+  return all;
+}
+
+std::vector<LiveMemory::Point> Coarsened(const LiveMemory& memory, int points) {
+  const double end = memory.curve.back().time;
+  if (static_cast<int>(memory.curve.size()) <= points || end <= 0) return memory.curve;
+  std::vector<LiveMemory::Point> coarse;
+  int piece = -1;
+  for (const LiveMemory::Point& point : memory.curve) {
+    const int of = std::min(points - 1, static_cast<int>(point.time / end * points));
+    if (of != piece) {
+      coarse.push_back({end * of / points, point.bytes});
+      piece = of;
+    }
+    coarse.back().bytes = std::max(coarse.back().bytes, point.bytes);
+  }
+  return coarse;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,31 @@
+// Which bytes of a simulated run are in use, when: a slot from the begin of the firing that starts
+// to fill it to the end of the last firing that reads it. Registers of the program; persistent ones
+// are always in use, and workspaces are not counted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actor_runtime/simulate/simulate.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct LiveMemory {
+  struct Point {
+    double time = 0;    // seconds
+    int64_t bytes = 0;  // in use from then on
+    bool operator==(const Point&) const = default;
+  };
+  std::vector<Point> curve;  // in order of time; the first at 0
+  int64_t peak_bytes = 0;
+};
+
+// Of the device of each stage, by rank of the run. Requires the plan that was simulated.
+std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun& run);
+
+// The same curve with at most `points` points: the highest of each of as many equal pieces of time.
+// The peak stays.
+std::vector<LiveMemory::Point> Coarsened(const LiveMemory& memory, int points);
+
+}  // namespace oneflow

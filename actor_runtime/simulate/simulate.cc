@@ -1,0 +1,235 @@
+#include "actor_runtime/simulate/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exec/describe_wait.h"
+#include "actor_runtime/exec/instantiate.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// All axes but that of the stages shrunk to one device.
+StageMesh OneDeviceAStage(StageMesh mesh) {
+  for (size_t axis = 0; axis < mesh.mesh.axes.size(); ++axis) {
+    if (static_cast<int>(axis) != mesh.stage_axis) mesh.mesh.axes[axis].size = 1;
+  }
+  return mesh;
+}
+
+// A firing ends, or a message arrives.
+struct Event {
+  double time = 0;
+  int64_t number = 0;   // events of one moment come in the order in which they were made
+  int32_t stream = -1;  // whose firing ends; -1: a message
+  Message message;
+  bool operator<(const Event& other) const {  // the earliest first
+    return time != other.time ? time > other.time : number > other.number;
+  }
+};
+
+// The events of one run, one after the other.
+class Clock {
+ public:
+  explicit Clock(SimulatedRun* run) : run_(*run), net_(run->net) {
+    for (const StreamOrder& stream : net_.streams) {
+      states_.push_back(InitialStates(stream.table));
+      streams_.emplace_back();
+    }
+    AssignWorkers();
+    CountFirings();
+    run_.step_ends.assign(run_.options.steps, 0);
+  }
+
+  absl::Status Run() {
+    for (Worker& worker : workers_) FireNext(&worker);
+    while (!events_.empty()) {
+      now_ = events_.top().time;
+      while (!events_.empty() && events_.top().time == now_) {
+        const Event event = events_.top();
+        events_.pop();
+        event.stream >= 0 ? EndFiring(event.stream) : Hand(event.message);
+      }
+      for (const int32_t worker : woken_) {
+        workers_[worker].woken = false;
+        FireNext(&workers_[worker]);
+      }
+      woken_.clear();
+    }
+    return CheckEnd();
+  }
+
+ private:
+  struct Stream {
+    size_t next = 0;  // in StreamOrder::firings
+    int64_t step = 0;
+    int32_t running = -1;  // place of the actor whose firing has begun
+    int64_t running_step = 0;
+  };
+  struct Worker {
+    std::vector<int32_t> streams;
+    size_t look_first = 0;  // in `streams`: after the one that fired last
+    bool busy = false, woken = false;
+  };
+
+  void AssignWorkers() {
+    const bool shared = run_.options.worker_a_device;
+    workers_.resize(shared ? net_.ranks + 1 : net_.streams.size());
+    for (size_t s = 0; s < net_.streams.size(); ++s) {
+      const StreamOrder& stream = net_.streams[s];
+      const size_t of_device = stream.host ? net_.ranks : stream.rank;
+      const size_t worker = shared ? of_device : s;
+      run_.worker_of.push_back(static_cast<int32_t>(worker));
+      workers_[worker].streams.push_back(static_cast<int32_t>(s));
+    }
+  }
+
+  void CountFirings() {
+    std::vector<int64_t> firings(net_.specs.size(), 0);
+    for (const StreamOrder& stream : net_.streams) {
+      for (const int32_t place : stream.firings) {
+        firings[stream.actors[place]] += run_.options.steps;
+      }
+    }
+    run_.first.assign(1, 0);
+    for (const int64_t n : firings) run_.first.push_back(run_.first.back() + n);
+    run_.spans.resize(run_.first.back());
+    run_.order.reserve(run_.first.back());
+  }
+
+  bool MayFire(int32_t s) const {
+    const Stream& stream = streams_[s];
+    return stream.step < run_.options.steps &&
+           CanFire(states_[s], net_.streams[s].firings[stream.next]);
+  }
+
+  // The next stream of the worker that may fire begins its firing.
+  void FireNext(Worker* worker) {
+    const size_t n = worker->streams.size();
+    for (size_t i = 0; !worker->busy && i < n; ++i) {
+      const size_t at = (worker->look_first + i) % n;
+      if (!MayFire(worker->streams[at])) continue;
+      BeginFiring(worker->streams[at]);
+      worker->busy = true;
+      worker->look_first = (at + 1) % n;
+    }
+  }
+
+  void BeginFiring(int32_t s) {
+    Stream& stream = streams_[s];
+    const StreamOrder& order = net_.streams[s];
+    stream.running = order.firings[stream.next];
+    stream.running_step = stream.step;
+    const int32_t actor = order.actors[stream.running];
+    const Launch launch = Issue(order.table, stream.running, &states_[s]);
+    const double end = now_ + run_.options.actor_seconds[net_.specs[actor].actor];
+    run_.spans[run_.first[actor] + launch.firing] = {now_, end};
+    run_.order.push_back(actor);
+    events_.push({end, ++number_, s, {}});
+    if (++stream.next < order.firings.size()) return;
+    stream.next = 0;
+    ++stream.step;
+  }
+
+  void EndFiring(int32_t s) {
+    Stream& stream = streams_[s];
+    const ActorTable& table = net_.streams[s].table;
+    sends_.clear();
+    Complete(table, stream.running, &states_[s], &sends_);
+    for (const int32_t peer : sends_) {
+      Send(s, MessageTo(table, states_[s], stream.running, peer));
+    }
+    run_.step_ends[stream.running_step] = std::max(run_.step_ends[stream.running_step], now_);
+    workers_[run_.worker_of[s]].busy = false;
+    Wake(run_.worker_of[s]);
+  }
+
+  void Send(int32_t from, const Message& message) {
+    const int32_t to = net_.stream_of[net_.ReceiverOf(message)];
+    const double delay = run_.options.message_seconds;
+    if (delay == 0 || run_.worker_of[from] == run_.worker_of[to]) return Hand(message);
+    events_.push({now_ + delay, ++number_, -1, message});
+  }
+
+  void Hand(const Message& message) {
+    const int32_t actor = net_.ReceiverOf(message), s = net_.stream_of[actor];
+    Receive(net_.streams[s].table, message, net_.place_of[actor], &states_[s]);
+    Wake(run_.worker_of[s]);
+  }
+
+  void Wake(int32_t worker) {
+    if (std::exchange(workers_[worker].woken, true)) return;
+    woken_.push_back(worker);
+  }
+
+  absl::Status CheckEnd() const {
+    for (size_t s = 0; s < streams_.size(); ++s) {
+      if (streams_[s].step == run_.options.steps) continue;
+      const StreamOrder& stream = net_.streams[s];
+      return absl::InternalError(absl::StrCat(
+          "program ", net_.program, " is stuck after ", run_.order.size(),
+          " firings: ", DescribeWait(net_, stream, stream.firings[streams_[s].next], states_[s])));
+    }
+    return absl::OkStatus();
+  }
+
+  SimulatedRun& run_;
+  const ActorNet& net_;
+  std::vector<ActorStates> states_;  // by stream
+  std::vector<Stream> streams_;
+  std::vector<Worker> workers_;
+  std::vector<int32_t> woken_;
+  std::priority_queue<Event> events_;
+  std::vector<int32_t> sends_;
+  double now_ = 0;
+  int64_t number_ = 0;
+};
+
+absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& options) {
+  if (options.steps < 1) {
+    return InputError(absl::StrCat("--steps=", options.steps), "is not positive", "use 1 or more");
+  }
+  if (static_cast<int>(options.actor_seconds.size()) != program.actor_size()) {
+    return absl::InternalError(absl::StrCat("seconds of ", options.actor_seconds.size(),
+                                            " actors, ", program.name(), " has ",
+                                            program.actor_size()));
+  }
+  for (int a = 0; a < program.actor_size(); ++a) {
+    const double seconds = options.actor_seconds[a];
+    if (std::isfinite(seconds) && seconds >= 0) continue;
+    return InputError(program.actor(a).name(), absl::StrCat("takes ", seconds, " seconds"),
+                      "check the rates in the cluster file");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+double SimulatedRun::StepSeconds() const {
+  const size_t others = step_ends.size() - 1;
+  return others == 0 ? step_ends[0]
+                     : (step_ends.back() - step_ends[0]) / static_cast<double>(others);
+}
+
+absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view program,
+                                      const SimulateOptions& options) {
+  for (int p = 0; p < plan.program_size(); ++p) {
+    if (plan.program(p).name() != program) continue;
+    RETURN_IF_ERROR(CheckOptions(plan.program(p), options));
+    ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
+    SimulatedRun run;
+    ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, OneDeviceAStage(std::move(mesh))));
+    run.options = options;
+    RETURN_IF_ERROR(Clock(&run).Run());
+    return run;
+  }
+  return absl::NotFoundError(absl::StrCat("the plan has no program ", std::string(program)));
+}
+
+}  // namespace oneflow

@@ -1,0 +1,63 @@
+// Simulate: the third driver of actor_state. It runs a program of a plan on a virtual clock: the
+// same actors, registers, streams and orders as the runtimes, but a firing takes the seconds that
+// it is told instead of computing anything.
+//
+//   SimulateOptions options{.steps = 2, .actor_seconds = seconds};
+//   ASSIGN_OR_RETURN(SimulatedRun run, Simulate(plan, "train", options));
+//   double step = run.StepSeconds();
+//
+// Devices of a stage run the same actors and their peers are named by rule, so they do the same at
+// the same times: one device a stage is simulated, and a peer along an axis is the device itself.
+// What differs between them (a larger part, a slower link) is in actor_seconds: the slowest counts.
+//
+// Time starts at 0 and moves from event to event. At one moment all ends and messages are counted
+// before anything begins, so equal inputs give equal runs.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/exec/net.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct SimulateOptions {
+  int64_t steps = 1;
+  std::vector<double> actor_seconds;  // of one firing, by actor of the program
+  double message_seconds = 0;         // from the end of a firing to a worker other than its own
+  // One worker drives all streams of a device, and one all host streams, one firing after the
+  // other: the threaded runtime on CPU. Else every stream goes by itself.
+  bool worker_a_device = false;
+};
+
+struct SimulatedRun {
+  struct Span {
+    double begin = 0, end = 0;  // seconds
+    bool operator==(const Span&) const = default;
+  };
+
+  ActorNet net;  // one device a stage: rank = stage
+  SimulateOptions options;
+  std::vector<int32_t> worker_of;  // by stream
+  std::vector<int64_t> first;  // by concrete actor: place of its firing 0 in `spans`; and the end
+  std::vector<Span> spans;
+  std::vector<int32_t> order;     // concrete actors, as their firings began
+  std::vector<double> step_ends;  // when the last firing of each step ended
+
+  const Span& SpanOf(int32_t actor, int64_t firing) const { return spans[first[actor] + firing]; }
+  int64_t FiringsOf(int32_t actor) const { return first[actor + 1] - first[actor]; }
+  double seconds() const { return step_ends.back(); }  // of all steps
+  // Of one step among others: from the end of the first to the end of the last, a step. With one
+  // step, that one.
+  double StepSeconds() const;
+};
+
+// Requires a plan that passed VerifyPlan; refuses numbers of steps and seconds that make no sense.
+// NOT_FOUND if there is no such program.
+absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view program,
+                                      const SimulateOptions& options);
+
+}  // namespace oneflow

@@ -1,0 +1,26 @@
+// A plan on a cluster: Simulate with the times that the cost model gives.
+//
+//   ASSIGN_OR_RETURN(SimulatedRun run, SimulateOn(cluster, plan, "train", /*steps=*/2));
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/simulate/simulate.h"
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// On CPU devices one worker drives all streams of a device and messages between workers take the
+// first level's latency, as in the threaded runtime. On others every stream goes by itself, and
+// latencies are the primitives' own. Requires a plan that passed VerifyPlan.
+absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
+                                        std::string_view program, int64_t steps);
+
+// The trace of a simulated run in the form of `train --trace`.
+std::string SimulatedTraceJson(const SimulatedRun& run);
+
+}  // namespace oneflow

@@ -1,0 +1,166 @@
+#include "actor_runtime/simulate/simulate.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/exec/test_plans.h"
+#include "actor_runtime/simulate/critical_path.h"
+#include "actor_runtime/simulate/live_memory.h"
+#include "actor_runtime/simulate/utilization.h"
+
+namespace oneflow {
+namespace {
+
+using Span = SimulatedRun::Span;
+
+SimulatedRun Run(const proto::Plan& plan, const SimulateOptions& options) {
+  absl::StatusOr<SimulatedRun> run = Simulate(plan, "train", options);
+  INFO(run.status());
+  REQUIRE(run.ok());
+  return *std::move(run);
+}
+
+std::vector<Span> SpansOf(const SimulatedRun& run, int actor, int rank = 0) {
+  const int32_t concrete = run.net.Find(rank, actor);
+  return {run.spans.begin() + run.first[concrete], run.spans.begin() + run.first[concrete + 1]};
+}
+
+// Actors x, dw, w of ChainPlan.
+const SimulateOptions kChainTimes = {.steps = 1, .actor_seconds = {1, 3, 2}};
+
+TEST_CASE("a chain: data waits for slots, compute for data") {
+  const SimulatedRun run = Run(ChainPlan(), kChainTimes);
+  CHECK(SpansOf(run, 0) == std::vector<Span>{{0, 1}, {1, 2}, {4, 5}, {7, 8}});
+  CHECK(SpansOf(run, 1) == std::vector<Span>{{1, 4}, {4, 7}, {7, 10}, {10, 13}});
+  CHECK(SpansOf(run, 2) == std::vector<Span>{{13, 15}});
+  CHECK(run.StepSeconds() == 15);
+}
+
+TEST_CASE("the next step begins where slots allow, so steps among others are shorter") {
+  SimulateOptions options = kChainTimes;
+  options.steps = 3;
+  const SimulatedRun run = Run(ChainPlan(), options);
+  CHECK(run.step_ends == std::vector<double>{15, 29, 43});
+  CHECK(run.StepSeconds() == 14);
+  CHECK(SpansOf(run, 0)[4] == Span{10, 11});
+  const Utilization use = UtilizationOf(run);
+  CHECK(use.device_busy == std::vector<double>{14});
+  CHECK(use.bubble == 0);
+}
+
+TEST_CASE("a message takes its time, on streams of their own and on a worker a device") {
+  SimulateOptions options = kChainTimes;
+  options.message_seconds = 0.5;
+  for (const bool shared : {false, true}) {
+    options.worker_a_device = shared;  // the host's stream has a worker of its own in any case
+    const SimulatedRun run = Run(ChainPlan(), options);
+    CHECK(SpansOf(run, 0)[2] == Span{5, 6});
+    CHECK(SpansOf(run, 1)[0] == Span{1.5, 4.5});
+    CHECK(run.StepSeconds() == 15.5);
+  }
+}
+
+TEST_CASE("one device stands for its peers; a copy stream overlaps compute unless they share") {
+  SimulateOptions options = {.steps = 1, .actor_seconds = {2, 5, 1}};
+  SimulatedRun run = Run(TwoRanksPlan(), options);
+  CHECK(run.net.ranks == 1);
+  CHECK(SpansOf(run, 0) == std::vector<Span>{{0, 2}, {2, 4}, {8, 10}});
+  CHECK(SpansOf(run, 1) == std::vector<Span>{{2, 7}, {8, 13}, {14, 19}});
+  CHECK(SpansOf(run, 2) == std::vector<Span>{{7, 8}, {13, 14}, {19, 20}});
+  options.worker_a_device = true;
+  run = Run(TwoRanksPlan(), options);
+  // All firings one after the other: 3 times 2 + 5 + 1.
+  CHECK(run.seconds() == 24);
+}
+
+TEST_CASE("the time of a link shows") {
+  // x, x.recv, dx, dw1, w1, dx.recv, w0; F of 1, B of stage 1 of 2 and U free.
+  SimulateOptions options = {.steps = 1, .actor_seconds = {1, 0, 2, 0, 0, 0, 1}};
+  const double free = Run(TwoStagesPlan(), options).seconds();
+  options.actor_seconds[1] = 0.25;
+  const double slow = Run(TwoStagesPlan(), options).seconds();
+  CHECK(free == 1 + 4 * 2 + 1);
+  // Once at the begin, and once more where F of micro-batch 2 waits for B of 0: two micro-batches in
+  // flight are enough for free links only.
+  CHECK(slow == free + 2 * 0.25);
+}
+
+TEST_CASE("the critical path, and how late the others could be") {
+  const SimulatedRun run = Run(ChainPlan(), kChainTimes);
+  const CriticalPath path = CriticalPathOf(run);
+  std::vector<std::pair<int32_t, int64_t>> firings;
+  for (const CriticalFiring& f : path.firings) firings.push_back({f.actor, f.firing});
+  CHECK(firings ==
+        std::vector<std::pair<int32_t, int64_t>>{{0, 0}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 0}});
+  CHECK(path.slack == std::vector<double>{0, 0, 0});
+  // A faster reader: data is all that counts; each sum has 0.9 s to spare but the last.
+  const SimulatedRun waiting = Run(ChainPlan(), {.steps = 1, .actor_seconds = {1, 0.1, 0.2}});
+  CHECK(waiting.seconds() == Approx(4.3));
+  CHECK(CriticalPathOf(waiting).firings.size() == 6);
+}
+
+TEST_CASE("slack is the time that no later firing needs") {
+  // dw1 and w1 of stage 1 are not on the path: only the last B of stage 0 is.
+  const SimulatedRun run =
+      Run(TwoStagesPlan(), {.steps = 1, .actor_seconds = {1, 0, 2, 0, 0.25, 0, 1}});
+  const CriticalPath path = CriticalPathOf(run);
+  CHECK(path.slack[run.net.Find(1, 4)] == 0.75);
+  CHECK(path.slack[run.net.Find(0, 6)] == 0);
+}
+
+TEST_CASE("a slot is in use from the firing that fills it to the last that reads it") {
+  const SimulatedRun run = Run(ChainPlan(), kChainTimes);
+  const std::vector<LiveMemory> memory = LiveMemoryOf(ChainPlan(), run);
+  REQUIRE(memory.size() == 1);
+  CHECK(memory[0].peak_bytes == 192);
+  using Point = LiveMemory::Point;
+  CHECK(memory[0].curve ==
+        std::vector<Point>{{0, 64}, {1, 192}, {4, 192}, {7, 192}, {10, 128}, {13, 64}, {15, 0}});
+  // Coarse: the highest of each piece.
+  CHECK(Coarsened(memory[0], 3) == std::vector<Point>{{0, 192}, {5, 192}, {10, 128}});
+}
+
+// By stream, the actors that it fired, in order.
+using Order = std::map<std::pair<int, std::string>, std::vector<std::string>>;
+
+TEST_CASE("every stream fires in the order of the deterministic runtime, and as often") {
+  for (const proto::Plan& plan : {ChainPlan(), TwoStagesPlan()}) {
+    const proto::Program& program = plan.program(1);
+    const SimulatedRun run =
+        Run(plan, {.steps = 2, .actor_seconds = std::vector<double>(program.actor_size(), 1)});
+    std::map<std::string, std::pair<int, std::string>> stream_of;
+    Order simulated, fired;
+    for (const int32_t actor : run.order) {
+      const StreamOrder& stream = run.net.streams[run.net.stream_of[actor]];
+      const std::string& name = run.net.names[run.net.specs[actor].actor];
+      stream_of[name] = {stream.rank, stream.name};
+      simulated[stream_of[name]].push_back(name);
+    }
+    const auto record = [&](const KernelSetup& setup) -> absl::StatusOr<Kernel> {
+      return Kernel([&fired, &stream_of, name = setup.name](const KernelCall&) {
+        fired[stream_of[name]].push_back(name);
+        return absl::OkStatus();
+      });
+    };
+    const auto runtime = DeterministicRuntime::Create(plan, {.make_kernel = record});
+    REQUIRE(runtime.ok());
+    REQUIRE((*runtime)->Run("train", {}, 2, /*seed=*/7).ok());
+    CHECK(static_cast<int64_t>(run.order.size()) == (*runtime)->firings());
+    CHECK(simulated == fired);
+  }
+}
+
+TEST_CASE("what makes no sense is refused") {
+  const proto::Plan plan = ChainPlan();
+  CHECK(Simulate(plan, "train", {.steps = 0, .actor_seconds = {1, 1, 1}}).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(Simulate(plan, "train", {.steps = 1, .actor_seconds = {1, -1, 1}}).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(Simulate(plan, "eval", {.steps = 1}).status().code() == absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace oneflow

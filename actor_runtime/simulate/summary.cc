@@ -1,0 +1,155 @@
+#include "actor_runtime/simulate/summary.h"
+
+#include <algorithm>
+
+#include "actor_runtime/simulate/critical_path.h"
+#include "actor_runtime/simulate/utilization.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kMemoryPoints = 400;
+
+// A run with what its plan says of it.
+class Summarizer {
+ public:
+  Summarizer(const proto::Plan& plan, const SimulatedRun& run)
+      : plan_(plan),
+        program_(plan.program(static_cast<int>(run.net.program_index))),
+        run_(run),
+        segment_of_(program_.actor_size(), -1) {
+    for (const proto::Segment& segment : program_.segment()) {
+      for (const int actor : segment.actor()) segment_of_[actor] = segment.id();
+    }
+  }
+
+  // One device a stage: what is on it, and how many do the same.
+  void AddDevices(SimulationSummary* summary) const {
+    const std::vector<LiveMemory> memory = LiveMemoryOf(plan_, run_);
+    const Utilization use = UtilizationOf(run_);
+    summary->bubble = use.bubble;
+    summary->bubble_over_busy = use.bubble_over_busy;
+    for (int stage = 0; stage < run_.net.ranks; ++stage) {
+      SimulationSummary::Device& device = summary->stages.emplace_back();
+      device.stage = stage;
+      device.devices = summary->devices / run_.net.ranks;
+      device.peak_bytes = memory[stage].peak_bytes;
+      device.memory = Coarsened(memory[stage], kMemoryPoints);
+      for (const proto::StageMemory& planned : plan_.memory()) {
+        if (planned.stage() != stage) continue;
+        device.arena_bytes += planned.arena_bytes();
+        device.persistent_bytes += planned.persistent_bytes();
+        device.workspace_bytes += planned.workspace_bytes();
+      }
+    }
+    for (size_t s = 0; s < run_.net.streams.size(); ++s) {
+      const StreamOrder& stream = run_.net.streams[s];
+      summary->stages[stream.rank].streams.push_back(
+          {stream.name, stream.host, use.stream_busy[s], BlocksOf(stream)});
+    }
+  }
+
+  void AddActors(const CriticalPath& path, SimulationSummary* summary) const {
+    double flops = 0;
+    for (size_t a = 0; a < run_.net.specs.size(); ++a) {
+      const proto::Actor& actor = program_.actor(static_cast<int>(run_.net.specs[a].actor));
+      SimulationSummary::Actor& row = summary->actors.emplace_back();
+      row = {actor.name(), actor.kernel(), actor.boxing().why(), actor.stage(), actor.has_boxing()};
+      row.firings = run_.FiringsOf(static_cast<int32_t>(a)) / run_.options.steps;
+      row.seconds = run_.options.actor_seconds[run_.net.specs[a].actor];
+      row.slack = path.slack[a];
+      row.bytes_moved = actor.bytes_moved();
+      flops += actor.flops() * static_cast<double>(row.firings);
+    }
+    if (run_.StepSeconds() > 0) {
+      summary->flops_a_device_second = flops / run_.net.ranks / run_.StepSeconds();
+    }
+    std::stable_sort(
+        summary->actors.begin(), summary->actors.end(),
+        [](const auto& a, const auto& b) { return a.seconds_a_step() > b.seconds_a_step(); });
+  }
+
+  void AddPath(const CriticalPath& path, SimulationSummary* summary) const {
+    double before = 0;  // end of the firing before
+    for (const CriticalFiring& at : path.firings) {
+      const SimulatedRun::Span& span = run_.SpanOf(at.actor, at.firing);
+      const ActorSpec& spec = run_.net.specs[at.actor];
+      const proto::Actor& actor = program_.actor(static_cast<int>(spec.actor));
+      summary->critical_seconds[actor.kernel()] += span.end - span.begin;
+      if (span.begin > before) summary->critical_seconds["(messages)"] += span.begin - before;
+      before = span.end;
+      const StreamOrder& stream = run_.net.streams[run_.net.stream_of[at.actor]];
+      const int64_t a_step = run_.FiringsOf(at.actor) / run_.options.steps;
+      const SimulationSummary::Block block{SegmentOf(at.actor), at.firing % a_step,
+                                           at.firing / a_step, span.begin, span.end};
+      std::vector<SimulationSummary::PathPiece>& pieces = summary->critical_path;
+      if (!pieces.empty() && Continues(pieces.back(), spec, stream, block)) {
+        pieces.back().block.end = span.end;
+      } else {
+        pieces.push_back({static_cast<int>(spec.rank), stream.name, block});
+      }
+    }
+  }
+
+ private:
+  const std::string& SegmentOf(int32_t actor) const {
+    return program_.segment(segment_of_[run_.net.specs[actor].actor]).name();
+  }
+
+  static bool Continues(const SimulationSummary::PathPiece& piece, const ActorSpec& spec,
+                        const StreamOrder& stream, const SimulationSummary::Block& block) {
+    return piece.stage == static_cast<int>(spec.rank) && piece.stream == stream.name &&
+           piece.block.segment == block.segment && piece.block.number == block.number &&
+           piece.block.step == block.step;
+  }
+
+  std::vector<SimulationSummary::Block> BlocksOf(const StreamOrder& stream) const {
+    std::vector<SimulationSummary::Block> blocks;
+    std::vector<int64_t> fired(stream.actors.size(), 0);
+    for (int64_t step = 0; step < run_.options.steps; ++step) {
+      for (size_t i = 0; i < stream.firings.size();) {
+        const int32_t actor = stream.actors[stream.firings[i]];
+        const int segment = segment_of_[run_.net.specs[actor].actor];
+        const int64_t a_step = run_.FiringsOf(actor) / run_.options.steps;
+        SimulationSummary::Block block{SegmentOf(actor), fired[stream.firings[i]] - step * a_step,
+                                       step, run_.SpanOf(actor, fired[stream.firings[i]]).begin};
+        // A segment fires all its actors, one after the other.
+        const size_t end = i + program_.segment(segment).actor_size();
+        for (; i < end; ++i) {
+          const int32_t place = stream.firings[i];
+          block.end = run_.SpanOf(stream.actors[place], fired[place]++).end;
+        }
+        blocks.push_back(std::move(block));
+      }
+    }
+    return blocks;
+  }
+
+  const proto::Plan& plan_;
+  const proto::Program& program_;
+  const SimulatedRun& run_;
+  std::vector<int> segment_of_;  // by actor of the program
+};
+
+}  // namespace
+
+SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
+                            const SimulatedRun& run) {
+  SimulationSummary summary;
+  summary.model = plan.model();
+  summary.cluster = cluster;
+  summary.program = run.net.program;
+  summary.devices = 1;
+  for (const proto::Mesh::Axis& axis : plan.mesh().axis()) summary.devices *= axis.size();
+  summary.steps = run.options.steps;
+  summary.step_seconds = run.StepSeconds();
+  summary.seconds = run.seconds();
+  const CriticalPath path = CriticalPathOf(run);
+  const Summarizer summarizer(plan, run);
+  summarizer.AddDevices(&summary);
+  summarizer.AddActors(path, &summary);
+  summarizer.AddPath(path, &summary);
+  return summary;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,76 @@
+// What a person wants to know of a simulated run, gathered from the run and the plan: for the text,
+// the JSON, the page of `explain --format=html` and `oneflow diff`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actor_runtime/simulate/live_memory.h"
+#include "actor_runtime/simulate/simulate.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct SimulationSummary {
+  // Consecutive firings of one segment on one stream.
+  struct Block {
+    std::string segment;  // "F"
+    int64_t number = 0;   // the how many-th time in its step: its micro-batch
+    int64_t step = 0;
+    double begin = 0, end = 0;  // seconds
+  };
+  struct Stream {
+    std::string name;
+    bool host = false;
+    double busy_seconds = 0;  // a step
+    std::vector<Block> blocks;
+  };
+  struct Device {
+    int stage = 0;
+    int devices = 0;  // that do the same
+    std::vector<Stream> streams;
+    int64_t arena_bytes = 0, persistent_bytes = 0, workspace_bytes = 0;  // as planned
+    int64_t peak_bytes = 0;                 // registers in use at once, at most
+    std::vector<LiveMemory::Point> memory;  // registers in use, coarse
+  };
+  struct Actor {
+    std::string name, kernel, why;
+    int stage = 0;
+    bool boxing = false;
+    int64_t firings = 0;     // a step
+    double seconds = 0;      // of one firing
+    double slack = 0;        // CriticalPath::slack
+    double bytes_moved = 0;  // received in one firing
+    double seconds_a_step() const { return seconds * static_cast<double>(firings); }
+  };
+  struct PathPiece {
+    int stage = 0;
+    std::string stream;
+    Block block;
+  };
+
+  std::string model, cluster, program;
+  int devices = 0;
+  int64_t steps = 0;
+  double step_seconds = 0, seconds = 0;
+  double bubble = 0, bubble_over_busy = 0;  // Utilization
+  double flops_a_device_second = 0;
+  std::vector<Device> stages;
+  std::vector<Actor> actors;                       // the costliest first
+  std::vector<PathPiece> critical_path;            // of the whole run
+  std::map<std::string, double> critical_seconds;  // of the path, by kernel; "(messages)"
+};
+
+// `cluster`: its name. Requires the plan that was simulated.
+SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
+                            const SimulatedRun& run);
+
+// Units are seconds and bytes. All numbers round trip.
+std::string SummaryJson(const SimulationSummary& summary);
+
+// For a terminal: about 40 lines.
+std::string SummaryText(const SimulationSummary& summary);
+
+}  // namespace oneflow

@@ -1,0 +1,104 @@
+#include <nlohmann/json.hpp>
+
+#include "actor_runtime/simulate/summary.h"
+
+namespace oneflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kRows = 40;  // of the costliest actors and boxing
+// Blocks of the critical path, from its end; a long run has hundreds of thousands.
+constexpr size_t kPieces = 20000;
+
+Json BlockJson(const SimulationSummary::Block& block) {
+  return Json::array({block.segment, block.step, block.number, block.begin, block.end});
+}
+
+Json StreamJson(const SimulationSummary::Stream& stream) {
+  Json blocks = Json::array();
+  for (const SimulationSummary::Block& block : stream.blocks) blocks.push_back(BlockJson(block));
+  return {{"name", stream.name},
+          {"host", stream.host},
+          {"busy_seconds", stream.busy_seconds},
+          {"blocks", std::move(blocks)}};
+}
+
+Json DeviceJson(const SimulationSummary::Device& device, double step_seconds) {
+  Json streams = Json::array(), memory = Json::array();
+  for (const SimulationSummary::Stream& stream : device.streams) {
+    Json json = StreamJson(stream);
+    json["idle_seconds"] = step_seconds - stream.busy_seconds;
+    streams.push_back(std::move(json));
+  }
+  for (const LiveMemory::Point& point : device.memory) {
+    memory.push_back(Json::array({point.time, point.bytes}));
+  }
+  return {{"stage", device.stage},
+          {"devices", device.devices},
+          {"arena_bytes", device.arena_bytes},
+          {"persistent_bytes", device.persistent_bytes},
+          {"workspace_bytes", device.workspace_bytes},
+          {"peak_register_bytes", device.peak_bytes},
+          {"streams", std::move(streams)},
+          {"memory", std::move(memory)}};
+}
+
+Json ActorJson(const SimulationSummary::Actor& actor) {
+  Json json = {{"name", actor.name},          {"kernel", actor.kernel},
+               {"stage", actor.stage},        {"firings", actor.firings},
+               {"seconds", actor.seconds},    {"seconds_a_step", actor.seconds_a_step()},
+               {"slack_seconds", actor.slack}};
+  if (actor.boxing) {
+    json["bytes_moved"] = actor.bytes_moved;
+    json["why"] = actor.why;
+  }
+  return json;
+}
+
+// The costliest of a kind.
+Json ActorsJson(const SimulationSummary& summary, bool boxing) {
+  Json rows = Json::array();
+  for (const SimulationSummary::Actor& actor : summary.actors) {
+    if (rows.size() < kRows && actor.boxing == boxing) rows.push_back(ActorJson(actor));
+  }
+  return rows;
+}
+
+Json PathJson(const SimulationSummary& summary) {
+  Json pieces = Json::array(), kernels = Json::object();
+  const std::vector<SimulationSummary::PathPiece>& path = summary.critical_path;
+  for (size_t i = path.size() > kPieces ? path.size() - kPieces : 0; i < path.size(); ++i) {
+    Json json = BlockJson(path[i].block);
+    json.insert(json.begin(), {path[i].stage, path[i].stream});
+    pieces.push_back(std::move(json));
+  }
+  for (const auto& [kernel, seconds] : summary.critical_seconds) kernels[kernel] = seconds;
+  return {{"seconds_by_kernel", std::move(kernels)}, {"blocks", std::move(pieces)}};
+}
+
+}  // namespace
+
+std::string SummaryJson(const SimulationSummary& summary) {
+  Json stages = Json::array();
+  for (const SimulationSummary::Device& device : summary.stages) {
+    stages.push_back(DeviceJson(device, summary.step_seconds));
+  }
+  const Json json = {{"model", summary.model},
+                     {"cluster", summary.cluster},
+                     {"program", summary.program},
+                     {"devices", summary.devices},
+                     {"steps", summary.steps},
+                     {"step_seconds", summary.step_seconds},
+                     {"seconds", summary.seconds},
+                     {"bubble", summary.bubble},
+                     {"bubble_over_busy", summary.bubble_over_busy},
+                     {"flops_a_device_second", summary.flops_a_device_second},
+                     {"stages", std::move(stages)},
+                     {"actors", ActorsJson(summary, false)},
+                     {"boxing", ActorsJson(summary, true)},
+                     {"critical_path", PathJson(summary)}};
+  return json.dump() + "\n";
+}
+
+}  // namespace oneflow

@@ -1,0 +1,97 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor_runtime/simulate/summary.h"
+
+namespace oneflow {
+namespace {
+
+constexpr size_t kRows = 8;    // of a table
+constexpr size_t kStages = 8;  // of many only the first and the last
+
+std::string Seconds(double s) {
+  if (s >= 1) return absl::StrFormat("%.3f s", s);
+  if (s >= 1e-3) return absl::StrFormat("%.3f ms", s * 1e3);
+  return absl::StrFormat("%.2f us", s * 1e6);
+}
+
+std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
+
+double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+std::string DeviceText(const SimulationSummary& summary, const SimulationSummary::Device& device) {
+  std::string text = absl::StrFormat(
+      "stage %d, %d device%s: memory %.1f MiB planned, registers in use at most %.1f MiB\n",
+      device.stage, device.devices, device.devices == 1 ? "" : "s", MiB(device.arena_bytes),
+      MiB(device.peak_bytes));
+  for (const SimulationSummary::Stream& stream : device.streams) {
+    if (stream.host || stream.busy_seconds == 0 || summary.step_seconds == 0) continue;
+    absl::StrAppendFormat(&text, "    %-14s busy %s of a step (%s), idle %s\n", stream.name,
+                          Seconds(stream.busy_seconds),
+                          Percent(stream.busy_seconds / summary.step_seconds),
+                          Seconds(summary.step_seconds - stream.busy_seconds));
+  }
+  return text;
+}
+
+std::string DevicesText(const SimulationSummary& summary) {
+  std::string text;
+  const size_t n = summary.stages.size();
+  for (size_t s = 0; s < n; ++s) {
+    if (n > kStages && s == kStages - 1 && s < n - 1) {
+      absl::StrAppend(&text, "... ", n - kStages, " stages more\n");
+      s = n - 1;
+    }
+    text += DeviceText(summary, summary.stages[s]);
+  }
+  return text;
+}
+
+std::string ActorsText(const SimulationSummary& summary, bool boxing) {
+  std::string text;
+  size_t rows = 0;
+  for (const SimulationSummary::Actor& actor : summary.actors) {
+    if (actor.boxing != boxing || actor.seconds_a_step() == 0 || ++rows > kRows) continue;
+    absl::StrAppendFormat(&text, "    %-28s %-20s stage %-3d %6d x %-11s = %-11s slack %s\n",
+                          actor.name, actor.kernel, actor.stage, actor.firings,
+                          Seconds(actor.seconds), Seconds(actor.seconds_a_step()),
+                          Seconds(actor.slack));
+  }
+  if (text.empty()) return "";
+  return absl::StrCat(boxing ? "costliest boxing, a step of a device:\n"
+                             : "costliest actors, a step of a device:\n",
+                      text);
+}
+
+std::string PathText(const SimulationSummary& summary) {
+  std::vector<std::pair<double, std::string>> kernels;
+  for (const auto& [kernel, seconds] : summary.critical_seconds) {
+    kernels.push_back({seconds, kernel});
+  }
+  std::sort(kernels.rbegin(), kernels.rend());
+  std::string text = absl::StrCat("critical path of the run, ", Seconds(summary.seconds), ":");
+  for (size_t i = 0; i < std::min(kRows, kernels.size()); ++i) {
+    if (kernels[i].first <= 0) break;
+    absl::StrAppend(&text, i == 0 ? " " : ", ", kernels[i].second, " ",
+                    Percent(kernels[i].first / summary.seconds));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string SummaryText(const SimulationSummary& summary) {
+  std::string text =
+      absl::StrFormat("%s on %s: %d device%s, program %s, %d step%s\n", summary.model,
+                      summary.cluster, summary.devices, summary.devices == 1 ? "" : "s",
+                      summary.program, summary.steps, summary.steps == 1 ? "" : "s");
+  absl::StrAppendFormat(&text,
+                        "a step: %s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
+                        Seconds(summary.step_seconds), Percent(summary.bubble),
+                        Percent(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
+  return text + DevicesText(summary) + ActorsText(summary, false) + ActorsText(summary, true) +
+         PathText(summary);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,139 @@
+#include "oneflow_core/cost/actor_cost.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/link_cost.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+// The actors of one program, with what all of them need.
+class Costing {
+ public:
+  Costing(const proto::Plan& plan, const proto::Program& program, Mesh mesh)
+      : plan_(plan), program_(program), mesh_(std::move(mesh)) {}
+
+  absl::StatusOr<KernelCall> CallOf(const proto::Actor& actor) const {
+    KernelCall call{actor.kernel(), DType::kF32, actor.flops(), 0};
+    const int typed = actor.input_size() > 0    ? actor.input(0).register_()
+                      : actor.output_size() > 0 ? actor.output(0)
+                                                : -1;
+    if (typed >= 0) {
+      ASSIGN_OR_RETURN(call.dtype, DTypeFromProto(Reg(typed).dtype(), actor.name()));
+    }
+    ASSIGN_OR_RETURN(const double read, BytesRead(actor));
+    call.bytes = read;
+    for (const int id : actor.output()) {
+      ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
+      const proto::Register& r = Reg(id);
+      const bool adds = r.fill_mode() == proto::Register::ACCUMULATE && r.fires_per_fill() > 1;
+      const bool in_place = adds || r.fill_mode() == proto::Register::UPDATE;
+      call.bytes += in_place ? 2 * bytes : bytes;
+    }
+    return call;
+  }
+
+  absl::StatusOr<double> Seconds(const proto::Actor& actor, const proto::Cluster& cluster,
+                                 const KernelCost& kernels) const {
+    const double firing = cluster.device().firing_seconds();
+    if (actor.kernel().empty()) return firing;
+    ASSIGN_OR_RETURN(KernelCall call, CallOf(actor));
+    if (actor.has_boxing() && cluster.device().kind() != proto::Device::CPU) {
+      ASSIGN_OR_RETURN(const double received, Received(actor));
+      if (received > 0) {
+        const Link link = LinkOf(actor, cluster);
+        return firing + link.latency + received / link.bandwidth;
+      }
+    }
+    if (actor.has_boxing()) {
+      // A copy, or a sum, whatever its name.
+      call.kernel = actor.boxing().reduce() == proto::Boxing::NONE ? "transfer" : "add";
+    }
+    return firing + kernels.Seconds(call);
+  }
+
+ private:
+  const proto::Register& Reg(int id) const { return *FindRegister(plan_, program_, id); }
+
+  // Of the largest part.
+  absl::StatusOr<double> BytesOf(int id) const {
+    const proto::Register& r = Reg(id);
+    ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
+    ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), r.name()));
+    return static_cast<double>(MaxElements(layout, mesh_)) * static_cast<double>(SizeOf(dtype));
+  }
+
+  int PeersOf(const proto::Actor& actor) const {
+    int peers = 1;
+    for (const int axis : actor.input(0).peers().along()) peers *= mesh_.axes[axis].size;
+    return peers;
+  }
+
+  absl::StatusOr<double> BytesRead(const proto::Actor& actor) const {
+    if (actor.has_boxing()) {
+      // What is written, from one source; of a sum, from each.
+      ASSIGN_OR_RETURN(const double written, BytesOf(actor.output(0)));
+      return actor.boxing().reduce() == proto::Boxing::NONE ? written : PeersOf(actor) * written;
+    }
+    // These look up one row, or one element, for each id.
+    const bool looks_up = actor.kernel() == "embedding" || actor.kernel() == "pick";
+    double read = 0;
+    for (int i = 0; i < actor.input_size(); ++i) {
+      ASSIGN_OR_RETURN(const double bytes,
+                       BytesOf(looks_up && i == 0 ? actor.output(0) : actor.input(i).register_()));
+      read += bytes;
+    }
+    return read;
+  }
+
+  // Bytes over links. An all_reduce goes in a ring; of all others the plan knows.
+  absl::StatusOr<double> Received(const proto::Actor& actor) const {
+    if (actor.kernel() != "all_reduce") return actor.bytes_moved();
+    ASSIGN_OR_RETURN(const double bytes, BytesOf(actor.output(0)));
+    return ReceivedBytes("all_reduce", bytes, PeersOf(actor));
+  }
+
+  Link LinkOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
+    const int from = Reg(actor.input(0).register_()).stage();
+    Link slowest = LinkOfStages(cluster, mesh_, from, actor.stage());
+    for (const int axis : actor.input(0).peers().along()) {
+      const Link link = LinkOfAxis(cluster, mesh_, axis);
+      slowest.latency = std::max(slowest.latency, link.latency);
+      slowest.bandwidth = std::min(slowest.bandwidth, link.bandwidth);
+    }
+    return slowest;
+  }
+
+  const proto::Plan& plan_;
+  const proto::Program& program_;
+  const Mesh mesh_;
+};
+
+}  // namespace
+
+absl::StatusOr<KernelCall> CallOf(const proto::Plan& plan, const proto::Program& program,
+                                  const proto::Actor& actor) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
+  return Costing(plan, program, std::move(mesh)).CallOf(actor);
+}
+
+absl::StatusOr<std::vector<double>> ActorSeconds(const proto::Plan& plan,
+                                                 const proto::Program& program,
+                                                 const proto::Cluster& cluster) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
+  const Costing costing(plan, program, std::move(mesh));
+  const KernelCost kernels(cluster.device());
+  std::vector<double> seconds;
+  for (const proto::Actor& actor : program.actor()) {
+    ASSIGN_OR_RETURN(const double one, costing.Seconds(actor, cluster, kernels));
+    seconds.push_back(one);
+  }
+  return seconds;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,33 @@
+// How long the actors of a program take on a cluster: kernels by kernel_cost.h, boxing by
+// link_cost.h.
+//
+//   ASSIGN_OR_RETURN(std::vector<double> seconds, ActorSeconds(plan, program, cluster));
+//
+// Shapes are those of the device with the largest part; a group of peers is as slow as its slowest
+// link. Of what the plan says only the kernel, its layouts, FLOPs and peers count: waiting is the
+// simulator's.
+//
+// Where devices are CPUs of one machine, boxing is a kernel: it reads the peers' memory in place.
+// Else it is a primitive over links. A firing costs the device's firing_seconds beside its kernel.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/cost/kernel_cost.h"
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// What one firing on one device computes, reads and writes. A register that sums over micro-batches
+// is read, too. Requires a plan that passed VerifyPlan.
+absl::StatusOr<KernelCall> CallOf(const proto::Plan& plan, const proto::Program& program,
+                                  const proto::Actor& actor);
+
+// Seconds of one firing, by actor. Requires a plan that passed VerifyPlan.
+absl::StatusOr<std::vector<double>> ActorSeconds(const proto::Plan& plan,
+                                                 const proto::Program& program,
+                                                 const proto::Cluster& cluster);
+
+}  // namespace oneflow

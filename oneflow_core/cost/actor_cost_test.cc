@@ -1,0 +1,109 @@
+#include "oneflow_core/cost/actor_cost.h"
+
+#include <google/protobuf/text_format.h>
+#include <catch2/catch.hpp>
+
+#include <string>
+
+namespace oneflow {
+namespace {
+
+// Two stages of two devices: a product with a split weight, its gathered result, a sum over
+// devices, and a transfer to the next stage.
+proto::Plan SmallPlan() {
+  constexpr char kPlan[] = R"plan(
+    version: 1 stage_axis: 0 kernel_threads: 1
+    mesh { axis { name: "pipe" size: 2 } axis { name: "tensor" size: 2 } }
+    program {
+      name: "train" micro_batches: 2 micro_batch_size: 1
+      register { id: 0 name: "x" dtype: F32 layout { dim: 8 dim: 16 } fires_per_fill: 1 }
+      register { id: 1 name: "w" dtype: F32 layout { dim: 16 dim: 32 cut { dim: 1 axis: 1 } } }
+      register { id: 2 name: "y" dtype: F32 layout { dim: 8 dim: 32 cut { dim: 1 axis: 1 } } }
+      register { id: 3 name: "y.all" dtype: F32 layout { dim: 8 dim: 32 } }
+      register { id: 4 name: "y.sum" dtype: F32 layout { dim: 8 dim: 32 } }
+      register { id: 5 name: "y.to1" dtype: BF16 stage: 1 layout { dim: 8 dim: 32 } }
+      register {
+        id: 6 name: "total" dtype: F32 layout { dim: 8 dim: 32 } stage: 1
+        fill_mode: ACCUMULATE fires_per_fill: 2
+      }
+      register { id: 7 name: "table" dtype: F32 layout { dim: 1000 dim: 16 } }
+      register { id: 8 name: "ids" dtype: I32 layout { dim: 8 } }
+      actor {
+        id: 0 name: "y" kernel: "linear" input { register: 0 } input { register: 1 } output: 2
+        flops: 4096
+      }
+      actor {
+        id: 1 name: "y.all" kernel: "all_gather" input { register: 2 peers { along: 1 } } output: 3
+        bytes_moved: 512 boxing {}
+      }
+      actor {
+        id: 2 name: "y.sum" kernel: "all_reduce" input { register: 3 peers { along: 1 } } output: 4
+        bytes_moved: 1024 boxing { reduce: SUM reduce_axis: 1 }
+      }
+      actor {
+        id: 3 name: "y.to1" kernel: "transfer" stage: 1 input { register: 4 } output: 5
+        bytes_moved: 512 boxing {}
+      }
+      actor {
+        id: 4 name: "total" kernel: "gelu" stage: 1 input { register: 5 } output: 6 flops: 256
+      }
+      actor { id: 5 name: "order" }
+      actor {
+        id: 6 name: "rows" kernel: "embedding" input { register: 7 } input { register: 8 } output: 0
+      }
+    })plan";
+  proto::Plan plan;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(kPlan, &plan));
+  return plan;
+}
+
+proto::Cluster Machines(proto::Device::Kind kind) {
+  proto::Cluster cluster;
+  proto::Device* device = cluster.mutable_device();
+  device->set_kind(kind);
+  device->set_peak_flops(1e9);
+  device->set_memory_bandwidth(1e9);
+  device->set_firing_seconds(1e-6);
+  for (const double bandwidth : {1e8, 1e7}) {
+    proto::Level* level = cluster.add_level();
+    level->set_size(2);
+    level->set_latency(1e-5);
+    level->set_bandwidth(bandwidth);
+  }
+  return cluster;
+}
+
+KernelCall Call(const proto::Plan& plan, int actor) {
+  return *CallOf(plan, plan.program(0), plan.program(0).actor(actor));
+}
+
+TEST_CASE("a call reads and writes the largest local part") {
+  const proto::Plan plan = SmallPlan();
+  CHECK(Call(plan, 0).flops == 4096);
+  CHECK(Call(plan, 0).bytes == 4 * (8 * 16 + 16 * 16 + 8 * 16));
+  // Gathered: the whole is read once and written; summed: read from each of two.
+  CHECK(Call(plan, 1).bytes == 2 * 4 * 8 * 32);
+  CHECK(Call(plan, 2).bytes == 3 * 4 * 8 * 32);
+  // A sum over micro-batches is read, too.
+  CHECK(Call(plan, 4).dtype == DType::kBF16);
+  CHECK(Call(plan, 4).bytes == 2 * 8 * 32 + 2 * 4 * 8 * 32);
+  // Of a table only the rows looked up.
+  CHECK(Call(plan, 6).bytes == 4 * (2 * 8 * 16 + 8));
+}
+
+TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
+  const proto::Plan plan = SmallPlan();
+  const auto cuda = *ActorSeconds(plan, plan.program(0), Machines(proto::Device::CUDA));
+  CHECK(cuda[0] == Approx(1e-6 + 4096e-9));
+  CHECK(cuda[1] == Approx(1e-6 + 1e-5 + 512 / 1e8));
+  CHECK(cuda[2] == Approx(1e-6 + 1e-5 + 1024 / 1e8));  // 2 (p-1)/p T, T = 1024
+  CHECK(cuda[3] == Approx(1e-6 + 1e-5 + 512 / 1e7));   // stages lie in different nodes
+  CHECK(cuda[5] == Approx(1e-6));
+  const auto cpu = *ActorSeconds(plan, plan.program(0), Machines(proto::Device::CPU));
+  CHECK(cpu[0] == cuda[0]);
+  CHECK(cpu[1] == Approx(1e-6 + 2048e-9));
+  CHECK(cpu[2] == Approx(1e-6 + 3072e-9));
+}
+
+}  // namespace
+}  // namespace oneflow

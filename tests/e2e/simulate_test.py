@@ -1,0 +1,81 @@
+"""oneflow simulate: a plan on a virtual clock, and its trace beside the one of `train`."""
+import collections
+import json
+import os
+import tempfile
+import unittest
+
+from tests.e2e.cli import run
+
+CLUSTERS = os.path.abspath("examples/clusters")
+
+
+def tracks(trace):
+    """By (rank, stream): how often each slice of program train is there."""
+    names, slices = {}, collections.Counter()
+    for event in trace["traceEvents"]:
+        if event["ph"] == "M" and event["name"] == "thread_name":
+            names[event["pid"], event["tid"]] = event["args"]["name"]
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X" and event["cat"] == "train":
+            slices[event["pid"], names[event["pid"], event["tid"]], event["name"], event["args"]["step"]] += 1
+    return slices
+
+
+class SimulateTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
+        run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def simulate(self, *flags):
+        return run("simulate", "--plan=gpt.plan", *flags, cwd=self.dir)[0]
+
+    def test_text_names_what_counts(self):
+        text = self.simulate()
+        for words in ["a step: ", "bubble", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:
+            self.assertIn(words, text)
+
+    def test_json_adds_up(self):
+        for cluster in ["a100", "h100", "h200"]:
+            result = json.loads(self.simulate(f"--cluster={CLUSTERS}/{cluster}.textproto", "--format=json", "--steps=3"))
+            self.assertEqual(result["devices"], 2)
+            self.assertEqual(result["steps"], 3)
+            self.assertLess(result["step_seconds"], result["seconds"])
+            self.assertTrue(0 < result["bubble"] < 1)
+            path = sum(result["critical_path"]["seconds_by_kernel"].values())
+            self.assertAlmostEqual(path / result["seconds"], 1, places=9)
+            for stage in result["stages"]:
+                self.assertLessEqual(stage["peak_register_bytes"],
+                                     stage["arena_bytes"] - stage["persistent_bytes"] - stage["workspace_bytes"])
+                compute = next(s for s in stage["streams"] if s["name"] == "compute")
+                self.assertEqual(len(compute["blocks"]), 3 * (4 + 4 + 1))
+                self.assertAlmostEqual(compute["busy_seconds"] + compute["idle_seconds"], result["step_seconds"])
+                ends = [block[4] for block in compute["blocks"]]
+                self.assertEqual(ends, sorted(ends))
+
+    def test_faster_devices_take_less_time(self):
+        seconds = [json.loads(self.simulate(f"--cluster={CLUSTERS}/{c}.textproto", "--format=json"))["step_seconds"]
+                   for c in ["a100", "h100", "h200"]]
+        self.assertEqual(seconds, sorted(seconds, reverse=True))
+
+    def test_trace_has_the_form_of_the_real_one(self):
+        self.simulate("--steps=2", "--trace=simulated.json")
+        with open(self.dir + "/text", "w") as text:
+            text.write("some words to learn from. " * 50)
+        run("train", "--plan=gpt.plan", "--data=text", "--steps=2", "--trace=real.json", cwd=self.dir)
+        with open(self.dir + "/simulated.json") as simulated, open(self.dir + "/real.json") as real:
+            simulated, real = json.load(simulated), json.load(real)
+        self.assertEqual(tracks(simulated), tracks(real))
+        arrows = [sum(e["ph"] == "s" and e["name"] == "fill" for e in t["traceEvents"]) for t in (simulated, real)]
+        self.assertEqual(arrows[0], arrows[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,47 @@
+// oneflow simulate: what a plan would do on a cluster, without running it.
+#include <cstdio>
+
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/summary.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kSteps = 2;  // the second is one among others
+
+absl::Status SimulatePlan(const Arguments& args) {
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
+  const int64_t steps = args.Given("steps") ? FLAGS_steps : kSteps;
+  ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(cluster, plan, FLAGS_program, steps));
+  if (!FLAGS_trace.empty()) {
+    RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(run)), "--trace"));
+  }
+  const SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  const std::string text = format == "json" ? SummaryJson(summary) : SummaryText(summary);
+  std::fputs(text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb SimulateVerb() {
+  return {"simulate",
+          "say how long a plan takes on a cluster, without running it",
+          "  oneflow simulate --plan=gpt.plan --cluster=examples/a100.textproto\n"
+          "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --steps=3 "
+          "--trace=simulated.json\n"
+          "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
+          "--format=json\n",
+          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "precision", "memory",
+           "cluster", "threads", "program", "steps", "trace", "format"},
+          SimulatePlan};
+}
+
+}  // namespace oneflow
