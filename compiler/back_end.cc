@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "compiler/lower/hold_back.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
@@ -30,6 +31,7 @@ class BackEnd {
       LowerOptions options = draft.lower;
       options.micro_batches = std::min(options.micro_batches, most);
       ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids_, options));
+      HoldBackUpdateCopies(&lowered);
       programs.push_back(std::move(lowered));
     }
     programs.push_back(SaveProgram(plan_));

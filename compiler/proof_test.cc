@@ -51,8 +51,8 @@ TEST_CASE("two registers of one lifetime in the same bytes are refused") {
   for (const char* mesh : {"", "tensor=2", "pipe=2,data=2"}) {
     const proto::Plan good = TrainPlan(mesh);
     const auto net = MakePlanNet(good, good.program(kTrain));
-    for (int stage = 0; stage < good.memory_size(); ++stage) {
-      const StageLifetimes lives = LifetimesOf(*net, stage);
+    const auto lifetimes = LifetimesOf(*net, good.memory_size());
+    for (const StageLifetimes& lives : *lifetimes) {
       int tried = 0;
       // A sample of pairs: neighbours at growing distance.
       for (size_t i = 0; i < 5 * lives.registers.size(); ++i) {
@@ -60,7 +60,7 @@ TEST_CASE("two registers of one lifetime in the same bytes are refused") {
         if (a == b || !OnOneStream(*net, lives.registers[a].reg) ||
             !OnOneStream(*net, lives.registers[b].reg))
           continue;
-        if (!Meet(lives.registers[a].fills, lives.registers[b].fills)) continue;
+        if (!Meet(lives.registers[a].spans, lives.registers[b].spans)) continue;
         proto::Plan plan = good;
         auto& registers = *plan.mutable_program(kTrain)->mutable_register_();
         proto::Register& moved = registers[lives.registers[a].reg - plan.persistent_size()];

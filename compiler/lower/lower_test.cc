@@ -1,6 +1,7 @@
 // Lowering of graphs built by hand: each test looks at the one thing it names.
 #include <catch2/catch.hpp>
 
+#include "compiler/lower/hold_back.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/prune.h"
 #include "compiler/lower/state_programs.h"
@@ -221,6 +222,43 @@ TEST_CASE("pruning keeps what the loss needs and renumbers it") {
   CHECK(kept.outputs.empty());
   CHECK(kept.ProducerOf(kept.loss).kind == "matmul");
   CHECK(Prune(example.graph, false, 1).ops.size() == 5);
+}
+
+TEST_CASE("the first copy of a stage's update waits for the stage's backward") {
+  Lowered lowered;
+  proto::Program& program = lowered.program;
+  program.add_register_()->set_id(7);  // after seven persistent ones
+  const auto segment = [&](const std::string& name, int stage, Lane lane, Phase phase) {
+    proto::Actor* actor = program.add_actor();
+    actor->set_id(program.actor_size() - 1);
+    proto::Segment* s = program.add_segment();
+    s->set_id(program.segment_size() - 1);
+    s->set_name(name);
+    s->set_stage(stage);
+    s->add_actor(actor->id());
+    lowered.segments.push_back({lane, phase});
+  };
+  segment("B", 0, Lane::kCompute, Phase::kBackward);
+  segment("U", 0, Lane::kCompute, Phase::kUpdate);
+  segment("grad.to0", 0, Lane::kCopyUpdate, Phase::kUpdate);
+  segment("norm.to0", 0, Lane::kCopyUpdate, Phase::kUpdate);
+  segment("U", 1, Lane::kCompute, Phase::kUpdate);  // copies nothing
+  HoldBackUpdateCopies(&lowered);
+
+  REQUIRE(program.actor_size() == 7);
+  const auto actors = [&](int s) {
+    return std::vector<int>(program.segment(s).actor().begin(), program.segment(s).actor().end());
+  };
+  CHECK(actors(0) == std::vector<int>{0});
+  CHECK(actors(1) == std::vector<int>{5, 1});
+  CHECK(actors(2) == std::vector<int>{6, 2});
+  CHECK(actors(3) == std::vector<int>{3});
+  CHECK(actors(4) == std::vector<int>{4});
+  REQUIRE(program.register__size() == 2);
+  CHECK(program.register_(1).id() == 8);
+  CHECK(program.register_(1).slot_bytes() == 0);
+  CHECK(program.actor(5).output(0) == 8);
+  CHECK(program.actor(6).input(0).register_() == 8);
 }
 
 }  // namespace oneflow

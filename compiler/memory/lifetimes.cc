@@ -4,164 +4,205 @@
 #include <map>
 #include <string_view>
 
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/stream_clocks.h"
+
 namespace oneflow {
 namespace {
 
-constexpr int kNever = -1;
-
-Spans Merged(Spans spans) {
-  std::sort(spans.begin(), spans.end());
-  Spans merged;
-  for (const auto& [first, last] : spans) {
-    if (!merged.empty() && first <= merged.back().second + 1) {
-      merged.back().second = std::max(merged.back().second, last);
-    } else {
-      merged.push_back({first, last});
-    }
-  }
-  return merged;
-}
-
-// What a stream hears from peers: for each set of axes, actors that read something of all of them.
-class News {
- public:
-  News(const PlanNet& net, int stream, const std::vector<std::vector<int>>& at) {
-    for (const NetRegister& r : net.registers) {
-      if (r.writer < 0 || net.actors[r.writer].stream != stream) continue;
-      for (const NetReader& reader : r.readers) {
-        // What waits from the step before says nothing of this one.
-        if (reader.along.empty() || reader.initial_fills > 0) continue;
-        if (net.actors[reader.actor].stream != stream) continue;
-        const std::vector<int>& reads = at[reader.actor];
-        for (size_t n = 0; n < reads.size(); ++n) {
-          const size_t fill = n / reader.fires_per_read;
-          const int written = at[r.writer][(fill + 1) * r.proto->fires_per_fill() - 1];
-          heard_[reader.along].push_back({written, reads[n]});
-        }
-      }
-    }
-    for (auto& [along, events] : heard_) {
-      // By when it was written; what is heard first of all that was written later.
-      std::sort(events.begin(), events.end());
-      for (size_t i = events.size(); i-- > 1;) {
-        events[i - 1].second = std::min(events[i - 1].second, events[i].second);
-      }
-    }
-  }
-
-  // The first position at which all peers along `axes` are known to be past `position`; kNever if
-  // that is only in a later step.
-  int After(const std::vector<int>& axes, int position) const {
-    int first = kNever;
-    for (const auto& [along, events] : heard_) {
-      if (!std::includes(along.begin(), along.end(), axes.begin(), axes.end())) continue;
-      const auto it = std::lower_bound(events.begin(), events.end(), std::pair(position, 0));
-      if (it != events.end() && (first == kNever || it->second < first)) first = it->second;
-    }
-    return first;
-  }
-
- private:
-  std::map<std::vector<int>, std::vector<std::pair<int, int>>> heard_;  // along -> (written, heard)
-};
-
-class StageAnalysis {
- public:
-  StageAnalysis(const PlanNet& net, int stage, int stream)
-      : net_(net),
-        stage_(stage),
-        stream_(stream),
-        at_(PositionsOn(net, stream)),
-        news_(net, stream, at_) {}
-
-  StageLifetimes Run() const {
-    StageLifetimes result;
-    result.length = std::max<int>(1, static_cast<int>(net_.streams[stream_].firings));
-    for (size_t id = 0; id < net_.registers.size(); ++id) {
-      const NetRegister& r = net_.registers[id];
-      if (r.persistent || r.proto->stage() != stage_ || r.proto->slot_bytes() == 0) continue;
-      Lifetime life{static_cast<int>(id), r.proto->slots() * r.proto->slot_bytes()};
-      life.slot_bytes = r.proto->slot_bytes();
-      if (OnlyOurs(r)) {
-        AddFills(r, result.length, &life);
-      } else {
-        life.spans = {{0, result.length - 1}};
-        life.fills.assign(r.proto->slots(), life.spans[0]);
-      }
-      result.registers.push_back(std::move(life));
-    }
-    return result;
-  }
-
- private:
-  static std::vector<std::vector<int>> PositionsOn(const PlanNet& net, int stream) {
-    std::vector<std::vector<int>> at(net.actors.size());
-    int position = 0;
-    for (int actor : Unrolled(net.streams[stream])) at[actor].push_back(position++);
-    return at;
-  }
-
-  bool OnlyOurs(const NetRegister& r) const {
-    return r.writer >= 0 && net_.actors[r.writer].stream == stream_ &&
-           std::all_of(r.readers.begin(), r.readers.end(), [&](const NetReader& reader) {
-             return net_.actors[reader.actor].stream == stream_ && reader.initial_fills == 0;
-           });
-  }
-
-  void AddFills(const NetRegister& r, int length, Lifetime* life) const {
-    const int64_t f = r.proto->fires_per_fill();
-    const int64_t fills = static_cast<int64_t>(at_[r.writer].size()) / f;
-    for (int64_t j = 0; j < fills; ++j) {
-      const int first = at_[r.writer][j * f];
-      int last = at_[r.writer][(j + 1) * f - 1], safe = last;
-      for (const NetReader& reader : r.readers) {
-        const int read = at_[reader.actor][(j + 1) * reader.fires_per_read - 1];
-        last = std::max(last, read);
-        const int known = reader.along.empty() ? read : news_.After(reader.along, read);
-        if (known == kNever) {
-          // Not before the next step: the register keeps its bytes.
-          safe = length - 1;
-          life->spans.push_back({0, first});
-        } else {
-          safe = std::max(safe, known);
-        }
-      }
-      life->fills.push_back({first, last});
-      life->spans.push_back({first, std::max(safe, last)});
-    }
-    life->spans = Merged(std::move(life->spans));
-  }
-
-  const PlanNet& net_;
-  const int stage_, stream_;
-  const std::vector<std::vector<int>> at_;
-  const News news_;
-};
+// Fills of the first two steps are looked at: the first finds free slots everywhere, the second
+// waits for what came before. The third brings the news of the second.
+constexpr int64_t kObserved = 2, kSteps = 3;
 
 int ComputeStream(const PlanNet& net, int stage) {
   for (const NetStream& stream : net.streams) {
-    if (stream.proto->stage() == stage && stream.proto->name() == "compute")
+    if (stream.proto->stage() == stage && stream.proto->name() == "compute" && stream.firings > 0)
       return stream.proto->id();
   }
   return -1;
 }
 
+// Moments of endless time, folded into one step.
+Spans Folded(const Spans& spans, int64_t length) {
+  Spans parts;
+  for (const auto& [first, last] : spans) {
+    if (last - first + 1 >= length) return {{0, length - 1}};
+    const int64_t a = first % length, b = last % length;
+    if (a <= b) {
+      parts.emplace_back(a, b);
+    } else {
+      parts.emplace_back(a, length - 1);
+      parts.emplace_back(0, b);
+    }
+  }
+  std::sort(parts.begin(), parts.end());
+  Spans merged;
+  for (const auto& [first, last] : parts) {
+    if (!merged.empty() && first <= merged.back().second + 1) {
+      merged.back().second = std::max(merged.back().second, last);
+    } else {
+      merged.emplace_back(first, last);
+    }
+  }
+  return merged;
+}
+
+class Observation {
+ public:
+  Observation(const PlanNet& net, int stages, const AxisSets& axes, const Interests& interests)
+      : net_(net),
+        axes_(axes),
+        game_(net, axes, interests, kSteps),
+        seen_(net.registers.size()),
+        unheard_(stages) {
+    for (int s = 0; s < stages; ++s) compute_.push_back(ComputeStream(net, s));
+    for (size_t id = 0; id < seen_.size(); ++id) seen_[id].watched = Watched(static_cast<int>(id));
+  }
+
+  // Every lifetime of the program.
+  std::vector<StageLifetimes> Run() {
+    for (ReadyStreams ready(net_); !ready.empty();) {
+      const int s = ready.Pop();
+      bool fired = false;
+      const Marking& marking = game_.marking();
+      for (; !marking.done(s) && !marking.BlockerOf(marking.next(s)); fired = true) Fire(s);
+      if (fired) ready.Wake(s);
+    }
+    std::vector<StageLifetimes> result(compute_.size());
+    for (size_t s = 0; s < result.size(); ++s) {
+      if (compute_[s] >= 0) result[s].length = 3 * net_.streams[compute_[s]].firings;
+    }
+    for (const NetRegister& r : net_.registers) {
+      if (r.persistent || r.proto->slot_bytes() == 0) continue;
+      StageLifetimes& stage = result[r.proto->stage()];
+      const int id = r.proto->id();
+      stage.registers.push_back({id, r.slots * r.proto->slot_bytes(), SpansOf(id, stage.length)});
+    }
+    return result;
+  }
+
+ private:
+  struct Fill {
+    int64_t first = 0, last = 0;
+    int unheard = 0;  // accesses still to come, or not yet known to be over
+  };
+  struct Seen {
+    bool watched = false;
+    std::vector<Fill> fills;
+  };
+  // An access that the compute stream has not heard of yet.
+  struct Unheard {
+    int reg = 0;
+    int64_t fill = 0;
+    AxisSet along = 0;
+    int stream = 0;
+    int32_t count = 0;
+  };
+
+  bool Watched(int id) const {
+    const NetRegister& r = net_.registers[id];
+    return !r.persistent && r.proto->slot_bytes() > 0 && r.writer >= 0 &&
+           compute_[r.proto->stage()] >= 0 &&
+           std::all_of(r.readers.begin(), r.readers.end(),
+                       [](const NetReader& reader) { return reader.initial_fills == 0; });
+  }
+
+  void Fire(int stream) {
+    const int actor = game_.marking().next(stream);
+    const proto::Actor& a = net_.actor(actor);
+    game_.Begin(stream);
+    const int stage = net_.streams[stream].proto->stage();
+    if (stream == compute_[stage]) Hear(stage);
+    const int64_t n = game_.marking().fired(actor);
+    for (int id : a.output()) {
+      const int64_t per_fill = net_.registers[id].proto->fires_per_fill();
+      if (n % per_fill == 0) Begin(stream, id);
+      if ((n + 1) % per_fill == 0) Over(id, n / per_fill, 0, stream);
+    }
+    for (int i = 0; i < a.input_size(); ++i) {
+      const proto::Input& input = a.input(i);
+      if ((n + 1) % input.fires_per_read() != 0) continue;
+      const NetRegister& r = net_.registers[input.register_()];
+      if (!seen_[input.register_()].watched) continue;
+      const NetReader& reader = r.readers[game_.ReaderIndex(actor, i)];
+      Over(input.register_(), n / input.fires_per_read(), axes_.SetOf(reader.along), stream);
+    }
+    game_.End(stream);
+  }
+
+  // A fill takes its slot. A writer on another stream is later than what it knows of ours.
+  void Begin(int stream, int id) {
+    if (!seen_[id].watched) return;
+    const NetRegister& r = net_.registers[id];
+    const int ours = compute_[r.proto->stage()];
+    const int64_t known = stream == ours ? 0 : game_.Completed(stream, ours);
+    Fill fill;
+    fill.first = stream == ours ? 3 * int64_t{game_.count(ours) - 1} + 1
+                                : std::max<int64_t>(0, 3 * known - 1);
+    fill.last = fill.first;
+    fill.unheard = 1 + static_cast<int>(r.readers.size());
+    seen_[id].fills.push_back(fill);
+  }
+
+  // The last access of one of those who touch a fill.
+  void Over(int id, int64_t fill, AxisSet along, int stream) {
+    if (!seen_[id].watched) return;
+    const int stage = net_.registers[id].proto->stage();
+    if (stream == compute_[stage]) {
+      Extend(id, fill, 3 * int64_t{game_.count(stream) - 1} + 1);
+      // Peers do the same on their devices: that has to be heard, too.
+      if (along == 0) return Heard(id, fill);
+    }
+    unheard_[stage].push_back({id, fill, along, stream, game_.count(stream)});
+  }
+
+  void Hear(int stage) {
+    const int ours = compute_[stage];
+    std::vector<Unheard>& list = unheard_[stage];
+    const auto known = [&](const Unheard& access) {
+      if (!game_.Knows(ours, access.along, access.stream, access.count)) return false;
+      Extend(access.reg, access.fill, 3 * int64_t{game_.count(ours) - 1});
+      Heard(access.reg, access.fill);
+      return true;
+    };
+    list.erase(std::remove_if(list.begin(), list.end(), known), list.end());
+  }
+
+  void Extend(int id, int64_t fill, int64_t moment) {
+    Fill& f = seen_[id].fills[fill];
+    f.last = std::max(f.last, moment);
+  }
+  void Heard(int id, int64_t fill) { --seen_[id].fills[fill].unheard; }
+
+  Spans SpansOf(int id, int64_t length) const {
+    const Spans whole = {{0, length - 1}};
+    const NetRegister& r = net_.registers[id];
+    if (!seen_[id].watched) return whole;
+    const int64_t observed = kObserved * net_.actors[r.writer].firings / r.proto->fires_per_fill();
+    const std::vector<Fill>& fills = seen_[id].fills;
+    if (static_cast<int64_t>(fills.size()) < observed) return whole;
+    Spans spans;
+    for (int64_t j = 0; j < observed; ++j) {
+      if (fills[j].unheard > 0) return whole;
+      spans.emplace_back(fills[j].first, fills[j].last);
+    }
+    return Folded(spans, length);
+  }
+
+  const PlanNet& net_;
+  const AxisSets& axes_;
+  StreamClocks game_;
+  std::vector<int> compute_;                   // stream, by stage; -1: none
+  std::vector<Seen> seen_;                     // by register
+  std::vector<std::vector<Unheard>> unheard_;  // by stage
+};
+
 }  // namespace
 
-StageLifetimes LifetimesOf(const PlanNet& net, int stage) {
-  const int stream = ComputeStream(net, stage);
-  if (stream >= 0) return StageAnalysis(net, stage, stream).Run();
-  StageLifetimes result;
-  for (const NetRegister& r : net.registers) {
-    if (r.persistent || r.proto->stage() != stage || r.proto->slot_bytes() == 0) continue;
-    const Spans whole(r.proto->slots(), {0, 0});
-    result.registers.push_back({r.proto->id(),
-                                r.proto->slots() * r.proto->slot_bytes(),
-                                {{0, 0}},
-                                whole,
-                                r.proto->slot_bytes()});
-  }
-  return result;
+absl::StatusOr<std::vector<StageLifetimes>> LifetimesOf(const PlanNet& net, int stages) {
+  ASSIGN_OR_RETURN(const AxisSets axes, AxisSets::Of(net));
+  const Interests interests(net);
+  return Observation(net, stages, axes, interests).Run();
 }
 
 bool Meet(const Spans& a, const Spans& b) {

@@ -1,37 +1,41 @@
-// When a register holds something that may still be touched, in positions of its stage's compute
-// stream.
+// When a register holds something that may still be touched, told on the clock of its stage's
+// compute stream.
+//
+// Sharing bytes needs happens-before, not time: what counts is from when on the compute stream
+// knows that all accesses are over, and what it has completed, for certain, when the first write
+// comes. Both are found by playing the game of the memory proof (oneflow_core/plan/stream_clocks.h)
+// on slots alone, before anything has a place.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
 
-// Positions [first, last], both included, of the firings of one step; sorted and disjoint.
-using Spans = std::vector<std::pair<int, int>>;
+// Moments [first, last] of one step, both included; sorted and disjoint. A firing of the compute
+// stream has three: at 3i it knows what its inputs tell, at 3i + 1 it reads and writes, at 3i + 2
+// it is complete.
+using Spans = std::vector<std::pair<int64_t, int64_t>>;
 
 struct Lifetime {
   int reg = 0;        // id
   int64_t bytes = 0;  // of all slots
   Spans spans;        // bytes may be another register's outside these
-  // Each fill by itself, from its first write to its last return; for the lower bound.
-  Spans fills;
-  int64_t slot_bytes = 0;
 };
 
 struct StageLifetimes {
-  int length = 1;                   // positions of the compute stream; at least 1
+  int64_t length = 3;               // moments of a step; at least 3
   std::vector<Lifetime> registers;  // those of a program's stage that have bytes, by id
 };
 
-// A register that only the compute stream touches lives from its first write to its last read. One
-// that peers read, too, lives until our stream has heard from all of them: until the first later
-// actor that reads, along the same axes, something they wrote after their read. One that other
-// streams or stages touch lives for the whole step.
-StageLifetimes LifetimesOf(const PlanNet& net, int stage);
+// By stage. A register whose accesses are not known to be over before its next fill lives for the
+// whole step; so does one that holds fills when a step begins. A program whose order sticks has no
+// lifetimes: everything lives for the whole step, and the proof says why it sticks.
+absl::StatusOr<std::vector<StageLifetimes>> LifetimesOf(const PlanNet& net, int stages);
 
 bool Meet(const Spans& a, const Spans& b);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/memory/lifetimes.h"
+#include "compiler/memory/lower_bound.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_net.h"
 #include "oneflow_core/plan/plan_text.h"
@@ -42,20 +43,6 @@ std::pair<std::vector<int64_t>, int64_t> FirstFit(const std::vector<Lifetime>& l
   return {std::move(offset), total};
 }
 
-// Most bytes of fills that are written and not yet returned at one position.
-int64_t LowerBound(const StageLifetimes& stage) {
-  std::vector<int64_t> change(stage.length + 1, 0);
-  for (const Lifetime& life : stage.registers) {
-    for (const auto& [first, last] : life.fills) {
-      change[first] += life.slot_bytes;
-      change[last + 1] -= life.slot_bytes;
-    }
-  }
-  int64_t now = 0, most = 0;
-  for (int64_t c : change) most = std::max(most, now += c);
-  return most;
-}
-
 void PlacePersistent(int stages, proto::Plan* plan) {
   for (int s = 0; s < stages; ++s) plan->add_memory()->set_stage(s);
   for (proto::Register& r : *plan->mutable_persistent()) {
@@ -67,8 +54,10 @@ void PlacePersistent(int stages, proto::Plan* plan) {
 
 absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program) {
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, *program));
+  const std::vector<int64_t> bound = LowerBound(net, stages);
+  ASSIGN_OR_RETURN(const std::vector<StageLifetimes> lifetimes, LifetimesOf(net, stages));
   for (int s = 0; s < stages; ++s) {
-    const StageLifetimes stage = LifetimesOf(net, s);
+    const StageLifetimes& stage = lifetimes[s];
     const auto [offsets, bytes] = FirstFit(stage.registers);
     proto::StageMemory& memory = *plan->mutable_memory(s);
     for (size_t i = 0; i < offsets.size(); ++i) {
@@ -76,7 +65,7 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
       program->mutable_register_(own)->set_offset(memory.persistent_bytes() + offsets[i]);
     }
     memory.set_register_bytes(std::max(memory.register_bytes(), bytes));
-    memory.set_lower_bound_bytes(std::max(memory.lower_bound_bytes(), LowerBound(stage)));
+    memory.set_lower_bound_bytes(std::max(memory.lower_bound_bytes(), bound[s]));
   }
   for (const proto::Actor& actor : program->actor()) {
     proto::StageMemory& memory = *plan->mutable_memory(actor.stage());
@@ -116,8 +105,7 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
   for (proto::StageMemory& memory : *plan->mutable_memory()) {
     memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes() +
                            memory.workspace_bytes());
-    memory.set_lower_bound_bytes(memory.lower_bound_bytes() + memory.persistent_bytes() +
-                                 memory.workspace_bytes());
+    memory.set_lower_bound_bytes(memory.lower_bound_bytes() + memory.persistent_bytes());
   }
   return absl::OkStatus();
 }

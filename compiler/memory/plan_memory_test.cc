@@ -22,7 +22,8 @@ proto::Plan Planned(PlanBuilder* b, int stages = 1) {
 
 Spans SpansOf(const proto::Plan& plan, int reg) {
   const auto net = MakePlanNet(plan, plan.program(0));
-  for (const Lifetime& life : LifetimesOf(*net, 0).registers) {
+  const auto lifetimes = LifetimesOf(*net, 1);
+  for (const Lifetime& life : lifetimes->at(0).registers) {
     if (life.reg == reg) return life.spans;
   }
   return {};
@@ -55,9 +56,9 @@ TEST_CASE("what is saved for the backward lives until it, other micro-batches in
   const int g = b.Segment("B", 0, {b.Actor("g", 0, {{saved}}, {})});
   b.Stream("compute", 0, {{{f}, 2}, {{g}, 2}});
   const proto::Plan plan = Planned(&b);
-  // Positions: f f2 f3 f f2 f3 g g.
-  CHECK(SpansOf(plan, saved) == Spans{{0, 7}});
-  CHECK(SpansOf(plan, temporary) == Spans{{1, 2}, {4, 5}});
+  // Positions: f f2 f3 f f2 f3 g g; of three moments each, the second reads and writes.
+  CHECK(SpansOf(plan, saved) == Spans{{1, 22}});
+  CHECK(SpansOf(plan, temporary) == Spans{{4, 7}, {13, 16}});
   CHECK(plan.memory(0).register_bytes() == 3 * 64);
 }
 
@@ -69,12 +70,12 @@ TEST_CASE("what peers read lives until they have been heard") {
                            b.Actor("local", 0, {{y}}, {z}), b.Actor("hear", 0, {{z, {0}}}, {w})});
   b.Stream("compute", 0, {{{s}, 1}});
   const proto::Plan plan = Planned(&b);
-  CHECK(SpansOf(plan, x) == Spans{{0, 3}});
-  // Nobody hears of `hear` before the next step does.
-  CHECK(SpansOf(plan, z) == Spans{{0, 3}});
+  CHECK(SpansOf(plan, x) == Spans{{1, 9}});
+  // Nobody hears of `hear` before the next step's `sum` does.
+  CHECK(SpansOf(plan, z) == Spans{{0, 3}, {7, 11}});
 }
 
-TEST_CASE("registers of other streams keep their bytes; empty ones take none") {
+TEST_CASE("what another stream writes ahead keeps its bytes; empty registers take none") {
   PlanBuilder b;
   const int in = b.Register("in", 0, 2), x = b.Register("x"), y = b.Register("y"),
             control = b.Register("control");
@@ -86,9 +87,44 @@ TEST_CASE("registers of other streams keep their bytes; empty ones take none") {
   b.Stream("compute", 0, {{{s}, 4}});
   b.Stream("host.in", 0, {{{load}, 4}});
   const proto::Plan plan = Planned(&b);
-  CHECK(SpansOf(plan, in) == Spans{{0, 11}});
+  CHECK(SpansOf(plan, in) == Spans{{0, 35}});
   CHECK(SpansOf(plan, control).empty());
   CHECK(plan.memory(0).register_bytes() == 4 * 64);
+}
+
+TEST_CASE("what another stream writes shares bytes with what it has to wait for") {
+  // copy reads y, written after the last read of x: its own register may lie where x did. The
+  // compute stream knows that the copy is over when it reads what came.
+  PlanBuilder b;
+  const int x = b.Register("x"), y = b.Register("y"), copied = b.Register("copied"),
+            z = b.Register("z");
+  const int begin = b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {{x}}, {y})});
+  const int copy = b.Segment("copy", 0, {b.Actor("copy", 0, {{y}}, {copied})});
+  const int end = b.Segment("B", 0, {b.Actor("c", 0, {{copied}}, {z}), b.Actor("d", 0, {{z}}, {})});
+  b.Stream("compute", 0, {{{begin}, 1}, {{end}, 1}});
+  b.Stream("copy.forward", 0, {{{copy}, 1}});
+  const proto::Plan plan = Planned(&b);
+  // Of a b c d the copy comes after b (complete at 5), and c (at 7) is the last to touch it.
+  CHECK(SpansOf(plan, copied) == Spans{{5, 7}});
+  CHECK(SpansOf(plan, y) == Spans{{4, 6}});
+  CHECK(plan.program(0).register_(copied).offset() == plan.program(0).register_(x).offset());
+  CHECK(plan.memory(0).register_bytes() == 128);
+  CHECK(plan.memory(0).lower_bound_bytes() == 128);
+}
+
+TEST_CASE("the lower bound counts slots that hold something, and the workspace that is used") {
+  // Two slots, of which one at a time holds anything; the workspace is another firing's.
+  PlanBuilder b;
+  const int x = b.Register("x", 0, 2), y = b.Register("y", 0, 1, 32);
+  const int f = b.Actor("f", 0, {}, {x}), g = b.Actor("g", 0, {{x}}, {y}),
+            h = b.Actor("h", 0, {{y}}, {});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {f, g, h})}, 4}});
+  b.program().mutable_actor(f)->set_workspace_bytes(64);
+  b.program().mutable_actor(h)->set_workspace_bytes(128);
+  const proto::Plan plan = Planned(&b);
+  CHECK(plan.memory(0).register_bytes() == 2 * 64 + 128);
+  CHECK(plan.memory(0).arena_bytes() == 2 * 64 + 128 + 128);
+  CHECK(plan.memory(0).lower_bound_bytes() == 128 + 128);  // y and the workspace of h
 }
 
 TEST_CASE("a plan that does not fit says by how much, and what is largest") {

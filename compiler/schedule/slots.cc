@@ -61,11 +61,18 @@ class SlotCounter {
     }
     int slots = 1;
     for (const auto& [stream, spans] : held) slots = std::max(slots, MostAtOnce(spans));
-    const bool prefetched = net_.streams[net_.actors[r.writer].stream].proto->host();
-    return held.size() > 1 && (fills > 1 || prefetched) ? slots + 1 : slots;
+    return held.size() > 1 && FetchedAhead(r, fills) ? slots + 1 : slots;
   }
 
  private:
+  // What comes from the host or from another stage is fetched while its reader is busy. What the
+  // compute stream writes for others needs no such slot: it is written at the end of a segment, and
+  // the next one's is not due before that segment is over.
+  bool FetchedAhead(const NetRegister& r, int64_t fills) const {
+    const proto::Stream& writer = *net_.streams[net_.actors[r.writer].stream].proto;
+    return writer.host() || (fills > 1 && writer.name() != "compute");
+  }
+
   const PlanNet& net_;
   const std::vector<std::vector<int>> at_;
 };

@@ -7,12 +7,9 @@
 namespace oneflow {
 
 // Sets `slots` of the program's own registers:
-//   read on the stream that writes it   exactly the fills that are written and not yet returned
-//   when
-//                                       the stream runs in its order;
-//   read on other streams or stages     the most that any of its streams holds at once, and one
-//   more
-//                                       that can be written meanwhile.
+//   as many as one of the streams that touch it holds at once, in its order: what is written and
+//   not yet returned; and one more, to be fetched ahead, where another stream than compute writes
+//   for a reader elsewhere.
 // Where that is not enough to go through a step (streams that wait for each other), the registers
 // that block get one slot more at a time, so the result is live if the orders themselves are;
 // VerifyLiveness tells if they are not.

@@ -18,9 +18,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "oneflow_core/plan/knowledge.h"
-#include "oneflow_core/plan/marking.h"
 #include "oneflow_core/plan/steady_state.h"
+#include "oneflow_core/plan/stream_clocks.h"
 
 namespace oneflow {
 
@@ -30,7 +29,7 @@ class HappensBefore {
   HappensBefore(const PlanNet& net, const AxisSets& axes, const Interests& interests,
                 int64_t steps);
 
-  const Marking& marking() const { return marking_; }
+  const Marking& marking() const { return clocks_.marking(); }
   // Takes the next firing of a stream. Requires that the marking lets it fire. FAILED_PRECONDITION
   // names the two registers where an access is not ordered.
   absl::Status Fire(int stream);
@@ -52,9 +51,6 @@ class HappensBefore {
     std::vector<Access> last_read;  // for each reader
     int64_t first_valid_fill = 0;   // older contents were overwritten by others
     int evicted_by = -1;            // register
-    // Clocks that edges to other streams and devices carry, by slot.
-    std::vector<Clock> filled;
-    std::vector<std::vector<Clock>> returned;  // [reader][slot]
   };
   struct Interval {
     int64_t end = 0;
@@ -63,23 +59,15 @@ class HappensBefore {
   };
 
   void Prepare(const NetRegister& r, Owned* state);
-  bool Crosses(const NetRegister& r, const NetReader& reader) const;
-  int StageOf(int stream) const { return net_->streams[stream].proto->stage(); }
-  Clock NewClock(int stream) const;
-  void Learn(int stream, const Clock& other, int from_stream, const std::vector<int>& along);
   absl::Status Read(int stream, int actor, int input);
-  void TakeCredits(int stream, int actor, int reg);
   absl::Status Write(int stream, int actor, int reg);
   absl::Status TakeBytes(int stream, int actor, int reg, int64_t fill);
   absl::Status Evict(int stream, int actor, int loser, int winner);
   absl::Status CheckOver(int stream, int actor, const Access& access, std::string_view verb,
                          int loser, int winner) const;
-  void Return(int stream, int actor, int input);
-  void Publish(int stream, int actor, int reg);
   std::string Program() const;
 
-  // Calls fn(count, stream it counts, whether it is knowledge) for every count of the game's state,
-  // clocks of slots in order of age: so games a whole cycle apart list like beside like.
+  // As StreamClocks::ForCounts, the counts of accesses included.
   template <typename Self, typename Fn>
   static void ForCounts(Self& self, Fn fn);
   // Whether `to` differs from this in nothing but counts; the fills of each register between them.
@@ -87,11 +75,7 @@ class HappensBefore {
 
   const PlanNet* net_;
   const AxisSets* axes_;
-  const Interests* interests_;
-  std::vector<std::vector<int>> reader_index_;  // [actor][input] -> place among the readers
-  Marking marking_;
-  std::vector<int32_t> count_;                      // firings so far, by stream
-  std::vector<Clock> clock_;                        // by stream
+  StreamClocks clocks_;
   std::vector<Owned> state_;                        // by register
   std::vector<std::map<int64_t, Interval>> owner_;  // by stage
 };

@@ -1,0 +1,76 @@
+#include "compiler/memory/lower_bound.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "oneflow_core/plan/marking.h"
+
+namespace oneflow {
+namespace {
+
+// Two, for what is written ahead of the next step counts, too.
+constexpr int64_t kSteps = 2;
+
+class Game {
+ public:
+  Game(const PlanNet& net, int stages)
+      : net_(net),
+        marking_(net, kSteps),
+        started_(net.registers.size(), 0),
+        now_(stages, 0),
+        most_(stages, 0),
+        held_(net.registers.size(), 0) {
+    for (size_t id = 0; id < net.registers.size(); ++id) Count(static_cast<int>(id));
+  }
+
+  std::vector<int64_t> Play() {
+    for (ReadyStreams ready(net_); !ready.empty();) {
+      const int s = ready.Pop();
+      bool fired = false;
+      for (; !marking_.done(s) && !marking_.BlockerOf(marking_.next(s)); fired = true) Fire(s);
+      if (fired) ready.Wake(s);
+    }
+    return most_;
+  }
+
+ private:
+  void Fire(int stream) {
+    const int actor = marking_.next(stream);
+    const proto::Actor& a = net_.actor(actor);
+    for (int id : a.output()) {
+      const int64_t per_fill = net_.registers[id].proto->fires_per_fill();
+      started_[id] = marking_.fired(actor) / per_fill + 1;
+      Count(id);
+    }
+    most_[a.stage()] = std::max(most_[a.stage()], now_[a.stage()] + a.workspace_bytes());
+    marking_.Fire(stream);
+    for (const proto::Input& input : a.input()) Count(input.register_());
+    for (int id : a.output()) Count(id);
+  }
+
+  // Brings what a register holds up to date.
+  void Count(int id) {
+    const NetRegister& r = net_.registers[id];
+    if (r.persistent || r.writer < 0) return;
+    int64_t returned = marking_.fills(r);  // without readers a fill is over when it is full
+    if (!r.readers.empty()) returned = std::numeric_limits<int64_t>::max();
+    for (const NetReader& reader : r.readers) {
+      returned = std::min(returned, marking_.reads(reader) - reader.initial_fills);
+    }
+    const int64_t held = std::max<int64_t>(0, started_[id] - returned) * r.proto->slot_bytes();
+    now_[r.proto->stage()] += held - held_[id];
+    held_[id] = held;
+  }
+
+  const PlanNet& net_;
+  Marking marking_;
+  std::vector<int64_t> started_;     // by register: fills that are begun
+  std::vector<int64_t> now_, most_;  // by stage
+  std::vector<int64_t> held_;        // by register
+};
+
+}  // namespace
+
+std::vector<int64_t> LowerBound(const PlanNet& net, int stages) { return Game(net, stages).Play(); }
+
+}  // namespace oneflow
