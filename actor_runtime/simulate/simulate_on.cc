@@ -7,6 +7,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/plan/verify_plan.h"
 
 namespace oneflow {
 namespace {
@@ -17,6 +18,7 @@ int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps) {
+  RETURN_IF_ERROR(VerifyPlan(plan));
   const proto::Program* found = FindProgram(plan, program);
   if (found == nullptr) {
     std::string names;

@@ -16,7 +16,7 @@ namespace oneflow {
 
 // On CPU devices one worker drives all streams of a device and messages between workers take the
 // first level's latency, as in the threaded runtime. On others every stream goes by itself, and
-// latencies are the primitives' own. Requires a plan that passed VerifyPlan.
+// latencies are the primitives' own. Proves the plan first: a file may have been edited.
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps);
 

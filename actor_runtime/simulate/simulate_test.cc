@@ -83,8 +83,8 @@ TEST_CASE("the time of a link shows") {
   options.actor_seconds[1] = 0.25;
   const double slow = Run(TwoStagesPlan(), options).seconds();
   CHECK(free == 1 + 4 * 2 + 1);
-  // Once at the begin, and once more where F of micro-batch 2 waits for B of 0: two micro-batches in
-  // flight are enough for free links only.
+  // Once at the begin, and once more where F of micro-batch 2 waits for B of 0: two micro-batches
+  // in flight are enough for free links only.
   CHECK(slow == free + 2 * 0.25);
 }
 

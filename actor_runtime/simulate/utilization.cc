@@ -4,6 +4,11 @@
 #include <numeric>
 
 namespace oneflow {
+namespace {
+
+constexpr double kRounding = 1e-12;
+
+}  // namespace
 
 Utilization UtilizationOf(const SimulatedRun& run) {
   Utilization result;
@@ -21,8 +26,10 @@ Utilization UtilizationOf(const SimulatedRun& run) {
   const double step = run.StepSeconds();
   const double mean =
       std::accumulate(result.device_busy.begin(), result.device_busy.end(), 0.0) / run.net.ranks;
-  if (step > 0) result.bubble = 1 - mean / step;
-  if (mean > 0) result.bubble_over_busy = step / mean - 1;
+  // Sums in another order may be a rounding apart.
+  const double waits = step - mean > kRounding * step ? step - mean : 0;
+  if (step > 0) result.bubble = waits / step;
+  if (mean > 0) result.bubble_over_busy = waits / mean;
   return result;
 }
 

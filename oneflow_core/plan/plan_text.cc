@@ -12,14 +12,6 @@
 namespace oneflow {
 namespace {
 
-std::string MeshText(const proto::Mesh& mesh) {
-  std::string text;
-  for (const auto& axis : mesh.axis()) {
-    absl::StrAppend(&text, text.empty() ? "" : ",", axis.name(), "=", axis.size());
-  }
-  return text.empty() ? "1" : text;
-}
-
 int Devices(const proto::Mesh& mesh) {
   int devices = 1;
   for (const auto& axis : mesh.axis()) devices *= axis.size();
@@ -39,22 +31,6 @@ std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
   for (const auto& cut : layout.cut()) {
     const bool known = cut.axis() >= 0 && cut.axis() < plan.mesh().axis_size();
     absl::StrAppend(&text, "/", known ? plan.mesh().axis(cut.axis()).name() : "?", ":", cut.dim());
-  }
-  return text;
-}
-
-std::string OrderText(const proto::Program& program, const proto::Stream& stream) {
-  std::string text;
-  for (const proto::OrderRun& run : stream.order()) {
-    std::string names;
-    for (int s : run.segment()) {
-      const bool known = s >= 0 && s < program.segment_size();
-      absl::StrAppend(&names, names.empty() ? "" : " ", known ? program.segment(s).name() : "?");
-    }
-    const bool several = run.repeat() != 1 && run.segment_size() > 1;
-    if (several) names = absl::StrCat("(", names, ")");
-    if (run.repeat() != 1) absl::StrAppend(&names, "×", run.repeat());
-    absl::StrAppend(&text, text.empty() ? "" : " ", names);
   }
   return text;
 }
@@ -200,6 +176,30 @@ std::string MemoryText(const proto::Plan& plan) {
 }
 
 }  // namespace
+
+std::string MeshText(const proto::Mesh& mesh) {
+  std::string text;
+  for (const auto& axis : mesh.axis()) {
+    absl::StrAppend(&text, text.empty() ? "" : ",", axis.name(), "=", axis.size());
+  }
+  return text.empty() ? "1" : text;
+}
+
+std::string OrderText(const proto::Program& program, const proto::Stream& stream) {
+  std::string text;
+  for (const proto::OrderRun& run : stream.order()) {
+    std::string names;
+    for (int s : run.segment()) {
+      const bool known = s >= 0 && s < program.segment_size();
+      absl::StrAppend(&names, names.empty() ? "" : " ", known ? program.segment(s).name() : "?");
+    }
+    const bool several = run.repeat() != 1 && run.segment_size() > 1;
+    if (several) names = absl::StrCat("(", names, ")");
+    if (run.repeat() != 1) absl::StrAppend(&names, "×", run.repeat());
+    absl::StrAppend(&text, text.empty() ? "" : " ", names);
+  }
+  return text;
+}
 
 std::string BytesText(int64_t bytes) {
   std::string digits = absl::StrCat(bytes < 0 ? -bytes : bytes);

@@ -14,6 +14,12 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof);
 // All of it, one line an actor and a register.
 std::string PlanText(const proto::Plan& plan);
 
+// "pipe=2,data=4"; "1" for one device.
+std::string MeshText(const proto::Mesh& mesh);
+
+// "F×2 (B F)×2 B×2 U". Unknown segments are "?".
+std::string OrderText(const proto::Program& program, const proto::Stream& stream);
+
 // "1,234,567 bytes (1.2 MiB)".
 std::string BytesText(int64_t bytes);
 

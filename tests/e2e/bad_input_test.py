@@ -128,6 +128,12 @@ class BadInputTest(unittest.TestCase):
         self.write("endless.textproto", b"device { peak_flops: 1e-320 }")
         self.refuse(["inf seconds", "cluster"], "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
 
+    def test_diff(self):
+        self.refuse(["two plans, not 1"], "diff", "gpt.plan")
+        self.refuse(["absent.plan"], "diff", "gpt.plan", "absent.plan")
+        self.refuse(["--program=tran", "train, eval"], "diff", "gpt.plan", "gpt.plan", "--program=tran")
+        self.refuse(["--format=html"], "diff", "gpt.plan", "gpt.plan", "--format=html")
+
     def test_calibrate(self):
         self.refuse(["--out"], "calibrate")
         self.refuse(["absent/c.textproto"], "calibrate", "--out=absent/c.textproto")

@@ -3,7 +3,7 @@
 DEFINE_string(graph, "", "graph file (textproto)");
 DEFINE_string(plan, "", "plan file");
 DEFINE_string(out, "", "file to write");
-DEFINE_string(cluster, "", "cluster file (textproto); default: this machine");
+DEFINE_string(cluster, "", "cluster file (textproto); default: this machine (simulate, diff: a made-up CPU)");
 DEFINE_string(
     data, "",
     "training data, FILE[,FILE...]: text (bytes), or .bin tokens of nanoGPT, llm.c or Megatron");

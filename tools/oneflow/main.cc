@@ -13,8 +13,8 @@ namespace oneflow {
 namespace {
 
 std::vector<Verb> Verbs() {
-  return {ModelVerb(), CompileVerb(), ExplainVerb(),  VerifyVerb(),   RunVerb(),
-          DataVerb(),  TrainVerb(),   GenerateVerb(), SimulateVerb(), CalibrateVerb()};
+  return {ModelVerb(), CompileVerb(),  ExplainVerb(),  VerifyVerb(), RunVerb(),      DataVerb(),
+          TrainVerb(), GenerateVerb(), SimulateVerb(), DiffVerb(),   CalibrateVerb()};
 }
 
 std::string Usage() {

@@ -42,6 +42,7 @@ Verb DataVerb();
 Verb TrainVerb();
 Verb GenerateVerb();
 Verb SimulateVerb();
+Verb DiffVerb();
 Verb CalibrateVerb();
 
 // Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.

@@ -1,0 +1,51 @@
+// What changed from one plan to another: facts (mesh, schedule, orders), numbers (actors,
+// registers, bytes), and the actors of one program that are in one of the two only.
+//
+//   PlanDiff diff = DiffPlans(a, b, "train");
+//   AddNumber("time of a step", "s", 0.31, 0.27, &diff);       // what the caller knows beside
+//   std::fputs(DiffText(diff).c_str(), stdout);
+//
+// It compares what the plans say; it does not say which is better.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct PlanDiff {
+  // Of one stage, or of several in a row that changed alike; -1: of none.
+  struct Stages {
+    int first = -1, last = -1;
+  };
+  struct Fact {
+    std::string what, a, b;
+    Stages stages;
+  };
+  struct Number {
+    std::string what, unit;  // unit: "bytes", "s", "" for counts
+    double a = 0, b = 0;
+    Stages stages;
+  };
+  std::vector<Fact> facts;                  // those that differ
+  std::vector<Number> numbers;              // those that differ
+  std::vector<std::string> only_a, only_b;  // actors by name, "h.0.fc (linear)", in plan order
+  bool empty() const {
+    return facts.empty() && numbers.empty() && only_a.empty() && only_b.empty();
+  }
+};
+
+// `program` may be missing in either plan: then it has no actors there.
+PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string& program);
+
+// Appends a number if it differs. The stages of one number come one after the other.
+void AddNumber(const std::string& what, const std::string& unit, double a, double b, PlanDiff* diff,
+               int stage = -1);
+
+// For a terminal; of long lists of actors the first 20.
+std::string DiffText(const PlanDiff& diff);
+std::string DiffJson(const PlanDiff& diff);
+
+}  // namespace oneflow

@@ -1,0 +1,100 @@
+// What `oneflow diff` prints, word for word.
+#include "oneflow_core/plan/plan_diff.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "oneflow_core/plan/plan_for_test.h"
+
+namespace oneflow {
+namespace {
+
+// Stages in a row: each but the first receives from the one before. F `micro_batches` times.
+proto::Plan Pipeline(int stages, int micro_batches, int slots) {
+  PlanBuilder b({{"pipe", stages}});
+  int before = -1;
+  for (int s = 0; s < stages; ++s) {
+    const std::string of = std::to_string(s);
+    const int h = b.Register("h" + of, s, slots);
+    std::vector<PlanBuilder::In> in;
+    if (s > 0) {
+      const int received = b.Register("h.to" + of, s);
+      const int copy = b.Actor("h.to" + of, s, {{before}}, {received});
+      b.program().mutable_actor(copy)->set_kernel("transfer");
+      b.program().mutable_actor(copy)->set_bytes_moved(64);
+      b.Stream("copy", s, {{{b.Segment("F.recv", s, {copy})}, micro_batches}});
+      in = {{received}};
+    }
+    const int f = b.Actor("f" + of, s, in, {h});
+    b.program().mutable_actor(f)->set_kernel("gelu");
+    b.Stream("compute", s, {{{b.Segment("F", s, {f})}, micro_batches}});
+    before = h;
+  }
+  b.program().set_micro_batches(micro_batches);
+  proto::Plan plan = b.Finish();
+  plan.mutable_train()->set_schedule("1f1b");
+  return plan;
+}
+
+TEST_CASE("equal plans are alike") {
+  const PlanDiff diff = DiffPlans(Pipeline(2, 4, 1), Pipeline(2, 4, 1), "train");
+  CHECK(diff.empty());
+  CHECK(DiffText(diff) == "the plans are alike\n");
+}
+
+TEST_CASE("stages that change alike are told together") {
+  PlanDiff diff = DiffPlans(Pipeline(4, 4, 1), Pipeline(4, 8, 2), "train");
+  AddNumber("time of a step", "s", 0.5, 0.75, &diff);
+  CHECK(DiffText(diff) ==
+        "  stages 0 to 3: order of compute: F×4 -> F×8\n"
+        "  stages 1 to 3: order of copy: F.recv×4 -> F.recv×8\n"
+        "  micro-batches: 4 -> 8 (+100.0 %)\n"
+        "  stage 0: registers, slots: 1 -> 2 (+100.0 %)\n"
+        "  stages 1 to 3: registers, slots: 2 -> 3 (+50.0 %)\n"
+        "  stages 1 to 3: received in a step, transfer: 256 bytes -> 512 bytes (+100.0 %)\n"
+        "  stage 0: memory: 64 bytes -> 128 bytes (+100.0 %)\n"
+        "  stages 1 to 3: memory: 128 bytes -> 192 bytes (+50.0 %)\n"
+        "  stage 0: memory, registers: 64 bytes -> 128 bytes (+100.0 %)\n"
+        "  stages 1 to 3: memory, registers: 128 bytes -> 192 bytes (+50.0 %)\n"
+        "  time of a step: 0.5 s -> 0.75 s (+50.0 %)\n");
+}
+
+TEST_CASE("actors and stages of one plan only") {
+  proto::Plan other = Pipeline(2, 4, 1);
+  other.mutable_train()->set_schedule("gpipe");
+  other.mutable_train()->set_precision(proto::BF16);
+  CHECK(DiffText(DiffPlans(Pipeline(1, 4, 1), other, "train")) ==
+        "  mesh: pipe=1 -> pipe=2\n"
+        "  schedule: 1f1b -> gpipe\n"
+        "  precision: f32 -> bf16\n"
+        "  stage 1: order of compute: none -> F×4\n"
+        "  stage 1: order of copy: none -> F.recv×4\n"
+        "  stages: 1 -> 2 (+100.0 %)\n"
+        "  stage 1: actors: 0 -> 2\n"
+        "  stage 1: actors, transfer: 0 -> 1\n"
+        "  stage 1: registers: 0 -> 2\n"
+        "  stage 1: registers, slots: 0 -> 2\n"
+        "  stage 1: received in a step, transfer: 0 bytes -> 256 bytes\n"
+        "  stage 1: memory: 0 bytes -> 128 bytes\n"
+        "  stage 1: memory, registers: 0 bytes -> 128 bytes\n"
+        "actors only in the second, 2:\n"
+        "  h.to1 (transfer)\n"
+        "  f1 (gelu)\n");
+}
+
+TEST_CASE("json has the same") {
+  const PlanDiff diff = DiffPlans(Pipeline(2, 4, 1), Pipeline(2, 4, 2), "train");
+  const nlohmann::json json = nlohmann::json::parse(DiffJson(diff));
+  CHECK(json["facts"].empty());
+  CHECK(json["numbers"].size() == diff.numbers.size());
+  CHECK(json["numbers"][0] == nlohmann::json{{"what", "registers, slots"},
+                                             {"unit", ""},
+                                             {"a", 1},
+                                             {"b", 2},
+                                             {"first_stage", 0},
+                                             {"last_stage", 0}});
+  CHECK(json["actors_only_in_a"].empty());
+}
+
+}  // namespace
+}  // namespace oneflow

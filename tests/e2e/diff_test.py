@@ -1,0 +1,50 @@
+"""oneflow diff: two plans of one model, and what the change does to bytes, time and memory."""
+import json
+import tempfile
+import unittest
+
+from tests.e2e.cli import run
+
+
+class DiffTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
+        for name, flags in {"1f1b": ["--mesh=pipe=2"], "gpipe": ["--mesh=pipe=2", "--schedule=gpipe"], "tensor": ["--mesh=tensor=2"]}.items():
+            run("compile", "--graph=gpt.textproto", *flags, "--batch=16", "--micro_batches=8", f"--out={name}.plan", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def diff(self, *args):
+        return run("diff", *args, cwd=self.dir)[0]
+
+    def test_a_plan_is_like_itself(self):
+        self.assertEqual(self.diff("1f1b.plan", "1f1b.plan"), "the plans are alike\n")
+
+    def test_schedule_changes_orders_slots_and_memory(self):
+        text = self.diff("1f1b.plan", "gpipe.plan")
+        for words in ["schedule: 1f1b -> gpipe", "stage 0: order of compute: ", "-> F\u00d78 B\u00d78 U", "memory, registers: "]:
+            self.assertIn(words, text)
+        self.assertNotIn("actors", text)
+        numbers = {(n["what"], n.get("first_stage")): n for n in json.loads(self.diff("1f1b.plan", "gpipe.plan", "--format=json"))["numbers"]}
+        memory = numbers["memory", 0]
+        self.assertEqual(memory["unit"], "bytes")
+        self.assertLess(memory["a"], memory["b"])
+
+    def test_mesh_changes_boxing_time_and_actors(self):
+        result = json.loads(self.diff("1f1b.plan", "tensor.plan", "--format=json"))
+        self.assertIn({"what": "mesh", "a": "pipe=2", "b": "tensor=2"}, result["facts"])
+        whats = {n["what"] for n in result["numbers"]}
+        for what in ["stages", "actors, transfer", "received in a step, transfer", "bubble, part of a step", "memory"]:
+            self.assertIn(what, whats)
+        self.assertTrue(any(what.startswith("time of a step on ") for what in whats))
+        self.assertTrue(any("(transfer)" in actor for actor in result["actors_only_in_a"]))
+        self.assertTrue(any("(all_reduce)" in actor or "(reduce_scatter)" in actor for actor in result["actors_only_in_b"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+// oneflow diff: what changed from one plan to another, and what it does to bytes, time and memory.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/utilization.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_diff.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+constexpr double kRounding = 1e-9;
+
+struct Timed {
+  SimulatedRun run;
+  Utilization use;
+};
+
+absl::StatusOr<Timed> TimeOf(const proto::Cluster& cluster, const proto::Plan& plan) {
+  ASSIGN_OR_RETURN(SimulatedRun run, SimulateOn(cluster, plan, FLAGS_program, /*steps=*/2));
+  const Utilization use = UtilizationOf(run);
+  return Timed{std::move(run), use};
+}
+
+// Sums of the same times in another order differ by roundings, which are no change.
+void AddTime(const std::string& what, const std::string& unit, double a, double b, PlanDiff* diff,
+             int stage = -1) {
+  if (std::abs(a - b) <= kRounding * std::max(a, b)) return;
+  AddNumber(what, unit, a, b, diff, stage);
+}
+
+absl::Status AddTimes(const proto::Cluster& cluster, const proto::Plan& a, const proto::Plan& b,
+                      PlanDiff* diff) {
+  ASSIGN_OR_RETURN(const Timed of_a, TimeOf(cluster, a));
+  ASSIGN_OR_RETURN(const Timed of_b, TimeOf(cluster, b));
+  AddTime(absl::StrCat("time of a step on ", cluster.name()), "s", of_a.run.StepSeconds(),
+          of_b.run.StepSeconds(), diff);
+  AddTime("bubble, part of a step", "", of_a.use.bubble, of_b.use.bubble, diff);
+  for (size_t stage = 0; stage < of_a.use.device_busy.size(); ++stage) {
+    if (stage >= of_b.use.device_busy.size()) break;
+    AddTime("busy in a step", "s", of_a.use.device_busy[stage], of_b.use.device_busy[stage], diff,
+            static_cast<int>(stage));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DiffVerbMain(const Arguments& args) {
+  if (args.positional.size() != 2) {
+    return InputError("oneflow diff",
+                      absl::StrCat("compares two plans, not ", args.positional.size()),
+                      "write oneflow diff A.plan B.plan");
+  }
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
+  ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
+  PlanDiff diff = DiffPlans(a, b, FLAGS_program);
+  RETURN_IF_ERROR(AddTimes(cluster, a, b, &diff));
+  std::fputs((format == "json" ? DiffJson(diff) : DiffText(diff)).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb DiffVerb() {
+  return {"diff",
+          "say what changed from one plan to another",
+          "  oneflow diff a.plan b.plan\n"
+          "  oneflow diff a.plan b.plan --cluster=examples/clusters/h100.textproto --format=json\n",
+          {"cluster", "program", "format"},
+          DiffVerbMain,
+          /*takes_words=*/true};
+}
+
+}  // namespace oneflow
