@@ -51,34 +51,46 @@ ONEFLOW_INLINE void ScoreTile(const T* q, const T* kt, int64_t d, T* scores) {
   }
 }
 
+// Of each row of a tile of queries.
 template <typename T>
-struct SoftmaxOf {
-  T max, sum;
+struct SoftmaxRows {
+  T max[kPanelRows], sum[kPanelRows];
 };
 
-// One row of scores in a panel matrix of kBlock rows becomes exp(score - max), and zeros from
-// `seen` up to `end`.
+// A tile of scores in a panel matrix of kBlock rows becomes exp(score - max of its row). Of row i
+// the first seen + i keys are there; up to `end` it is filled with zeros. Rows go side by side: one
+// alone would wait for its own sums.
 template <typename T>
-SoftmaxOf<T> SoftmaxInPlace(T* row, int64_t seen, int64_t end) {
-  auto at = [row](int64_t key) {
-    return row + key / kLanes<T> * (kBlock * kLanes<T>)+key % kLanes<T>;
+SoftmaxRows<T> SoftmaxInPlace(T* tile, int64_t seen, int64_t end) {
+  constexpr T kLowest = T(-__builtin_inf());
+  auto at = [tile](int64_t key, int i) {
+    return tile + key / kLanes<T> * (kBlock * kLanes<T>)+key % kLanes<T> + i * kLanes<T>;
   };
-  Vec<T> top = Broadcast<T>(T(-__builtin_inf()));
-  int64_t key = 0;
-  for (; key + kWidth<T> <= seen; key += kWidth<T>) top = Max<T>(top, Load<T>(at(key)));
-  for (; key < end; key += kWidth<T>) {
-    const Vec<T> v = KeepFirst<T>(Load<T>(at(key)), seen - key, T(-__builtin_inf()));
-    Store<T>(at(key), v);
-    top = Max<T>(top, v);
+  Vec<T> top[kPanelRows], sum[kPanelRows] = {};
+  for (Vec<T>& row : top) row = Broadcast<T>(kLowest);
+  for (int64_t key = 0; key < end; key += kWidth<T>) {
+    const bool diagonal = key + kWidth<T> > seen;
+#pragma GCC unroll 8
+    for (int i = 0; i < kPanelRows; ++i) {
+      Vec<T> v = Load<T>(at(key, i));
+      if (diagonal) Store<T>(at(key, i), v = KeepFirst<T>(v, seen + i - key, kLowest));
+      top[i] = Max<T>(top[i], v);
+    }
   }
-  const T max = MaxOf<T>(top);
-  Vec<T> sum = {};
-  for (key = 0; key < end; key += kWidth<T>) {
-    const Vec<T> p = Exp(Load<T>(at(key)) - max);
-    Store<T>(at(key), p);
-    sum += p;
+  SoftmaxRows<T> rows;
+#pragma GCC unroll 8
+  for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxOf<T>(top[i]);
+  for (int64_t key = 0; key < end; key += kWidth<T>) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPanelRows; ++i) {
+      const Vec<T> p = Exp(Load<T>(at(key, i)) - rows.max[i]);
+      Store<T>(at(key, i), p);
+      sum[i] += p;
+    }
   }
-  return {max, Sum<T>(sum)};
+#pragma GCC unroll 8
+  for (int i = 0; i < kPanelRows; ++i) rows.sum[i] = Sum<T>(sum[i]);
+  return rows;
 }
 
 template <typename T, typename S>
@@ -107,17 +119,17 @@ void Attention(const AttentionHead<S>& h, S* out, int64_t out_row, T* lse, bool 
     });
     for (int64_t r = 0; r < rows; r += kPanelRows) {
       const int64_t end = Least(first + r + kPanelRows, h.t);
-      SoftmaxOf<T> softmax[kPanelRows];
-      for (int64_t i = 0; i < Least(kPanelRows, rows - r); ++i) {
-        softmax[i] = SoftmaxInPlace<T>(s + (r + i) * kLanes<T>, first + r + i + 1, end);
-        lse[first + r + i] = softmax[i].max + Log(softmax[i].sum);
+      const int64_t there = Least(kPanelRows, rows - r);
+      const SoftmaxRows<T> softmax = SoftmaxInPlace<T>(s + r * kLanes<T>, first + r + 1, end);
+      for (int64_t i = 0; i < there; ++i) {
+        lse[first + r + i] = softmax.max[i] + Log(softmax.sum[i]);
       }
       const PanelRowsOf<T> p{s + r * kLanes<T>, kPanel};
       for (int64_t c = 0; c < width; c += kLanes<T>) {
         MultiplyTileInto<T>(p, v + c * keys, end, o + c * kBlock + r * kLanes<T>, false);
       }
-      for (int64_t i = 0; i < Least(kPanelRows, rows - r); ++i) {
-        FromPanels<T>(o + (r + i) * kLanes<T>, kBlock, 1, h.d, T(1) / softmax[i].sum,
+      for (int64_t i = 0; i < there; ++i) {
+        FromPanels<T>(o + (r + i) * kLanes<T>, kBlock, 1, h.d, T(1) / softmax.sum[i],
                       out + (first + r + i) * out_row, out_row, accumulate);
       }
     }

@@ -71,8 +71,7 @@ struct GeluParts {
 template <typename T>
 ONEFLOW_INLINE Vec<T> GeluSigmoid(Vec<T> x) {
   using P = GeluParts<T>;
-  const Vec<T> two_u = x * (x * x * P::kCube + T(1)) * P::kTwoU;
-  return T(1) / (Exp(-two_u) + T(1));
+  return Logistic(x * (x * x * P::kCube + T(1)) * -P::kTwoU);
 }
 
 template <typename T, typename S>

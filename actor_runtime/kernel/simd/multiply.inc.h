@@ -84,6 +84,15 @@ __attribute__((noinline)) void PutPart(const Sum* sum, int64_t width, const Tile
   }
 }
 
+// Calls for the lines that the whole tile will be put to.
+template <typename Sum, int Vectors>
+ONEFLOW_INLINE void PrefetchTarget(const TilePlace& at, const ProductTarget<Sum>& to) {
+  if (to.rounded != nullptr) return;
+  const Sum* sums = to.sums + at.row * to.sums_row + at.column;
+  ForTile<Vectors>(
+      [&](int i, int j) { __builtin_prefetch(sums + i * to.sums_row + j * kWidth<Sum>, 1); });
+}
+
 // A tile of `Vectors`. InRows: the lanes of a are rows of words, a.lane apart; else words are rows
 // of lanes, a.word apart.
 template <typename T, int Vectors, bool InRows>
@@ -94,8 +103,13 @@ void MultiplyTile(const Panels& left, const Panels& right, int64_t words, const 
   const W* b =
       reinterpret_cast<const W*>(right.data) + place.column / kTileColumns<T> * right.panel;
   const int64_t a_lane = InRows ? left.lane : 1, a_word = InRows ? 1 : left.word;
+  // The next panel of a is on its way while this one is used. (Rows of it mostly lie end to end.)
+  const W* next = a + left.panel;
+  const int64_t next_word = InRows ? kTileRows : a_word;
+  PrefetchTarget<SumOf<T>, Vectors>(place, to);
   Vec<SumOf<T>> sum[kTileRows][Vectors] = {};
-  for (int64_t p = 0; p < words; ++p, a += a_word, b += right.word) {
+  for (int64_t p = 0; p < words; ++p, a += a_word, b += right.word, next += next_word) {
+    __builtin_prefetch(next, 0, 2);
     Vec<W> bv[Vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j) bv[j] = Load<W>(b + j * kWidth<W>);

@@ -16,8 +16,17 @@ inline constexpr int64_t kWidth = ONEFLOW_VECTOR_BYTES / static_cast<int64_t>(si
 typedef uint32_t VecBits __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
 typedef uint16_t VecHalves __attribute__((vector_size(ONEFLOW_VECTOR_BYTES / 2)));
 
+#if defined(__AVX512F__)
+// All lanes: the intrinsics without a mask read a variable that nobody sets, which GCC 12 reports.
+inline constexpr __mmask16 kAll = 0xffff;
+#endif
+
 ONEFLOW_INLINE Vec<float> Widen(VecHalves h) {
+#if defined(__AVX512F__)  // by halves the compiler would widen, and join them
+  return (Vec<float>)((VecBits)_mm512_maskz_cvtepu16_epi32(kAll, (__m256i)h) << 16);
+#else
   return (Vec<float>)(__builtin_convertvector(h, VecBits) << 16);
+#endif
 }
 
 // ToBf16 of each lane, by integers: AVX512-BF16's instruction would make denormals zero.
@@ -75,9 +84,20 @@ ONEFLOW_INLINE Vec<T> Broadcast(T x) {
   return x - Vec<T>{};  // folds to a broadcast; 0 + x would not (-0)
 }
 
+// b where one of them is not a number, on every instruction set.
 template <typename T>
 ONEFLOW_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b);
+#endif
   return a > b ? a : b;
+}
+template <typename T>
+ONEFLOW_INLINE Vec<T> Min(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_min_ps(kAll, (__m512)a, (__m512)b);
+#endif
+  return a < b ? a : b;
 }
 
 ONEFLOW_INLINE float Root(float x) { return __builtin_sqrtf(x); }
@@ -145,15 +165,27 @@ ONEFLOW_INLINE T SumTerms(int64_t n, Term term) {
   return Sum<T>((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-// e^x to about 1e-7 relative: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 7 for e^r,
-// and 2^n put into the exponent in two halves so that results near overflow and denormals stay
-// finite and exact.
-ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
+// p 2^n, where `shifted` is n + 1.5 * 2^23. Without an instruction for it 2^n is put into the
+// exponent in two halves, so that results near overflow and denormals stay finite and exact.
+ONEFLOW_INLINE Vec<float> Scale2(Vec<float> p, Vec<float> n, Vec<float> shifted) {
+#if defined(__AVX512F__)
+  (void)shifted;
+  return (Vec<float>)_mm512_maskz_scalef_ps(kAll, (__m512)p, (__m512)n);
+#else
+  (void)n;
   typedef int32_t VecInt __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
+  const VecInt bits = (VecInt)shifted - 0x4B400000;  // n as an integer
+  const VecInt half = bits >> 1;
+  return p * (Vec<float>)((half + 127) << 23) * (Vec<float>)((bits - half + 127) << 23);
+#endif
+}
+
+// e^x to about 1e-7 relative: x = n ln 2 + r, |r| <= ln 2 / 2, and a polynomial of degree 7 for
+// e^r.
+ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  const Vec<float> high = Broadcast<float>(89.0f), low = Broadcast<float>(-104.0f);
-  Vec<float> c = x > high ? high : x;
-  c = c < low ? low : c;
+  const Vec<float> c =
+      Max<float>(Broadcast<float>(-104.0f), Min<float>(Broadcast<float>(89.0f), x));
   const Vec<float> shifted = c * 1.44269504088896341f + kRound;
   const Vec<float> n = shifted - kRound;
   Vec<float> r = c - n * 0.693145751953125f;
@@ -163,15 +195,24 @@ ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  const VecInt bits = (VecInt)shifted - 0x4B400000;  // n as an integer
-  const VecInt half = bits >> 1;
-  const Vec<float> scale1 = (Vec<float>)((half + 127) << 23);
-  const Vec<float> scale2 = (Vec<float>)((bits - half + 127) << 23);
-  return p * scale1 * scale2;
+  p = (p * r + 1.0f) * r + 1.0f;
+  return Scale2(p, n, shifted);
+}
+
+// 1 / (1 + e^x) without a division where a table and one step of Newton's do: to about 1e-7.
+ONEFLOW_INLINE Vec<float> Logistic(Vec<float> x) {
+#if defined(__AVX512F__)
+  // Capped: infinity times the zero that its reciprocal is would not be a number.
+  const Vec<float> d = Exp(Min<float>(Broadcast<float>(80.0f), x)) + 1.0f;
+  const Vec<float> y = (Vec<float>)_mm512_maskz_rcp14_ps(kAll, (__m512)d);
+  return y + y * (1.0f - d * y);
+#else
+  return 1.0f / (Exp(x) + 1.0f);
+#endif
 }
 
 ONEFLOW_INLINE Vec<double> Exp(Vec<double> x) {
   for (int64_t i = 0; i < kWidth<double>; ++i) x[i] = __builtin_exp(x[i]);
   return x;
 }
+ONEFLOW_INLINE Vec<double> Logistic(Vec<double> x) { return 1.0 / (Exp(x) + 1.0); }
