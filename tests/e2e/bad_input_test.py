@@ -128,6 +128,11 @@ class BadInputTest(unittest.TestCase):
         self.write("endless.textproto", b"device { peak_flops: 1e-320 }")
         self.refuse(["inf seconds", "cluster"], "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
 
+    def test_explain_page(self):
+        self.refuse(["--program=tran", "train, eval"], "explain", "--plan=gpt.plan", "--format=html", "--program=tran")
+        self.refuse(["absent.textproto"], "explain", "--plan=gpt.plan", "--format=html", "--cluster=absent.textproto")
+        self.refuse(["--steps=-1", "not positive"], "explain", "--plan=gpt.plan", "--format=html", "--steps=-1")
+
     def test_diff(self):
         self.refuse(["two plans, not 1"], "diff", "gpt.plan")
         self.refuse(["absent.plan"], "diff", "gpt.plan", "absent.plan")

@@ -1,10 +1,12 @@
-// oneflow explain: what a plan is: text for people, json for programs, dot for pictures.
+// oneflow explain: what a plan is: text for people, json for programs, dot and html for pictures.
 #include <cstdio>
 
+#include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_dot.h"
 #include "oneflow_core/plan/plan_json.h"
 #include "oneflow_core/plan/plan_text.h"
+#include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/precision.h"
@@ -13,14 +15,24 @@
 namespace oneflow {
 namespace {
 
+// The plan simulated on --cluster, as one page.
+absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& plan) {
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
+  return ExplainPage(Summarize(plan, cluster.name(), run));
+}
+
 absl::Status Explain(const Arguments& args) {
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json", "dot"}));
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json", "dot", "html"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   std::string text;
   if (format == "json") {
     text = PlanJson(plan, ProofOf(plan));
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program));
+  } else if (format == "html") {
+    ASSIGN_OR_RETURN(text, PageOf(args, plan));
   } else {
     text = FLAGS_full ? PlanText(plan) : PlanSummary(plan, ProofOf(plan)) + PrecisionText(plan);
   }
@@ -31,14 +43,17 @@ absl::Status Explain(const Arguments& args) {
 }  // namespace
 
 Verb ExplainVerb() {
-  return {"explain",
-          "say what a plan does, needs and why",
-          "  oneflow explain --plan=gpt.plan\n"
-          "  oneflow explain --plan=gpt.plan --format=json\n"
-          "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n",
-          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "precision", "memory",
-           "cluster", "threads", "format", "program", "full"},
-          Explain};
+  return {
+      "explain",
+      "say what a plan does, needs and why",
+      "  oneflow explain --plan=gpt.plan\n"
+      "  oneflow explain --plan=gpt.plan --format=json\n"
+      "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
+      "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
+      "> plan.html\n",
+      {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "precision", "memory",
+       "cluster", "threads", "format", "program", "full", "steps"},
+      Explain};
 }
 
 }  // namespace oneflow

@@ -13,7 +13,7 @@ DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
 DEFINE_string(checkpoint, "",
               "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
-DEFINE_string(format, "text", "text or json; explain: dot, too");
+DEFINE_string(format, "text", "text or json; explain: dot and html, too");
 
 DEFINE_string(preset, "", "gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1.5b, gpt3-175b, tiny, small");
 DEFINE_int64(layers, 0, "blocks; 0: the preset's");
@@ -37,7 +37,7 @@ DEFINE_string(precision, "f32",
               "of matrix products: f32, or bf16 with f32 master weights and sums");
 DEFINE_string(memory, "", "capacity of a device, e.g. 80GiB: refuse a plan that needs more");
 
-DEFINE_int64(steps, 100, "steps of the whole run");
+DEFINE_int64(steps, 100, "steps of the whole run; simulated: 2");
 DEFINE_uint64(seed, 1, "seed of weights and data order (train), of sampling (generate)");
 DEFINE_int32(threads, 0, "kernel threads over all devices; 0: the machine's cores");
 DEFINE_double(learning_rate, 3e-4, "peak learning rate");
@@ -77,7 +77,7 @@ DEFINE_int64(top_k, 0, "sample from the k most likely tokens; 0: from all");
 DEFINE_double(top_p, 1.0, "sample from the fewest tokens whose probabilities add up to p");
 DEFINE_string(stop, "", "end before this text; may be repeated");
 
-DEFINE_string(program, "train", "program to print in full or as dot");
+DEFINE_string(program, "train", "program to print in full or as dot, or to simulate");
 DEFINE_bool(full, false, "print every actor and register");
 
 DEFINE_double(seconds, 20, "time to spend measuring, about");

@@ -170,6 +170,8 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate() {
   return cluster;
 }
 
+int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FLAGS_steps : 2; }
+
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   CompileOptions options;
   options.generate = true;

@@ -24,6 +24,9 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 // (oneflow_core/cost/kernel_cost.h).
 absl::StatusOr<proto::Cluster> ClusterToSimulate();
 
+// --steps where it is given, else two: the second is one among others.
+int64_t StepsToSimulate(const Arguments& args);
+
 // `graph` compiled for --mesh and one sequence: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
 

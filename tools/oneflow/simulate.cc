@@ -12,14 +12,12 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kSteps = 2;  // the second is one among others
-
 absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
-  const int64_t steps = args.Given("steps") ? FLAGS_steps : kSteps;
-  ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(cluster, plan, FLAGS_program, steps));
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   if (!FLAGS_trace.empty()) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(run)), "--trace"));
   }

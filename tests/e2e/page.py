@@ -1,0 +1,40 @@
+"""Reads the page of `explain --format=html` as a browser would, strictly."""
+import html.parser
+import json
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Page(html.parser.HTMLParser):
+    """Elements by name, the JSON of the script "simulation", and what is wrong with the page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.problems, self.simulation = [], {}, [], ""
+        self.links = []  # what the page would load
+        self.feed(text)
+        self.close()
+        self.problems += [f"{tag} is not closed" for tag, _ in self.open]
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.elements.setdefault(tag, []).append(attrs)
+        self.links += [value for key, value in attrs.items() if key in ("src", "href", "data", "srcset")]
+        if tag not in VOID:
+            self.open.append((tag, attrs))
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.setdefault(tag, []).append(dict(attrs))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open[-1][0] != tag:
+            self.problems.append(f"{tag} at {self.getpos()} closes nothing")
+        else:
+            self.open.pop()
+
+    def handle_data(self, data):
+        if self.open and self.open[-1][1].get("id") == "simulation":
+            self.simulation += data
+
+    def json(self):
+        return json.loads(self.simulation)
