@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/verify_rates.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -146,8 +147,7 @@ class ProgramTypes {
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
-    for (const NetRegister& r : net_.registers) RETURN_IF_ERROR(CheckRates(r));
-    return absl::OkStatus();
+    return VerifyRates(net_);
   }
 
  private:
@@ -180,12 +180,6 @@ class ProgramTypes {
     if (r.writer < 0 && !r.persistent) {
       return Bad(where, absl::StrCat("reads ", r.proto->name(), ", which nobody writes"));
     }
-    if (input.fires_per_read() < 1 || input.initial_fills() < 0 ||
-        input.initial_fills() > r.proto->slots()) {
-      return Bad(where,
-                 absl::StrCat("reads ", r.proto->name(), " with ", input.fires_per_read(),
-                              " firings a read and ", input.initial_fills(), " initial fills"));
-    }
     const auto& along = input.peers().along();
     for (int i = 0; i < along.size(); ++i) {
       if (along[i] < 0 || along[i] >= static_cast<int>(mesh_.axes.size()) ||
@@ -193,7 +187,9 @@ class ProgramTypes {
         return Bad(where, absl::StrCat("peers along axis ", along[i]));
       }
     }
-    if (!actor.has_boxing() && (!along.empty() || r.proto->stage() != actor.stage())) {
+    // Order may be kept with any device; only a boxing reads its data.
+    const bool data = r.proto->slot_bytes() > 0;
+    if (data && !actor.has_boxing() && (!along.empty() || r.proto->stage() != actor.stage())) {
       return Bad(where,
                  absl::StrCat("reads ", r.proto->name(), " of another device, but is no boxing"));
     }
@@ -312,27 +308,6 @@ class ProgramTypes {
       if (stream != net_.actors[actor.id()].stream) {
         return Bad(where_,
                    absl::StrCat("two streams of stage ", actor.stage(), " use the workspace"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckRates(const NetRegister& r) {
-    if (r.writer < 0) return absl::OkStatus();
-    const int64_t firings = net_.actors[r.writer].firings, per_fill = r.proto->fires_per_fill();
-    if (firings % per_fill != 0) {
-      return Bad(where_,
-                 absl::StrCat("register ", r.proto->name(), " takes ", per_fill,
-                              " firings a fill, its writer fires ", firings, " times a step"));
-    }
-    for (const NetReader& reader : r.readers) {
-      const int64_t reads = net_.actors[reader.actor].firings;
-      if (reads % reader.fires_per_read != 0 ||
-          reads / reader.fires_per_read != firings / per_fill) {
-        return Bad(where_,
-                   absl::StrCat("register ", r.proto->name(), " is filled ", firings / per_fill,
-                                " times a step, but ", net_.actor(reader.actor).name(), " fires ",
-                                reads, " times with ", reader.fires_per_read, " firings a read"));
       }
     }
     return absl::OkStatus();

@@ -18,9 +18,9 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan);
 //  1. every register has at least one slot, holds its largest part, and lies inside its arena
 //  region;
 //  2. what is read is written, or persistent;
-//  3. an edge stays on its stage, except into a boxing actor without peers (a transfer);
-//  4. peers are named only by boxing actors, whose sources cover exactly what they write;
-//  5. rates are consistent: in one step every register is filled as often as each reader reads it;
+//  3. an edge with data stays on its stage, except into a boxing actor without peers (a transfer);
+//  4. data of peers is read only by boxing actors, whose sources cover exactly what they write;
+//  5. rates are consistent (verify_rates.h);
 //  6. every actor stands in exactly one segment of its stage, every segment in one stream's order.
 absl::Status VerifyProgramTypes(const PlanNet& net);
 
