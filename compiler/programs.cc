@@ -75,6 +75,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.micro_batches = micro_batches;
   draft.lower.micro_batch_size = size;
   draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
+  draft.lower.cluster = options.cluster;
   return draft;
 }
 
@@ -206,7 +207,8 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   RETURN_IF_ERROR(Decompose(&graph, draft->lower.micro_batches));
   RETURN_IF_ERROR(PlaceVariables(&graph));
   ConstrainVariables(plan, &graph);
-  SbpOptions sbp_options{.micro_batches = draft->lower.micro_batches};
+  SbpOptions sbp_options{.micro_batches = draft->lower.micro_batches,
+                         .cluster = draft->lower.cluster};
   if (draft->train) {
     ASSIGN_OR_RETURN(const Gradients gradients, Differentiate(&graph, graph.loss));
     RETURN_IF_ERROR(AddOptimizer(&graph, gradients));
@@ -223,7 +225,7 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   ASSIGN_OR_RETURN(const SbpChoice choice, InferSbp(&graph, sbp_options));
   draft->notes.insert(draft->notes.end(), choice.notes.begin(), choice.notes.end());
   const std::vector<TensorId> raw = graph.outputs;
-  RETURN_IF_ERROR(InsertBoxing(&graph, choice));
+  RETURN_IF_ERROR(InsertBoxing(&graph, choice, draft->lower.cluster));
   RETURN_IF_ERROR(VerifyGraph(graph));
   if (draft->loss) ReportLoss(draft);
   for (size_t i = 0; i < raw.size(); ++i) {

@@ -94,6 +94,7 @@ struct Binder {
     setup.reduce = actor.boxing().reduce();
     setup.reduce_axes = Ints(actor.boxing().reduce_axis());
     setup.zero_unless_first = Ints(actor.boxing().zero_unless_first());
+    setup.fill = actor.boxing().fill();
     bound.call_.workspace = context.devices[rank].workspace().first(actor.workspace_bytes());
     bound.call_.pool = pool;
     return absl::OkStatus();

@@ -2,10 +2,12 @@
 // order.
 //
 // Invariants of the copy list that the factory makes:
-//  1. regions do not overlap and cover the output: each output element is written exactly once;
+//  1. regions do not overlap and cover the output: each output element is written exactly once; but
+//     where the setup says `fill`, what they leave is filled first;
 //  2. the sources of a region are in rank order, so sums have one order on every device;
 //  3. a source that holds what another one holds too (it differs on a broadcast axis) is left out.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -18,6 +20,7 @@ namespace oneflow {
 namespace {
 
 enum Reduce { kNone = 0, kSum = 1, kMax = 2 };
+enum Fill { kNothing = 0, kZero = 1, kLowest = 2 };
 
 // A box of contiguous runs, the same in all its sources (they hold the same slice of the tensor).
 struct Region {
@@ -40,6 +43,7 @@ struct CopyList {
   std::vector<Chunk> chunks;
   int64_t elements = 0;  // of the output
   Reduce reduce = kNone;
+  Fill fill = kNothing;
 };
 
 Dims StridesOf(const Dims& size) {
@@ -123,7 +127,9 @@ void AddChunks(CopyList& list, int index) {
 }
 
 absl::StatusOr<CopyList> MakeCopyList(const KernelSetup& s) {
-  CopyList list{.elements = Elements(s.out[0]), .reduce = static_cast<Reduce>(s.reduce)};
+  CopyList list{.elements = Elements(s.out[0]),
+                .reduce = static_cast<Reduce>(s.reduce),
+                .fill = static_cast<Fill>(s.fill)};
   const std::vector<Port>& in = s.in[0];
   std::vector<bool> done(in.size(), false);
   int64_t covered = 0;
@@ -144,7 +150,7 @@ absl::StatusOr<CopyList> MakeCopyList(const KernelSetup& s) {
     list.regions.push_back(std::move(region));
     AddChunks(list, static_cast<int>(list.regions.size()) - 1);
   }
-  if (covered != list.elements) {
+  if (covered != list.elements && list.fill == kNothing) {
     return absl::InternalError(s.name + " (" + s.kind + "): its sources hold " +
                                std::to_string(covered) + " of " + std::to_string(list.elements) +
                                " elements");
@@ -236,9 +242,32 @@ void RunChunk(const CopyList& list, const Chunk& c, const KernelCall& call) {
   });
 }
 
+template <typename S>
+S LowestOf() {
+  if constexpr (std::is_same_v<S, Bf16>) {
+    return ToBf16(-std::numeric_limits<float>::infinity());
+  } else if constexpr (std::is_floating_point_v<S>) {
+    return -std::numeric_limits<S>::infinity();
+  } else {
+    return std::numeric_limits<S>::lowest();
+  }
+}
+
+// What does not count in a sum or a maximum, everywhere; the regions are written over it.
+template <typename S>
+void FillOutput(const CopyList& list, const KernelCall& call) {
+  const S value = list.fill == kLowest ? LowestOf<S>() : S{};
+  const int pieces = static_cast<int>((list.elements + kPiece - 1) / kPiece);
+  call.pool->ParallelFor(pieces, [&](int task, int) {
+    const int64_t begin = task * kPiece;
+    std::fill_n(call.output<S>(0) + begin, std::min(kPiece, list.elements - begin), value);
+  });
+}
+
 template <typename T, typename S = T>
 Kernel CopyKernel(std::shared_ptr<const CopyList> list) {
   return [list](const KernelCall& call) {
+    if (list->fill != kNothing && !call.accumulate) FillOutput<S>(*list, call);
     call.pool->ParallelFor(static_cast<int>(list->chunks.size()),
                            [&](int task, int) { RunChunk<T, S>(*list, list->chunks[task], call); });
     return absl::OkStatus();

@@ -1,6 +1,7 @@
 // Boxing kernels: for random pairs of layouts, what each device ends up with is its slice of the
 // whole tensor that the sources stand for.
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -192,6 +193,27 @@ TEST_CASE("zero_fill writes zeros but at coordinate 0") {
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());
     CHECK(h.Output(0) == (rank == 0 ? Values{1, 2, 3, 4} : Values{0, 0, 0, 0}));
+  }
+}
+
+TEST_CASE("what a part leaves of a whole is filled with what does not count") {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16}) {
+    for (const int fill : {1, 2}) {
+      KernelHarness h("zero_fill", {}, {{SlicePort({2, 4}, {{0, 1}, {2, 2}}, dtype)}},
+                      {WholePort({2, 4}, dtype)});
+      h.setup().mesh = Mesh{{{"a", 2}}};
+      h.setup().coordinate = {0};
+      h.setup().fill = fill;
+      h.SetInput(0, {1, 2, 3, 4});
+      h.SetOutput(0, {9, 9, 9, 9, 9, 9, 9, 9});
+      REQUIRE(h.Make() == absl::OkStatus());
+      REQUIRE(h.Call() == absl::OkStatus());
+      const double lowest = dtype == DType::kI32
+                                ? static_cast<double>(std::numeric_limits<int32_t>::lowest())
+                                : -std::numeric_limits<double>::infinity();
+      const double z = fill == 1 ? 0 : lowest;
+      CHECK(h.Output(0) == Values{z, 1, 2, z, z, 3, 4, z});
+    }
   }
 }
 

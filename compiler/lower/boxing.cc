@@ -2,50 +2,64 @@
 
 #include <glog/logging.h>
 
-#include <vector>
-
+#include "compiler/passes/boxing_path.h"
+#include "compiler/passes/boxing_primitive.h"
+#include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 namespace {
 
-// Bytes that the device at coordinate 0, which has the largest part, takes from others in one
-// firing.
-double BytesReceived(const Graph& graph, const Op& op, const std::vector<int>& along) {
-  const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
-  const Coordinate c(graph.mesh.axes.size(), 0);
-  const Slice mine = SliceOf(LayoutOf(to.shape.dims, to.sbp), graph.mesh, c);
-  const int self = graph.mesh.RankOf(c);
-  int64_t elements = op.kind == "transfer" ? mine.elements() : 0;
-  for (int peer : graph.mesh.Peers(c, along)) {
-    if (peer == self) continue;
-    const Layout layout = LayoutOf(from.shape.dims, from.sbp);
-    elements +=
-        Intersect(mine, SliceOf(layout, graph.mesh, graph.mesh.CoordinateOf(peer))).elements();
+// From another stage each device takes all it needs, from the device of its own coordinate.
+void LowerTransfer(const Graph& graph, const Op& op, const proto::Cluster& cluster,
+                   proto::Actor* actor) {
+  const Tensor& to = graph.tensors[op.outputs[0]];
+  const int64_t elements = MaxElements(LayoutOf(to.shape.dims, to.sbp), graph.mesh);
+  const double bytes = static_cast<double>(elements) * static_cast<double>(SizeOf(to.dtype));
+  const int from = graph.ProducerOf(op.inputs[0]).stage;
+  const Link link = LinkOfStages(cluster, graph.mesh, from, op.stage);
+  actor->set_bytes_moved(bytes);
+  actor->mutable_boxing()->set_seconds(PrimitiveSeconds("transfer", bytes, 2, link));
+}
+
+void SetReduction(const BoxingPrimitive& primitive, const NdSbp& from, proto::Boxing* boxing) {
+  for (const int axis : primitive.along) {
+    if (!from[axis].partial()) continue;
+    boxing->add_reduce_axis(axis);
+    const bool max = from[axis].kind == Sbp::kPartialMax;
+    boxing->set_reduce(max ? proto::Boxing::MAX : proto::Boxing::SUM);
   }
-  return static_cast<double>(elements) * static_cast<double>(SizeOf(from.dtype));
+}
+
+// Of a sum one device keeps a whole, the others have zeros; of a maximum all keep it. Of a part all
+// keep what they have, and fill the rest.
+void SetFill(const NdSbp& from, const NdSbp& to, proto::Boxing* boxing) {
+  for (int axis = 0; axis < static_cast<int>(from.size()); ++axis) {
+    if (from[axis] == to[axis]) continue;
+    const bool max = to[axis].kind == Sbp::kPartialMax;
+    if (from[axis].split()) boxing->set_fill(max ? proto::Boxing::LOWEST : proto::Boxing::ZERO);
+    if (from[axis].broadcast() && !max) boxing->add_zero_unless_first(axis);
+  }
 }
 
 }  // namespace
 
-void LowerBoxing(const Graph& graph, const Op& op, proto::Actor* actor) {
+void LowerBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster,
+                 proto::Actor* actor) {
   CHECK_EQ(op.inputs.size(), 1u) << op.name;
   proto::Boxing* boxing = actor->mutable_boxing();
   boxing->set_why(op.why);
-  std::vector<int> along;
-  if (op.kind != "transfer") {
-    const int axis = graph.mesh.FindAxis(AttrString(op, "axis"));
-    CHECK_GE(axis, 0) << op.name;
-    if (op.kind == "zero_fill") boxing->add_zero_unless_first(axis);
-    if (op.kind != "zero_fill" && op.kind != "slice") along.push_back(axis);
-    const Sbp from = graph.tensors[op.inputs[0]].sbp[axis];
-    if (from.partial()) {
-      boxing->add_reduce_axis(axis);
-      boxing->set_reduce(from.kind == Sbp::kPartialMax ? proto::Boxing::MAX : proto::Boxing::SUM);
-    }
-  }
-  for (int axis : along) actor->mutable_input(0)->mutable_peers()->add_along(axis);
-  actor->set_bytes_moved(BytesReceived(graph, op, along));
+  if (op.kind == "transfer") return LowerTransfer(graph, op, cluster, actor);
+  const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
+  const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from.sbp, to.sbp);
+  CHECK(primitive.kind == op.kind) << op.name;
+  for (const int axis : primitive.along) actor->mutable_input(0)->mutable_peers()->add_along(axis);
+  SetReduction(primitive, from.sbp, boxing);
+  if (op.kind == "zero_fill") SetFill(from.sbp, to.sbp, boxing);
+  const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
+  const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
+  actor->set_bytes_moved(static_cast<double>(step.bytes));
+  boxing->set_seconds(step.seconds);
 }
 
 }  // namespace oneflow

@@ -164,7 +164,7 @@ class Lowering {
     const int updates = FindOpDef(op.kind)->updates;
     for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
-    if (IsBoxing(op.kind)) LowerBoxing(graph_, op, actor);
+    if (IsBoxing(op.kind)) LowerBoxing(graph_, op, options_.cluster, actor);
     SetCost(op, actor);
     return absl::OkStatus();
   }

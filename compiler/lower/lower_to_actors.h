@@ -4,7 +4,7 @@
 //   variable            the persistent register of its stage; no actor
 //   input               a host actor: load_tokens, or feed
 //   ops that update     adamw's w, m, v, and caches, are outputs only: updated in place
-//   boxing ops          actors whose input names peers along the op's mesh axis
+//   boxing ops          actors whose input names peers along the op's mesh axes
 //   transfer            an actor of the receiving stage, on a copy stream, in a segment of its own
 //   all other ops       an actor of the stage, in the segment P, F, B or U
 //
@@ -19,6 +19,7 @@
 #include "compiler/lower/lowered.h"
 #include "compiler/lower/persistent.h"
 #include "oneflow_core/graph/graph.h"
+#include "proto/cluster.pb.h"
 
 namespace oneflow {
 
@@ -35,6 +36,7 @@ struct LowerOptions {
   int64_t micro_batches = 1;
   int64_t micro_batch_size = 1;
   int kernel_threads = 1;
+  proto::Cluster cluster;    // what boxing takes: boxing_path.h
   bool feed_inputs = false;  // every input is fed, also tokens and labels
   std::vector<HostOutput> outputs;
 };

@@ -4,170 +4,186 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
+#include "compiler/passes/boxing_primitive.h"
+#include "compiler/passes/device_prices.h"
+#include "oneflow_core/cost/link_cost.h"
+#include "oneflow_core/tensor/layout.h"
+
 namespace oneflow {
-
-std::string_view BoxingKind(Sbp from, Sbp to) {
-  if (to.kind == Sbp::kPartialMax || from == to) return "";
-  if (from.broadcast()) return to.split() ? "slice" : "zero_fill";
-  if (from.split()) {
-    if (to.broadcast()) return "all_gather";
-    return to.split() ? "all_to_all" : "";
-  }
-  if (to.partial()) return "";
-  return to.split() ? "reduce_scatter" : "all_reduce";
-}
-
-double TransitionPrice(Sbp from, Sbp to, double bytes, int devices) {
-  if (from == to || devices == 1) return 0;
-  if (from.split() && to.kind == Sbp::kPartialSum) {
-    return TransitionPrice(from, B(), bytes, devices) + TransitionPrice(B(), to, bytes, devices);
-  }
-  if (BoxingKind(from, to).empty()) return kImpossible;
-  const double others = devices - 1;
-  double moved = 0;
-  if (from.partial()) moved = to.broadcast() ? 2 * others * bytes : 1.1 * others * bytes;
-  if (from.split()) moved = to.broadcast() ? 1.1 * others * bytes : others * bytes / devices;
-  // Nothing crosses a link, but every device reads or writes the whole: a hundredth of a transfer.
-  if (from.broadcast()) moved = 0.01 * devices * bytes;
-  return moved + kBoxingLatency;
-}
-
 namespace {
 
-using Key = std::vector<int>;
-
-Key KeyOf(const NdSbp& sbp) {
-  Key key;
-  for (Sbp s : sbp) key.push_back(s.kind * 256 + (s.split() ? s.dim : 0));
-  return key;
+// What is received over the slowest of the links, all latencies once.
+double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along, double bytes) {
+  double most = 0;
+  for (const int axis : along) {
+    if (prices.mesh.axes[axis].size == 1) continue;
+    const Link link = LinkOfAxis(prices.cluster, prices.mesh, axis);
+    most = std::max(most, link.latency + bytes / link.bandwidth);
+  }
+  return most;
 }
 
+int Changes(const NdSbp& a, const NdSbp& b) {
+  int changes = 0;
+  for (size_t i = 0; i < a.size(); ++i) changes += a[i] == b[i] ? 0 : 1;
+  return changes;
+}
+
+// Dijkstra over nd-SBPs.
 class PathSearch {
  public:
-  PathSearch(const Mesh& mesh, const Dims& dims, int64_t bytes, const NdSbp& from, const NdSbp& to)
-      : mesh_(mesh), dims_(dims), bytes_(bytes), from_(from), to_(to) {}
+  PathSearch(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& from,
+             const NdSbp& to)
+      : prices_(prices), tensor_(tensor), from_(from), to_(to) {}
 
-  // Dijkstra; of equal ways the one found first, in the order of axes and options.
   std::vector<BoxingStep> Run() {
-    nodes_[KeyOf(from_)] = {from_, 0, {}, -1, false};
+    nodes_.push_back({from_, 0, 0, -1, {}, false});
     while (true) {
-      Node* best = nullptr;
-      for (auto& [key, node] : nodes_) {
-        if (!node.done && (best == nullptr || node.price < best->price)) best = &node;
-      }
-      CHECK(best != nullptr) << "no boxing from " << ToString(from_) << " to " << ToString(to_);
-      best->done = true;
-      if (best->sbp == to_) return Unwind();
-      for (int axis = 0; axis < static_cast<int>(from_.size()); ++axis) {
-        for (Sbp next : Options(axis)) Relax(*best, axis, next);
-      }
+      const int at = Nearest();
+      nodes_[at].done = true;
+      if (nodes_[at].sbp == to_) return Unwind(at);
+      for (const NdSbp& next : Neighbours(nodes_[at].sbp)) Relax(at, next);
     }
   }
 
  private:
   struct Node {
     NdSbp sbp;
-    double price = 0;
-    Key before;
-    int axis = -1;
+    double seconds = 0;
+    int steps = 0;
+    int before = -1;
+    BoxingStep step;
     bool done = false;
   };
 
-  // SBPs worth passing through on an axis.
-  std::vector<Sbp> Options(int axis) const {
-    if (mesh_.axes[axis].size == 1) return {to_[axis]};
-    std::vector<Sbp> options = {to_[axis], B()};
-    if (from_[axis].split()) options.push_back(from_[axis]);
-    if (from_[axis].partial()) {
-      for (int d = 0; d < static_cast<int>(dims_.size()); ++d) options.push_back(S(d));
+  int Nearest() const {
+    int best = -1;
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+      const Node& node = nodes_[i];
+      if (node.done) continue;
+      if (best < 0 || std::pair(node.seconds, node.steps) <
+                          std::pair(nodes_[best].seconds, nodes_[best].steps)) {
+        best = i;
+      }
     }
+    CHECK_GE(best, 0) << "no boxing from " << ToString(from_) << " to " << ToString(to_);
+    return best;
+  }
+
+  int Find(const NdSbp& sbp) const {
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+      if (nodes_[i].sbp == sbp) return i;
+    }
+    return -1;
+  }
+
+  // SBPs worth passing through on an axis: nothing becomes partial that does not end so.
+  std::vector<Sbp> Options(int axis) const {
+    std::vector<Sbp> options = {to_[axis]};
+    const auto add = [&options](Sbp sbp) {
+      if (std::find(options.begin(), options.end(), sbp) == options.end()) options.push_back(sbp);
+    };
+    if (prices_.mesh.axes[axis].size == 1 || axis == prices_.mesh.stage_axis()) return options;
+    add(B());
+    for (int d = 0; d < static_cast<int>(tensor_.dims.size()); ++d) add(S(d));
     return options;
   }
 
-  // Groups along the axes other than `axis`, each of which moves its own copy; and how many parts
-  // those axes cut the tensor in.
-  std::pair<double, double> Others(const NdSbp& sbp, int axis) const {
-    double copies = 1, parts = 1;
-    for (int b = 0; b < static_cast<int>(sbp.size()); ++b) {
-      if (b == axis || b == mesh_.stage_axis()) continue;
-      (sbp[b].split() ? parts : copies) *= mesh_.axes[b].size;
+  // What one primitive may lead to, `to_` first: all that differ on one axis; and on several, where
+  // none of these is partial.
+  std::vector<NdSbp> Neighbours(const NdSbp& at) const {
+    std::vector<NdSbp> all = {at};
+    for (int axis = 0; axis < static_cast<int>(at.size()); ++axis) {
+      const size_t before = all.size();
+      for (const Sbp next : Options(axis)) {
+        for (size_t i = 0; i < before && !(next == at[axis]); ++i) {
+          const bool partial = at[axis].partial() || next.partial();
+          if (partial && i > 0) break;
+          all.push_back(all[i]);
+          all.back()[axis] = next;
+        }
+      }
     }
-    return {copies, parts};
+    all.erase(all.begin());
+    std::stable_sort(all.begin(), all.end(), [&](const NdSbp& a, const NdSbp& b) {
+      return std::pair(!(a == to_), Changes(at, a)) < std::pair(!(b == to_), Changes(at, b));
+    });
+    return all;
   }
 
-  // Size of dimension d of the piece that the axes other than `axis` leave.
-  int64_t PieceSize(const NdSbp& sbp, int axis, int d) const {
-    int64_t size = dims_[d];
-    for (int b = 0; b < static_cast<int>(sbp.size()); ++b) {
-      if (b != axis && sbp[b] == S(d)) size /= mesh_.axes[b].size;
+  // No part is empty but where an end's are.
+  bool LeavesRoom(const NdSbp& sbp) const {
+    Dims parts(tensor_.dims.size(), 1);
+    bool fresh = false;
+    for (size_t a = 0; a < sbp.size(); ++a) {
+      if (!sbp[a].split()) continue;
+      parts[sbp[a].dim] *= prices_.mesh.axes[a].size;
+      fresh = fresh || !(sbp[a] == from_[a] || sbp[a] == to_[a]);
     }
-    return size;
-  }
-
-  bool CutsInOrder(const NdSbp& sbp, int axis, Sbp changed) const {
-    if (!changed.split()) return true;
-    for (int b = axis + 1; b < static_cast<int>(sbp.size()); ++b) {
-      if (mesh_.axes[b].size > 1 && sbp[b] == changed) return false;
-    }
-    return true;
-  }
-
-  bool Allowed(const NdSbp& at, int axis, Sbp next) const {
-    const Sbp now = at[axis];
-    if (mesh_.axes[axis].size == 1) return true;
-    if (BoxingKind(now, next).empty()) return false;
-    if (next.partial() && next != to_[axis]) return false;
-    if (!CutsInOrder(at, axis, now) || !CutsInOrder(at, axis, next)) return false;
-    const int p = mesh_.axes[axis].size;
-    if (next.split() && next != to_[axis] && PieceSize(at, axis, next.dim) < p) return false;
-    if (!now.partial() || !next.broadcast()) return true;
-    if (static_cast<double>(bytes_) / Others(at, axis).second <= kAllReduceBytes) return true;
-    for (int d = 0; d < static_cast<int>(dims_.size()); ++d) {
-      if (CutsInOrder(at, axis, S(d)) && PieceSize(at, axis, d) >= p) return false;
+    if (!fresh) return true;
+    for (size_t d = 0; d < parts.size(); ++d) {
+      if (parts[d] > 1 && parts[d] > tensor_.dims[d]) return false;
     }
     return true;
   }
 
-  void Relax(const Node& at, int axis, Sbp next) {
-    if (at.sbp[axis] == next || !Allowed(at.sbp, axis, next)) return;
-    const double price =
-        at.price + Others(at.sbp, axis).first * TransitionPrice(at.sbp[axis], next,
-                                                                static_cast<double>(bytes_),
-                                                                mesh_.axes[axis].size);
-    NdSbp sbp = at.sbp;
-    sbp[axis] = next;
-    Node& node = nodes_[KeyOf(sbp)];
-    if (!node.sbp.empty() && node.price <= price) return;
-    node = {std::move(sbp), price, KeyOf(at.sbp), axis, false};
+  void Relax(int at, const NdSbp& next) {
+    const double before = nodes_[at].seconds;
+    const int found = Find(next);
+    if (found >= 0 && nodes_[found].done) return;
+    if (goal_ >= 0 && before + FiringSeconds(prices_.cluster) > nodes_[goal_].seconds) return;
+    if (found < 0 && !LeavesRoom(next)) return;
+    const BoxingStep step = BoxingStepBetween(prices_, tensor_, nodes_[at].sbp, next);
+    if (step.kind.empty()) return;
+    Node node{next, before + step.seconds, nodes_[at].steps + 1, at, step, false};
+    if (found < 0) {
+      if (next == to_) goal_ = static_cast<int>(nodes_.size());
+      nodes_.push_back(std::move(node));
+    } else if (std::pair(node.seconds, node.steps) <
+               std::pair(nodes_[found].seconds, nodes_[found].steps)) {
+      nodes_[found] = std::move(node);
+    }
   }
 
-  std::vector<BoxingStep> Unwind() const {
+  std::vector<BoxingStep> Unwind(int at) const {
     std::vector<BoxingStep> steps;
-    for (const Node* node = &nodes_.at(KeyOf(to_)); node->axis >= 0;
-         node = &nodes_.at(node->before)) {
-      steps.push_back({node->axis, node->sbp});
-    }
+    for (; nodes_[at].before >= 0; at = nodes_[at].before) steps.push_back(nodes_[at].step);
     std::reverse(steps.begin(), steps.end());
     return steps;
   }
 
-  const Mesh& mesh_;
-  const Dims& dims_;
-  const int64_t bytes_;
+  const BoxingPrices& prices_;
+  const BoxedTensor& tensor_;
   const NdSbp &from_, &to_;
-  std::map<Key, Node> nodes_;
+  std::vector<Node> nodes_;
+  int goal_ = -1;  // the node of to_, once a way is known
 };
 
 }  // namespace
 
-std::vector<BoxingStep> BoxingPath(const Mesh& mesh, const Dims& dims, int64_t bytes,
+BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
+                             const NdSbp& from, const NdSbp& to) {
+  const BoxingPrimitive primitive = PrimitiveBetween(prices.mesh, from, to);
+  BoxingStep step{primitive.kind, to};
+  if (primitive.kind.empty()) return step;
+  const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
+  const int64_t written = MaxElements(LayoutOf(tensor.dims, to), prices.mesh);
+  step.bytes = received * tensor.element_bytes;
+  step.seconds =
+      FiringSeconds(prices.cluster) +
+      ReceiveSeconds(prices, primitive.along, static_cast<double>(step.bytes)) +
+      static_cast<double>(written * tensor.element_bytes) / MemoryBandwidth(prices.cluster);
+  return step;
+}
+
+std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to) {
-  CHECK_EQ(from.size(), mesh.axes.size());
-  CHECK_EQ(to.size(), mesh.axes.size());
-  return PathSearch(mesh, dims, bytes, from, to).Run();
+  CHECK_EQ(from.size(), prices.mesh.axes.size());
+  CHECK_EQ(to.size(), prices.mesh.axes.size());
+  return PathSearch(prices, tensor, from, to).Run();
 }
 
 }  // namespace oneflow

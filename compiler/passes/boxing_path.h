@@ -1,50 +1,51 @@
-// Which primitives turn one nd-SBP into another on the devices of one stage, and what they move.
-// The knowledge that infer_sbp (prices) and insert_boxing (ops) share. Not a pass.
+// The way from one nd-SBP to another on the devices of one stage: a shortest path over the
+// primitives of boxing_primitive.h, in seconds on a cluster. Complete: there is one for every pair.
+// Not a pass.
 //
-// A primitive changes one mesh axis. Bytes moved for a tensor of T bytes over an axis of p devices:
-//
-//   S -> B  all_gather      (p-1) T        B -> S  slice      0
-//   P -> S  reduce_scatter  (p-1) T        B -> P  zero_fill  0
-//   P -> B  all_reduce    2 (p-1) T        S(i) -> S(j)  all_to_all  (p-1)/p T
-//
-// all times the number of groups along the other axes that hold different or equal copies.
-// S -> P goes through B. Nothing becomes Pmax; Pmax becomes B or S as P does. Prices add a tenth to
-// all_gather and reduce_scatter: a pair of them waits for the slowest twice, an all_reduce once.
+//   const BoxingPrices prices{cluster, mesh};
+//   for (const BoxingStep& step : BoxingPath(prices, {{64, 768}, 4}, {S(0), P()}, {S(0), B()}))
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
+#include "proto/cluster.pb.h"
 
 namespace oneflow {
 
-// What one primitive costs beyond its bytes, in bytes: so that fewer boxings win.
-inline constexpr double kBoxingLatency = 1024;
-// Larger partial tensors are reduced by reduce_scatter and all_gather, in pieces.
-inline constexpr int64_t kAllReduceBytes = 64 * 1024;
-// More than any plan costs.
-inline constexpr double kImpossible = 1e30;
-
-// The primitive from one SBP to a different one on one axis; "" if there is none.
-std::string_view BoxingKind(Sbp from, Sbp to);
-
-// Bytes moved by a primitive, or by the way through B, on one axis, latency included; 0 if equal.
-double TransitionPrice(Sbp from, Sbp to, double bytes, int devices);
-
-struct BoxingStep {
-  int axis = 0;
-  NdSbp to;  // differs from the SBP before only on `axis`
+// What a primitive on the devices of a mesh takes. The cluster says how fast links and memory are,
+// and what a firing costs; what it does not say is 1 us and 10 GB/s of a link, 200 GB/s of memory
+// and 0.1 us a firing.
+struct BoxingPrices {
+  const proto::Cluster& cluster;
+  const Mesh& mesh;
 };
 
-// The cheapest way. Two axes that split the same dimension are cut in mesh order, so a primitive on
-// an axis may split or unsplit a dimension only while no later axis splits it: the way un-splits
-// the later axis first where it must. Empty if from == to. Deterministic.
-std::vector<BoxingStep> BoxingPath(const Mesh& mesh, const Dims& dims, int64_t bytes,
+// A tensor that is boxed.
+struct BoxedTensor {
+  Dims dims;
+  int64_t element_bytes = 4;
+};
+
+struct BoxingStep {
+  std::string_view kind;
+  NdSbp to;
+  int64_t bytes = 0;   // that the device receives which receives most
+  double seconds = 0;  // one firing: latency, bytes received over the slowest link, bytes written
+};
+
+// The one primitive from `from` to `to`; its kind is "" where there is none.
+BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
+                             const NdSbp& from, const NdSbp& to);
+
+// The way that takes the fewest seconds; of equal ones that of the fewest steps, then the first in
+// the order of axes. Empty if from == to. Between its ends nothing is empty or partial but where an
+// end is. Deterministic.
+std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to);
 
 }  // namespace oneflow

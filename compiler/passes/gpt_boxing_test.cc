@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/model/annotate_gpt.h"
@@ -33,16 +34,23 @@ Graph Logical(const GptConfig& config, const std::string& mesh) {
   return graph;
 }
 
-// All passes of a train program: 4 sequences a micro-batch, 4 micro-batches a step.
-Graph Boxed(Graph graph) {
-  REQUIRE(BindBatch(&graph, 4).ok());
+struct BoxOptions {
+  int64_t sequences = 4;  // of a micro-batch
+  bool split_positions = false;
+};
+
+// All passes of a train program with 4 micro-batches a step.
+Graph Boxed(Graph graph, const BoxOptions& options = {}) {
+  REQUIRE(BindBatch(&graph, options.sequences).ok());
   REQUIRE(CheckAndInferShapes(&graph).ok());
   REQUIRE(Decompose(&graph, 4).ok());
   REQUIRE(PlaceVariables(&graph).ok());
   const auto gradients = Differentiate(&graph, graph.loss);
   REQUIRE(gradients.ok());
   REQUIRE(AddOptimizer(&graph, *gradients).ok());
-  const auto choice = InferSbp(&graph, {.micro_batches = 4, .mirrors = gradients->mirrors});
+  const auto choice = InferSbp(&graph, {.micro_batches = 4,
+                                        .mirrors = gradients->mirrors,
+                                        .split_positions = options.split_positions});
   INFO(choice.status());
   REQUIRE(choice.ok());
   REQUIRE(InsertBoxing(&graph, *choice).ok());
@@ -51,6 +59,8 @@ Graph Boxed(Graph graph) {
   REQUIRE(verified.ok());
   return graph;
 }
+
+using Count = std::map<std::string, int>;
 
 // Boxing ops by kind, of those that fire every micro-batch (or once a step) and move a tensor of a
 // block "h.<i>".
@@ -69,18 +79,81 @@ Graph Boxed(const GptConfig& config, const std::string& mesh) {
   return Boxed(std::move(graph));
 }
 
-using Count = std::map<std::string, int>;
-
 TEST_CASE("GPT on data: nothing is exchanged in a micro-batch, every gradient once a step") {
   const Graph graph = Boxed(Config(2), "data=2");
   CHECK(BlockBoxing(graph, false) == Count{});
   CHECK(BlockBoxing(graph, true) == Count{{"all_reduce", 2 * 12}});
 }
 
+int AllOf(const Count& count) {
+  int all = 0;
+  for (const auto& [kind, n] : count) all += n;
+  return all;
+}
+
+const Tensor& TensorOf(const Graph& graph, const char* name) {
+  return graph.tensors[graph.FindTensor(name)];
+}
+
+// All-reduces among the boxing ops, in one step or in two; -1 if there is anything else.
+int AllReduces(Count count) {
+  const int pieces = count["reduce_scatter"], whole = count["all_reduce"];
+  if (count["all_gather"] != pieces) return -1;
+  for (const auto& [kind, n] : count) {
+    if (n > 0 && kind != "reduce_scatter" && kind != "all_gather" && kind != "all_reduce")
+      return -1;
+  }
+  return pieces + whole;
+}
+
 TEST_CASE("GPT on tensor: two all_reduces a block forward, two backward") {
   for (const std::string mesh : {"tensor=2", "data=2,tensor=2", "tensor=4"}) {
     INFO(mesh);
-    CHECK(BlockBoxing(Boxed(Config(2), mesh), false) == Count{{"all_reduce", 2 * 4}});
+    CHECK(AllReduces(BlockBoxing(Boxed(Config(2), mesh), false)) == 2 * 4);
+  }
+}
+
+// A GPT of which only the weights say how they lie.
+Graph WithWeights(const std::string& mesh, int64_t hidden) {
+  GptConfig config = Config(2);
+  config.heads = 8;
+  config.hidden = hidden;
+  Graph graph = Logical(config, mesh);
+  REQUIRE(AnnotateGpt(&graph, graph.mesh).ok());
+  for (const Op& op : graph.ops) {
+    if (!IsVariable(op)) graph.tensors[op.outputs[0]].constraint.clear();
+  }
+  return graph;
+}
+
+TEST_CASE("GPT of which only the weights are annotated: Megatron's layout all the same") {
+  for (const int64_t hidden : {32, 256}) {
+    for (const std::string mesh : {"tensor=2", "tensor=4", "tensor=8"}) {
+      INFO(mesh << ", hidden " << hidden);
+      const Graph graph = Boxed(WithWeights(mesh, hidden), {.sequences = 1});
+      CHECK(AllReduces(BlockBoxing(graph, false)) == 2 * 4);
+    }
+  }
+}
+
+// Each all_reduce is taken apart, and what stands between its halves works on a part. The last
+// all_gather of the blocks belongs to ln_f.
+void CheckHalves(Count count) {
+  CHECK(count["reduce_scatter"] == 2 * 4);
+  CHECK(count["all_gather"] == 2 * 4 - 1);
+  CHECK(count["reduce_scatter"] + count["all_gather"] + count["slice"] + count["all_reduce"] ==
+        AllOf(count));
+}
+
+TEST_CASE("GPT with the choice: between blocks sequences are split, or positions if they may be") {
+  const Graph sequences = Boxed(WithWeights("tensor=4", 1024), {.sequences = 4});
+  CheckHalves(BlockBoxing(sequences, false));
+  CHECK(TensorOf(sequences, "h.1.attn.add").sbp[0] == S(0));
+  const Graph positions =
+      Boxed(WithWeights("tensor=4", 1024), {.sequences = 1, .split_positions = true});
+  CheckHalves(BlockBoxing(positions, false));
+  for (const char* name : {"h.0.attn.add", "h.1.ln_2", "h.1.mlp.proj"}) {
+    CHECK(TensorOf(positions, name).sbp[0] == S(1));
   }
 }
 

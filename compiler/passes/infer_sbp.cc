@@ -1,22 +1,23 @@
 #include "compiler/passes/infer_sbp.h"
 
+#include <cstdio>
 #include <string>
-#include <utility>
 
+#include "compiler/passes/choice_network.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/sbp_constraint.h"
 #include "compiler/passes/sbp_problem.h"
-#include "compiler/passes/sbp_search.h"
+#include "compiler/passes/sbp_units.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
 
-void Store(const SbpProblem& problem, const std::vector<int>& label, int axis, Graph* graph,
+void Store(const SbpUnits& units, const std::vector<int>& label, int axis, Graph* graph,
            SbpChoice* choice) {
   for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
     const Op& op = graph->ops[id];
-    const Signature& row = problem.Chosen(id, label);
+    const Signature& row = units.Row(id, label[units.UnitOf(id)]);
     for (size_t i = 0; i < op.inputs.size(); ++i) choice->op_inputs[id][i][axis] = row.in[i];
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       graph->tensors[op.outputs[i]].sbp[axis] = row.out[i];
@@ -45,6 +46,16 @@ void AddNotes(const Graph& graph, int axis, SbpChoice* choice) {
                           std::to_string(forward) + " forward ops put out less than the whole");
 }
 
+// "no other layout takes less"; or by how much another could.
+std::string ProofText(const Choices& best) {
+  if (best.proved()) return "no other layout takes less time, given the axes before it";
+  const double share = static_cast<double>(best.cost - best.bound) / static_cast<double>(best.cost);
+  char text[96];
+  std::snprintf(text, sizeof(text), "another layout could take at most %.2g %% less time",
+                100 * share);
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
@@ -56,9 +67,11 @@ absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
   for (const Op& op : graph->ops) choice.op_inputs.emplace_back(op.inputs.size(), whole);
   for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
     if (axis == mesh.stage_axis() || mesh.axes[axis].size == 1) continue;
-    ASSIGN_OR_RETURN(const SbpProblem problem, SbpProblem::Make(*graph, choice, options, axis));
-    Store(problem, SearchSbp(problem), axis, graph, &choice);
+    ASSIGN_OR_RETURN(const SbpUnits units, SbpUnits::Make(*graph, choice, options, axis));
+    const Choices best = Solve(SbpNetwork(*graph, choice, options, axis, units));
+    Store(units, best.label, axis, graph, &choice);
     AddNotes(*graph, axis, &choice);
+    choice.notes.push_back("axis " + mesh.axes[axis].name + ": " + ProofText(best));
   }
   return choice;
 }

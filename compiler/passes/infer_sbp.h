@@ -1,12 +1,13 @@
 // Chooses how every tensor lies on every mesh axis (the stage axis aside): for each axis, one after
-// the other, one row of each op's table of 1-D signatures. The choice minimises what boxing moves
-// in a step plus what the devices compute, so that splitting wins over repeating work and fewer
-// boxings over more.
+// the other, one row of each op's table of 1-D signatures. The choice takes the least time: what
+// boxing takes in a step (the prices of boxing_path.h) and what a device computes, reads and
+// writes.
 //
 // What is fixed: a constraint is the SBP of its tensor; a variable, its replicas on other stages
 // and its optimizer states lie alike and reach `adamw` without boxing. What is all but fixed:
-// gradients mirror their tensors. What is free: everything else. The search is deterministic: the
-// best of three starts, then local moves until none helps. It proves no optimum.
+// gradients mirror their tensors. What is free: everything else. On each axis, given the axes
+// before it, the choice is proved to be the cheapest, or comes with a bound on what the cheapest
+// could save (choice_network.h); a note says which.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,19 @@
 #include "absl/status/statusor.h"
 #include "compiler/passes/differentiate.h"
 #include "oneflow_core/graph/graph.h"
+#include "proto/cluster.pb.h"
 
 namespace oneflow {
 
 struct SbpOptions {
   int64_t micro_batches = 1;  // forward and backward count this often, the update once
-  // Work in bytes of communication. Only flops beyond `flops_per_byte` of what an op reads and
-  // writes count: the others hide behind memory. Dear on purpose: work that is split stays split.
-  double bytes_per_flop = 2;
-  double flops_per_byte = 2;
-  double bytes_per_byte_touched = 0.02;
   // From Differentiate: a gradient that does not lie as its tensor does (S as S; B as B or P) is
   // dear. Without it, plans are as right but harder to foresee.
   std::vector<GradientMirror> mirrors = {};
+  proto::Cluster cluster = {};  // links and devices
+  // Whether a dimension named "seq" may be split although no constraint on the axis does: sequence
+  // parallelism wherever it is cheapest.
+  bool split_positions = false;
 };
 
 // What tensors do not say by themselves. `op_inputs[op][i]`: the nd-SBP that the chosen signature

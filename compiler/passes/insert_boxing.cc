@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/passes/boxing_path.h"
+#include "compiler/passes/boxing_primitive.h"
 #include "compiler/passes/rewrite.h"
 
 namespace oneflow {
@@ -26,7 +27,8 @@ struct Need {
 
 class BoxingInserter {
  public:
-  explicit BoxingInserter(Graph* graph) : graph_(graph) {
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster)
+      : graph_(graph), prices_{cluster, graph->mesh} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -65,11 +67,20 @@ class BoxingInserter {
     t = Cross(t, need);
     const Tensor& tensor = graph_->tensors[t];
     if (tensor.sbp == need.sbp) return t;
-    const std::vector<BoxingStep> path =
-        BoxingPath(graph_->mesh, tensor.shape.dims, BytesOf(tensor), tensor.sbp, need.sbp);
     const std::string why = Why(t, need);
-    for (const BoxingStep& step : path) t = Box(t, step, need, why);
+    for (const BoxingStep& step : PathOf(tensor, need.sbp)) t = Box(t, step, need, why);
     return t;
+  }
+
+  // The layers of a model repeat the same few ways.
+  const std::vector<BoxingStep>& PathOf(const Tensor& tensor, const NdSbp& to) {
+    const auto [known, fresh] =
+        paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
+    if (fresh) {
+      const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
+      known->second = BoxingPath(prices_, boxed, tensor.sbp, to);
+    }
+    return known->second;
   }
 
   // What crosses a stage for a reader that needs `need` of `have`: `have`, with those partial
@@ -109,17 +120,27 @@ class BoxingInserter {
   TensorId Box(TensorId t, const BoxingStep& step, const Need& need, const std::string& why) {
     const Key key{t, ToString(step.to), need.stage, SharingClass(t, need.phase)};
     if (auto it = boxed_.find(key); it != boxed_.end()) return it->second;
-    const Sbp from = graph_->tensors[t].sbp[step.axis], to = step.to[step.axis];
     Op op;
-    // On an axis of one device all SBPs are the same bytes: the tensor itself, by another name.
-    op.kind = std::string(BoxingKind(from, to));
-    CHECK(!op.kind.empty()) << why;
+    op.kind = std::string(step.kind);
     op.name = Unused(origin_[t].root + "." + op.kind);
-    op.attrs["axis"] = graph_->mesh.axes[step.axis].name;
-    if (from.split()) op.attrs["dim_from"] = static_cast<int64_t>(from.dim);
-    if (to.split()) op.attrs["dim_to"] = static_cast<int64_t>(to.dim);
+    SetAxes(graph_->tensors[t].sbp, step.to, &op);
     op.why = why;
     return boxed_[key] = Emit(std::move(op), t, step.to, need.stage, need.phase);
+  }
+
+  // For the reader of a printed graph: which mesh axes, and on one from and to which dimension.
+  void SetAxes(const NdSbp& from, const NdSbp& to, Op* op) const {
+    const BoxingPrimitive primitive = PrimitiveBetween(graph_->mesh, from, to);
+    std::vector<int> axes = primitive.along;
+    for (int a = 0; axes.empty(); ++a) {
+      if (!(from[a] == to[a])) axes.push_back(a);  // local
+    }
+    std::string names;
+    for (const int a : axes) names += (names.empty() ? "" : ",") + graph_->mesh.axes[a].name;
+    op->attrs["axis"] = names;
+    if (axes.size() > 1) return;
+    if (from[axes[0]].split()) op->attrs["dim_from"] = static_cast<int64_t>(from[axes[0]].dim);
+    if (to[axes[0]].split()) op->attrs["dim_to"] = static_cast<int64_t>(to[axes[0]].dim);
   }
 
   TensorId Emit(Op op, TensorId source, const NdSbp& sbp, int stage, Phase phase) {
@@ -170,7 +191,11 @@ class BoxingInserter {
     return name;
   }
 
+  using PathKey = std::tuple<Dims, DType, std::string, std::string>;
+
   Graph* graph_;
+  const BoxingPrices prices_;
+  std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
   std::set<std::string> names_;
@@ -179,9 +204,9 @@ class BoxingInserter {
 
 }  // namespace
 
-absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice) {
+absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  BoxingInserter(graph).Run(choice);
+  BoxingInserter(graph, cluster).Run(choice);
   return absl::OkStatus();
 }
 

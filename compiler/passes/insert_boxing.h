@@ -1,6 +1,7 @@
-// Inserts the ops that make every tensor lie as its readers need it: boxing on the devices of a
-// stage, one mesh axis an op (kinds slice, all_gather, reduce_scatter, all_reduce, all_to_all,
-// zero_fill with the attributes `axis`, `dim_from`, `dim_to`), and `transfer` from stage to stage.
+// Inserts the ops that make every tensor lie as its readers need it: on the devices of a stage the
+// cheapest way of primitives (boxing_path.h), one op each, with the attribute `axis` (all_to_all
+// may name several, "data,tensor") and on one axis `dim_from` and `dim_to`; and `transfer` from
+// stage to stage. docs/boxing.md tells the whole of it.
 //
 // Readers that need the same of a tensor on the same stage share the ops; readers of the update
 // phase have their own, which run after accumulation, once a step. Forward and backward readers
@@ -20,10 +21,12 @@
 #include "absl/status/status.h"
 #include "compiler/passes/infer_sbp.h"
 #include "oneflow_core/graph/graph.h"
+#include "proto/cluster.pb.h"
 
 namespace oneflow {
 
-// Requires `choice` from InferSbp of this very graph.
-absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice);
+// Requires `choice` from InferSbp of this very graph. `cluster`: for prices.
+absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice,
+                          const proto::Cluster& cluster = {});
 
 }  // namespace oneflow

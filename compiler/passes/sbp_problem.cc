@@ -1,18 +1,16 @@
 #include "compiler/passes/sbp_problem.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
-#include <numeric>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "compiler/passes/boxing_path.h"
+#include "compiler/passes/device_prices.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/sbp_constraint.h"
-#include "oneflow_core/base/status.h"
+#include "compiler/passes/transition_price.h"
 
 namespace oneflow {
 namespace {
@@ -20,6 +18,12 @@ namespace {
 // A split variable that its readers need whole is fetched before every micro-batch and stands in
 // its way: worth twice, unless the user asked for it.
 constexpr double kGatherVariable = 2;
+// What a gradient that does not lie as its tensor costs, in boxings of it: more than boxing it, or
+// splitting its work, can gain.
+constexpr double kMirror = 6;
+
+// Of the table of one tensor.
+constexpr double kMostCells = 1 << 15;
 
 // Whether a gradient lies as the tensor it belongs to, which lies as `of`. That of a split variable
 // may be partial: its reduction splits it.
@@ -42,359 +46,336 @@ bool IsWhole(const Signature& row) {
          std::all_of(row.out.begin(), row.out.end(), whole);
 }
 
-std::string RowText(const OpView& op, const Signature& row) {
-  std::string text = "(";
-  for (size_t i = 0; i < row.in.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.in[i]);
-  text += ") -> ";
-  for (size_t i = 0; i < row.out.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.out[i]);
-  return text;
-}
+// How one end of a tensor lies, for each label of its unit.
+struct End {
+  int unit = 0;
+  std::vector<Sbp> lies;
+};
 
-// Union-find over ops; the root of a set is its first op.
-class OpSets {
+class NetworkBuilder {
  public:
-  explicit OpSets(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0); }
-  OpId Find(OpId op) {
-    while (parent_[op] != op) op = parent_[op] = parent_[parent_[op]];
-    return op;
-  }
-  void Join(OpId a, OpId b) {
-    a = Find(a), b = Find(b);
-    parent_[std::max(a, b)] = std::min(a, b);
+  NetworkBuilder(const Graph& graph, const SbpChoice& settled, const SbpOptions& options, int axis,
+                 const SbpUnits& units)
+      : graph_(graph),
+        settled_(settled),
+        options_(options),
+        axis_(axis),
+        units_(units),
+        prices_(PricesOn(options.cluster, graph.mesh, axis)) {}
+
+  ChoiceNetwork Build() {
+    for (int u = 0; u < units_.size(); ++u) network_.AddVariable(units_.labels(u));
+    for (int u = 0; u < units_.size(); ++u) AddCompute(u);
+    FindUses();
+    std::vector<bool> observed(graph_.tensors.size(), false);
+    for (TensorId t : graph_.outputs) observed[t] = true;
+    if (graph_.loss >= 0) observed[graph_.loss] = true;
+    for (TensorId t = 0; t < static_cast<TensorId>(graph_.tensors.size()); ++t) {
+      AddReaders(t);
+      if (observed[t]) AddObserved(t);
+    }
+    for (const GradientMirror& mirror : options_.mirrors) AddMirror(mirror);
+    return std::move(network_);
   }
 
  private:
-  std::vector<OpId> parent_;
+  double Fires(Phase phase) const {
+    return IsOnceAStep(phase) ? 1 : static_cast<double>(options_.micro_batches);
+  }
+
+  // Parts in which the axes before this one cut what lies as `settled` there.
+  double PartsBefore(const NdSbp& settled) const {
+    double parts = 1;
+    for (int b = 0; b < axis_; ++b) {
+      if (settled[b].split()) parts *= graph_.mesh.axes[b].size;
+    }
+    return parts;
+  }
+
+  double BytesBefore(TensorId t) const {
+    const Tensor& tensor = graph_.tensors[t];
+    return static_cast<double>(BytesOf(tensor)) / PartsBefore(tensor.sbp);
+  }
+
+  // Seconds of one firing on a device: of its flops, or of the bytes it reads and writes. A partial
+  // value is as large as the whole on every device, and its reader reads as much again.
+  double ComputeSeconds(OpId op, const Signature& row) const {
+    const OpView view{graph_, graph_.ops[op]};
+    if (IsVariable(view.op)) return 0;
+    double touched = 0;
+    bool split = false;
+    std::vector<bool> split_before(axis_, false);
+    const auto visit = [&](TensorId t, const NdSbp& settled, Sbp sbp) {
+      const double bytes = static_cast<double>(BytesOf(graph_.tensors[t])) / PartsBefore(settled);
+      split = split || sbp.split();
+      touched += sbp.split() ? bytes / prices_.devices : sbp.partial() ? 1.5 * bytes : bytes;
+      for (int b = 0; b < axis_; ++b) split_before[b] = split_before[b] || settled[b].split();
+    };
+    for (int i = 0; i < view.n_inputs(); ++i) {
+      visit(view.op.inputs[i], settled_.op_inputs[op][i], row.in[i]);
+    }
+    for (size_t i = 0; i < view.op.outputs.size(); ++i) {
+      visit(view.op.outputs[i], view.out(static_cast<int>(i)).sbp, row.out[i]);
+    }
+    double share = split ? prices_.devices : 1;
+    for (int b = 0; b < axis_; ++b) share *= split_before[b] ? graph_.mesh.axes[b].size : 1;
+    const auto& flops = FindOpDef(view.op.kind)->flops;
+    const double work = flops == nullptr ? 0 : flops(view) / share;
+    return std::max(work / PeakFlops(options_.cluster), touched / prices_.memory);
+  }
+
+  void AddCompute(int unit) {
+    std::vector<double> seconds(units_.labels(unit), 0);
+    for (const OpId op : units_.OpsOf(unit)) {
+      if (units_.FirstOf(op) != op) continue;
+      const double fires = Fires(graph_.ops[op].phase);
+      for (size_t l = 0; l < seconds.size(); ++l) {
+        seconds[l] += fires * ComputeSeconds(op, units_.Row(op, static_cast<int>(l)));
+      }
+    }
+    CostTable table{{units_.labels(unit)}, {}};
+    for (const double s : seconds) table.costs.push_back(std::llround(s * kCostsASecond));
+    network_.AddTerm({unit}, std::make_shared<const CostTable>(std::move(table)));
+  }
+
+  // What reads a replica reads the first, and a replica reads nothing.
+  void FindUses() {
+    uses_.resize(graph_.tensors.size());
+    for (OpId id = 0; id < static_cast<OpId>(graph_.ops.size()); ++id) {
+      if (units_.FirstOf(id) != id) continue;
+      const Op& op = graph_.ops[id];
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        const Tensor& read = graph_.tensors[op.inputs[i]];
+        const TensorId t = graph_.ops[units_.FirstOf(read.producer)].outputs[read.output];
+        uses_[t].push_back({id, static_cast<int>(i)});
+      }
+    }
+  }
+
+  template <typename SbpOfRow>
+  End EndOf(OpId op, SbpOfRow sbp_of) const {
+    End end{units_.UnitOf(op), {}};
+    for (int l = 0; l < units_.labels(end.unit); ++l) end.lies.push_back(sbp_of(units_.Row(op, l)));
+    return end;
+  }
+  End Writes(TensorId t) const {
+    const Tensor& tensor = graph_.tensors[t];
+    return EndOf(tensor.producer, [&](const Signature& row) { return row.out[tensor.output]; });
+  }
+
+  // Boxing a tensor for its readers: once for each SBP that some of them need, by sharing class.
+  void AddReaders(TensorId t) {
+    const Tensor& tensor = graph_.tensors[t];
+    const Op& producer = graph_.ops[tensor.producer];
+    const bool variable = IsVariable(producer) || producer.phase == Phase::kPrepare;
+    const bool asked = ConstraintOn(tensor, graph_.mesh, axis_).has_value();
+    const double gather = variable && !asked ? kGatherVariable : 1;
+    // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
+    std::map<int, std::vector<Use>> classes;
+    for (const Use& use : uses_[t]) {
+      classes[SharingClass(variable, graph_.ops[use.op].phase)].push_back(use);
+    }
+    const double bytes = BytesBefore(t);
+    for (const auto& [sharing, uses] : classes) {
+      const double fires = Fires(graph_.ops[uses.back().op].phase);
+      std::vector<End> ends = {Writes(t)};
+      for (const Use& use : uses) {
+        ends.push_back(EndOf(use.op, [&](const Signature& row) { return row.in[use.input]; }));
+      }
+      AddBoxing(std::move(ends), bytes, fires, gather);
+    }
+  }
+
+  // The loss and the outputs must be whole for the run.
+  void AddObserved(TensorId t) {
+    End writer = Writes(t);
+    CostTable table{{units_.labels(writer.unit)}, {}};
+    for (const Sbp sbp : writer.lies) {
+      const double s = sbp.partial() ? TransitionSeconds(prices_, sbp, B(), BytesBefore(t)) : 0;
+      table.costs.push_back(std::llround(s * kCostsASecond));
+    }
+    network_.AddTerm({writer.unit}, std::make_shared<const CostTable>(std::move(table)));
+  }
+
+  // A gradient that does not lie as its tensor does. `lies` of the first end: B where all devices
+  // do all of the reader's work.
+  void AddMirror(const GradientMirror& mirror) {
+    const Tensor& of = graph_.tensors[mirror.of];
+    const Op& maker = graph_.ops[of.producer];
+    const bool variable = IsVariable(maker) || maker.phase == Phase::kPrepare;
+    const OpId chooser = units_.FirstOf(mirror.reader >= 0 ? mirror.reader : of.producer);
+    const bool reader = mirror.reader >= 0;
+    // Whole work, whole gradient: told apart from "B" by what no tensor is asked to mirror.
+    const End lies = EndOf(chooser, [&](const Signature& row) {
+      if (reader && IsWhole(row)) return PMax();
+      return reader ? row.in[mirror.input] : row.out[of.output];
+    });
+    const double bytes = BytesBefore(mirror.grad);
+    const double boxing = TransitionSeconds(prices_, P(), B(), bytes);
+    const double seconds =
+        kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad);
+    const int64_t cost = std::llround(seconds * kCostsASecond);
+    AddTable({lies, Writes(mirror.grad)}, {1, cost, variable}, [&](const std::vector<Sbp>& sbp) {
+      const bool whole = sbp[0] == PMax();
+      const bool right = whole ? sbp[1].broadcast() : Mirrors(sbp[0], sbp[1], variable);
+      return right ? 0 : cost;
+    });
+  }
+
+  double DearestWork(TensorId t) const {
+    const OpId op = graph_.tensors[t].producer;
+    double most = 0;
+    for (int l = 0; l < units_.labels(units_.UnitOf(op)); ++l) {
+      most = std::max(most, ComputeSeconds(op, units_.Row(op, l)));
+    }
+    return Fires(graph_.ops[op].phase) * most;
+  }
+
+  void AddBoxing(std::vector<End> ends, double bytes, double fires, double gather) {
+    const auto cost = [&](const std::vector<Sbp>& sbp) {
+      double seconds = 0;
+      for (size_t i = 1; i < sbp.size(); ++i) {
+        if (std::find(sbp.begin() + 1, sbp.begin() + i, sbp[i]) != sbp.begin() + i) continue;
+        seconds +=
+            (sbp[i].split() ? 1 : gather) * TransitionSeconds(prices_, sbp[0], sbp[i], bytes);
+      }
+      return std::llround(seconds * fires * kCostsASecond);
+    };
+    const auto whole = [](double x) { return static_cast<int64_t>(x); };
+    double cells = 1;
+    for (const End& end : ends) cells *= static_cast<double>(end.lies.size());
+    if (cells > kMostCells) {
+      return AddChains(ends, [&](Sbp from, Sbp need) { return cost({from, need}); });
+    }
+    AddTable(std::move(ends), {0, whole(bytes), whole(fires), whole(gather)}, cost);
+  }
+
+  // The same for so many readers that a table of all their labels would be too large: for each SBP
+  // a chain of variables along the readers, each 1 if a reader up to here needs it.
+  template <typename CostOf>
+  void AddChains(const std::vector<End>& ends, CostOf cost) {
+    std::vector<Sbp> needs;
+    for (size_t i = 1; i < ends.size(); ++i) {
+      for (const Sbp sbp : ends[i].lies) {
+        if (std::find(needs.begin(), needs.end(), sbp) == needs.end()) needs.push_back(sbp);
+      }
+    }
+    for (const Sbp need : needs) {
+      int last = -1;
+      for (size_t i = 1; i < ends.size(); ++i) last = AddLink(ends[i], need, last);
+      const End& writer = ends.front();
+      CostTable table{{units_.labels(writer.unit), 2}, {}};
+      for (const Sbp from : writer.lies) {
+        table.costs.push_back(0);
+        table.costs.push_back(cost(from, need));
+      }
+      network_.AddTerm({writer.unit, last}, std::make_shared<const CostTable>(std::move(table)));
+    }
+  }
+
+  // A variable that must be 1 where the one before it is, or where `reader` needs `need`.
+  int AddLink(const End& reader, Sbp need, int before) {
+    const int link = network_.AddVariable(2);
+    std::vector<int> scope = {reader.unit};
+    CostTable table{{units_.labels(reader.unit)}, {}};
+    if (before >= 0) {
+      scope.push_back(before);
+      table.sizes.push_back(2);
+    }
+    scope.push_back(link);
+    table.sizes.push_back(2);
+    for (const Sbp sbp : reader.lies) {
+      for (int already = 0; already < (before >= 0 ? 2 : 1); ++already) {
+        table.costs.push_back(already == 1 || sbp == need ? kNever : 0);
+        table.costs.push_back(0);
+      }
+    }
+    network_.AddTerm(std::move(scope), std::make_shared<const CostTable>(std::move(table)));
+    return link;
+  }
+
+  // A term over the units of `ends`. Tensors that are alike share a table: `facts` and how the ends
+  // lie are all that it depends on.
+  template <typename CostOf>
+  void AddTable(std::vector<End> ends, std::vector<int64_t> facts, CostOf cost) {
+    std::vector<int> scope;
+    for (const End& end : ends) {
+      // What lies one way whatever its unit chooses is no end to choose.
+      const bool fixed = std::all_of(end.lies.begin(), end.lies.end(),
+                                     [&](Sbp sbp) { return sbp == end.lies[0]; });
+      if (!fixed) scope.push_back(end.unit);
+    }
+    std::sort(scope.begin(), scope.end());
+    scope.erase(std::unique(scope.begin(), scope.end()), scope.end());
+    DropRepeated(scope, &ends);
+    std::vector<int64_t> key = std::move(facts);
+    for (const int unit : scope) key.push_back(units_.labels(unit));
+    for (const End& end : ends) {
+      const auto at = std::lower_bound(scope.begin(), scope.end(), end.unit) - scope.begin();
+      const bool free = at < static_cast<int64_t>(scope.size()) && scope[at] == end.unit;
+      key.push_back(free ? at : -1);
+      for (const Sbp sbp : end.lies) {
+        key.push_back(sbp.kind * 256 + sbp.dim);
+        if (!free) break;
+      }
+    }
+    const auto [it, fresh] = tables_.try_emplace(std::move(key));
+    if (fresh) it->second = FillTable(scope, ends, cost);
+    network_.AddTerm(std::move(scope), it->second);
+  }
+
+  // Readers (all ends but the first) that are fixed and need the same are one.
+  static void DropRepeated(const std::vector<int>& scope, std::vector<End>* ends) {
+    std::vector<Sbp> seen;
+    std::vector<End> kept = {ends->front()};
+    for (size_t i = 1; i < ends->size(); ++i) {
+      End& end = (*ends)[i];
+      if (!std::binary_search(scope.begin(), scope.end(), end.unit)) {
+        if (std::find(seen.begin(), seen.end(), end.lies[0]) != seen.end()) continue;
+        seen.push_back(end.lies[0]);
+      }
+      kept.push_back(std::move(end));
+    }
+    *ends = std::move(kept);
+  }
+
+  template <typename CostOf>
+  std::shared_ptr<const CostTable> FillTable(const std::vector<int>& scope,
+                                             const std::vector<End>& ends, CostOf cost) const {
+    CostTable table;
+    for (const int unit : scope) table.sizes.push_back(units_.labels(unit));
+    std::vector<int> label(scope.size(), 0);
+    std::vector<Sbp> sbp(ends.size());
+    while (true) {
+      for (size_t e = 0; e < ends.size(); ++e) {
+        const auto at = std::lower_bound(scope.begin(), scope.end(), ends[e].unit);
+        const bool free = at != scope.end() && *at == ends[e].unit;
+        sbp[e] = ends[e].lies[free ? label[at - scope.begin()] : 0];
+      }
+      table.costs.push_back(cost(sbp));
+      size_t i = scope.size();
+      while (i > 0 && ++label[i - 1] == table.sizes[i - 1]) label[--i] = 0;
+      if (i == 0) break;
+    }
+    return std::make_shared<const CostTable>(std::move(table));
+  }
+
+  const Graph& graph_;
+  const SbpChoice& settled_;
+  const SbpOptions& options_;
+  const int axis_;
+  const SbpUnits& units_;
+  const AxisPrices prices_;
+  std::vector<std::vector<Use>> uses_;  // of each tensor
+  std::map<std::vector<int64_t>, std::shared_ptr<const CostTable>> tables_;
+  ChoiceNetwork network_;
 };
 
 }  // namespace
 
-SbpProblem::SbpProblem(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
-                       int axis)
-    : graph_(&graph),
-      settled_(&settled),
-      options_(&options),
-      axis_(axis),
-      devices_(graph.mesh.axes[axis].size) {}
-
-absl::StatusOr<SbpProblem> SbpProblem::Make(const Graph& graph, const SbpChoice& settled,
-                                            const SbpOptions& options, int axis) {
-  SbpProblem problem(graph, settled, options, axis);
-  problem.FindReplicas();
-  problem.FillEdges();
-  RETURN_IF_ERROR(problem.FillTable());
-  problem.FillUnits();
-  for (Unit& unit : problem.units_) RETURN_IF_ERROR(problem.FillLabels(&unit));
-  problem.FillNeighbours();
-  return problem;
-}
-
-void SbpProblem::FindReplicas() {
-  std::map<std::string, OpId> variables, inputs;
-  std::map<std::vector<TensorId>, OpId> sums;
-  std::map<OpId, OpId> updates;   // by the variable updated
-  std::map<OpId, OpId> prepared;  // by the variable read
-  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
-    const Op& op = graph_->ops[id];
-    OpId first = id;
-    if (IsVariable(op)) first = variables.emplace(VariableOf(op), id).first->second;
-    if (op.kind == "input") {
-      first = inputs.emplace(AttrString(op, "input", op.name), id).first->second;
-    }
-    if (op.phase == Phase::kPrepare) {
-      first = prepared.emplace(first_[graph_->tensors[op.inputs[0]].producer], id).first->second;
-    }
-    if (op.kind == "sum_uses") first = sums.emplace(op.inputs, id).first->second;
-    if (op.kind == "adamw") {
-      const OpId variable = first_[graph_->tensors[op.inputs[0]].producer];
-      first = updates.emplace(variable, id).first->second;
-    }
-    first_.push_back(first);
-  }
-}
-
-absl::Status SbpProblem::FillTable() {
-  table_.resize(graph_->ops.size());
-  for (OpId op = 0; op < static_cast<OpId>(table_.size()); ++op) RETURN_IF_ERROR(FillRows(op));
-  return absl::OkStatus();
-}
-
-absl::Status SbpProblem::FillRows(OpId op) {
-  const OpView view{*graph_, graph_->ops[op]};
-  const std::vector<Signature> all = FindOpDef(view.op.kind)->signatures(view);
-  for (const Signature& row : all) {
-    CHECK_EQ(row.in.size(), view.op.inputs.size()) << view.op.kind;
-    CHECK_EQ(row.out.size(), view.op.outputs.size()) << view.op.kind;
-    if (MeetsConstraints(op, row) && Fits(op, row)) table_[op].push_back(row);
-  }
-  return table_[op].empty() ? NoRow(op, all) : absl::OkStatus();
-}
-
-bool SbpProblem::MeetsConstraints(OpId op, const Signature& row) const {
-  const std::vector<TensorId>& outputs = graph_->ops[op].outputs;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto want = ConstraintOn(graph_->tensors[outputs[i]], graph_->mesh, axis_);
-    if (want && *want != row.out[i]) return false;
-  }
-  return true;
-}
-
-// Every device gets at least one element of what this axis splits after the axes before it, and
-// leaves enough for the axes after it that a constraint splits alike.
-bool SbpProblem::Fits(OpId op, const Signature& row) const {
-  auto fits = [this](TensorId t, const NdSbp& settled, Sbp sbp) {
-    if (!sbp.split()) return true;
-    int64_t size = graph_->tensors[t].shape.dims[sbp.dim];
-    for (int b = 0; b < axis_; ++b) {
-      if (settled[b] == sbp) size /= graph_->mesh.axes[b].size;
-    }
-    for (int b = axis_ + 1; b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
-      if (ConstraintOn(graph_->tensors[t], graph_->mesh, b) == sbp) {
-        size /= graph_->mesh.axes[b].size;
-      }
-    }
-    return size >= devices_;
-  };
-  const Op& o = graph_->ops[op];
-  for (size_t i = 0; i < o.inputs.size(); ++i) {
-    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i])) return false;
-  }
-  for (size_t i = 0; i < o.outputs.size(); ++i) {
-    if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i])) return false;
-  }
-  return true;
-}
-
-absl::Status SbpProblem::NoRow(OpId op, const std::vector<Signature>& all) const {
-  const OpView view{*graph_, graph_->ops[op]};
-  std::string asked;
-  for (TensorId t : view.op.outputs) {
-    const auto want = ConstraintOn(graph_->tensors[t], graph_->mesh, axis_);
-    if (!want) continue;
-    asked += (asked.empty() ? "" : " and ") + graph_->tensors[t].name + " " + ToString(*want);
-  }
-  const std::string& axis = graph_->mesh.axes[axis_].name;
-  std::string rows;
-  for (const Signature& row : all) {
-    if (MeetsConstraints(op, row)) {
-      return InputError(
-          "op " + view.op.name,
-          asked + " on axis " + axis + " leaves some of its " + std::to_string(devices_) +
-              " devices without an element: the shape is " + ToString(view.out(0).shape),
-          "use a larger batch (or dimension) or a smaller axis");
-    }
-    rows += (rows.empty() ? "" : "; ") + RowText(view, row);
-  }
-  return InputError("op " + view.op.name,
-                    "no signature of " + view.op.kind + " gives " + asked + " on axis " + axis,
-                    "its signatures are " + rows);
-}
-
-void SbpProblem::FillUnits() {
-  OpSets sets(graph_->ops.size());
-  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
-    const Op& op = graph_->ops[id];
-    sets.Join(id, first_[id]);
-    if (op.phase == Phase::kPrepare) sets.Join(id, graph_->tensors[op.inputs[0]].producer);
-    const int updates = FindOpDef(op.kind)->updates;
-    for (int i = 0; i < updates; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
-    if (op.kind != "adamw") continue;
-    const OpId grad = graph_->tensors[op.inputs[3]].producer;
-    if (graph_->ops[grad].kind == "sum_uses") sets.Join(id, grad);
-  }
-  members_.resize(graph_->ops.size());
-  work_.assign(graph_->ops.size(), 0);
-  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
-    const OpId root = sets.Find(id);
-    if (root == id) {
-      members_[id].unit = static_cast<int>(units_.size());
-      units_.emplace_back();
-      units_.back().source = graph_->ops[id].inputs.empty();
-    }
-    Unit& unit = units_[members_[root].unit];
-    members_[id] = {members_[root].unit, static_cast<int>(unit.ops.size())};
-    unit.ops.push_back(id);
-  }
-}
-
-// One op: a label a row. Several: a label for each SBP of the variable for which all have a row
-// that puts out the same.
-absl::Status SbpProblem::FillLabels(Unit* unit) {
-  const OpId first = unit->ops.front();
-  for (int row = 0; row < static_cast<int>(table_[first].size()); ++row) {
-    std::vector<int> rows = {row};
-    for (size_t i = 1; i < unit->ops.size(); ++i) {
-      const std::vector<Signature>& table = table_[unit->ops[i]];
-      auto same = [&](const Signature& s) { return s.out[0] == table_[first][row].out[0]; };
-      auto it = std::find_if(table.begin(), table.end(), same);
-      if (it == table.end()) break;
-      rows.push_back(static_cast<int>(it - table.begin()));
-    }
-    if (rows.size() < unit->ops.size()) continue;
-    double price = 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const OpId op = unit->ops[i];
-      const double work = Compute(op, table_[op][rows[i]]);
-      work_[op] = std::max(work_[op], work);
-      if (first_[op] == op) price += work;
-    }
-    unit->rows.push_back(std::move(rows));
-    unit->price.push_back(price);
-  }
-  if (!unit->rows.empty()) return absl::OkStatus();
-  const std::string& name = graph_->ops[first].name;
-  return InputError("op " + name,
-                    "no SBP on axis " + graph_->mesh.axes[axis_].name +
-                        " suits the variable and its update alike",
-                    "constrain " + name + " to B or to a split that its update has");
-}
-
-void SbpProblem::FillEdges() {
-  // What reads a replica reads the first, and a replica reads nothing.
-  std::vector<std::vector<Use>> uses(graph_->tensors.size());
-  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
-    if (first_[id] != id) continue;
-    const Op& op = graph_->ops[id];
-    for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const Tensor& read = graph_->tensors[op.inputs[i]];
-      const TensorId t = graph_->ops[first_[read.producer]].outputs[read.output];
-      uses[t].push_back({id, static_cast<int>(i)});
-    }
-  }
-  for (TensorId t = 0; t < static_cast<TensorId>(graph_->tensors.size()); ++t) {
-    const Tensor& tensor = graph_->tensors[t];
-    const Op& producer = graph_->ops[tensor.producer];
-    Edge& edge = edges_.emplace_back();
-    edge.producer = tensor.producer;
-    edge.output = tensor.output;
-    edge.bytes = static_cast<double>(BytesOf(tensor));
-    edge.copies = Copies(tensor.sbp);
-    edge.variable = IsVariable(producer) || producer.phase == Phase::kPrepare;
-    const bool asked = ConstraintOn(tensor, graph_->mesh, axis_).has_value();
-    edge.gather = edge.variable && !asked ? kGatherVariable : 1;
-    // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
-    std::map<int, Readers> groups;
-    for (const Use& use : uses[t]) {
-      const Phase phase = graph_->ops[use.op].phase;
-      Readers& group = groups[SharingClass(edge.variable, phase)];
-      group.uses.push_back(use);
-      group.fires = Fires(phase);
-    }
-    for (auto& [key, group] : groups) edge.readers.push_back(std::move(group));
-  }
-  for (TensorId t : graph_->outputs) edges_[t].observed = true;
-  if (graph_->loss >= 0) edges_[graph_->loss].observed = true;
-  for (const GradientMirror& mirror : options_->mirrors) {
-    Edge& edge = edges_[mirror.grad];
-    edge.mirror = mirror;
-    edge.mirror_chooser = mirror.reader >= 0 ? mirror.reader : graph_->tensors[mirror.of].producer;
-    edge.mirror_variable = edges_[mirror.of].variable;
-  }
-}
-
-void SbpProblem::FillNeighbours() {
-  std::vector<std::set<TensorId>> tensors(units_.size());
-  std::vector<std::set<int>> neighbours(units_.size());
-  auto join = [&](OpId op, OpId producer, TensorId t) {
-    const int u = members_[op].unit, v = members_[producer].unit;
-    tensors[u].insert(t);
-    if (u == v) return;
-    neighbours[u].insert(v);
-    neighbours[v].insert(u);
-  };
-  for (TensorId t = 0; t < static_cast<TensorId>(edges_.size()); ++t) {
-    const Edge& edge = edges_[t];
-    tensors[members_[edge.producer].unit].insert(t);
-    for (const Readers& readers : edge.readers) {
-      for (const Use& use : readers.uses) join(use.op, edge.producer, t);
-    }
-    if (edge.mirror_chooser >= 0) join(edge.mirror_chooser, edge.producer, t);
-  }
-  for (int u = 0; u < units(); ++u) {
-    units_[u].tensors.assign(tensors[u].begin(), tensors[u].end());
-    units_[u].neighbours.assign(neighbours[u].begin(), neighbours[u].end());
-  }
-}
-
-double SbpProblem::Fires(Phase phase) const {
-  return IsOnceAStep(phase) ? 1 : static_cast<double>(options_->micro_batches);
-}
-
-// How many groups along the axes before this one hold a tensor whole.
-double SbpProblem::Copies(const NdSbp& sbp) const {
-  double copies = 1;
-  for (int b = 0; b < axis_; ++b) {
-    if (b != graph_->mesh.stage_axis() && !sbp[b].split()) copies *= graph_->mesh.axes[b].size;
-  }
-  return copies;
-}
-
-double SbpProblem::Compute(OpId op, const Signature& row) const {
-  const OpView view{*graph_, graph_->ops[op]};
-  if (IsVariable(view.op)) return 0;
-  double touched = 0, all_touched = 0, held_partial = 0;
-  bool split = false;
-  std::vector<bool> split_before(axis_, false);
-  auto visit = [&](TensorId t, const NdSbp& settled, Sbp sbp) {
-    const double bytes = static_cast<double>(BytesOf(graph_->tensors[t]));
-    split = split || sbp.split();
-    all_touched += bytes;
-    touched += sbp.split() ? bytes : bytes * devices_;
-    if (sbp.partial()) held_partial += bytes * devices_;
-    for (int b = 0; b < axis_; ++b) split_before[b] = split_before[b] || settled[b].split();
-  };
-  for (int i = 0; i < view.n_inputs(); ++i) {
-    visit(view.op.inputs[i], settled_->op_inputs[op][i], row.in[i]);
-  }
-  for (size_t i = 0; i < view.op.outputs.size(); ++i) {
-    visit(view.op.outputs[i], view.out(static_cast<int>(i)).sbp, row.out[i]);
-  }
-  double times = Fires(view.op.phase);
-  for (int b = 0; b < axis_; ++b) {
-    if (b != graph_->mesh.stage_axis() && !split_before[b]) times *= graph_->mesh.axes[b].size;
-  }
-  const auto& flops_of = FindOpDef(view.op.kind)->flops;
-  const double flops =
-      (flops_of == nullptr ? 0 : flops_of(view)) - options_->flops_per_byte * all_touched;
-  return times * (options_->bytes_per_flop * std::max(0.0, flops) * (split ? 1 : devices_) +
-                  options_->bytes_per_byte_touched * (touched + 0.5 * held_partial));
-}
-
-// What a gradient costs for not lying as its tensor: more than boxing it, or splitting its work,
-// can gain.
-double SbpProblem::MirrorPrice(const Edge& edge, Sbp sbp, const std::vector<int>& label) const {
-  if (edge.mirror_chooser < 0 || label[members_[edge.mirror_chooser].unit] < 0) return 0;
-  const Signature& row = Chosen(edge.mirror_chooser, label);
-  const bool reader = edge.mirror.reader >= 0;
-  const Sbp lies = reader ? row.in[edge.mirror.input] : row.out[edges_[edge.mirror.of].output];
-  if (reader && IsWhole(row) ? sbp.broadcast() : Mirrors(lies, sbp, edge.mirror_variable)) return 0;
-  const double boxing = 3.0 * devices_ * edge.bytes + 4 * kBoxingLatency;
-  return Fires(Phase::kBackward) * boxing + 2 * work_[edge.producer];
-}
-
-double SbpProblem::ReadersPrice(const Edge& edge, const Readers& readers, Sbp from,
-                                const std::vector<int>& label) const {
-  Sbp seen[16];  // more than a tensor has SBPs
-  int n_seen = 0;
-  double price = 0;
-  for (const Use& use : readers.uses) {
-    if (label[members_[use.op].unit] < 0) continue;
-    const Sbp need = Chosen(use.op, label).in[use.input];
-    if (std::find(seen, seen + n_seen, need) != seen + n_seen) continue;
-    if (n_seen < 16) seen[n_seen++] = need;
-    price += (need.split() ? 1 : edge.gather) * TransitionPrice(from, need, edge.bytes, devices_);
-  }
-  return price * readers.fires;
-}
-
-double SbpProblem::TensorPrice(TensorId t, const std::vector<int>& label) const {
-  const Edge& edge = edges_[t];
-  if (label[members_[edge.producer].unit] < 0) return 0;
-  const Sbp from = Chosen(edge.producer, label).out[edge.output];
-  double price = MirrorPrice(edge, from, label);
-  for (const Readers& readers : edge.readers) price += ReadersPrice(edge, readers, from, label);
-  if (edge.observed && from.partial()) price += TransitionPrice(from, B(), edge.bytes, devices_);
-  return price * edge.copies;
+ChoiceNetwork SbpNetwork(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
+                         int axis, const SbpUnits& units) {
+  return NetworkBuilder(graph, settled, options, axis, units).Build();
 }
 
 }  // namespace oneflow

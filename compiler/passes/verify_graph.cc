@@ -1,7 +1,9 @@
 #include "compiler/passes/verify_graph.h"
 
 #include <algorithm>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"
@@ -31,15 +33,25 @@ absl::Status CheckTensors(const Graph& graph) {
   return absl::OkStatus();
 }
 
-// What each boxing primitive does to its axis.
-bool IsPrimitive(const std::string& kind, Sbp from, Sbp to) {
+// What each boxing primitive does to an axis; `alone`: it is the only one.
+bool IsPrimitive(const std::string& kind, Sbp from, Sbp to, bool alone) {
   if (kind == "slice") return from.broadcast() && to.split();
   if (kind == "all_gather") return from.split() && to.broadcast();
   if (kind == "reduce_scatter") return from.partial() && to.split();
   if (kind == "all_reduce") return from.partial() && to.broadcast();
-  if (kind == "all_to_all") return from.split() && to.split();
-  if (kind == "zero_fill") return from.broadcast() && to.kind == Sbp::kPartialSum;
-  return false;
+  if (kind == "zero_fill") return !from.partial() && to.partial();
+  if (kind != "all_to_all" || from.partial() || to.partial()) return false;
+  return !alone || (from.split() && to.split());
+}
+
+// The mesh axes of the attribute `axis`, "data" or "data,tensor".
+std::vector<int> AxesNamed(const Graph& graph, const Op& op) {
+  std::vector<int> axes;
+  std::istringstream names(AttrString(op, "axis"));
+  for (std::string name; std::getline(names, name, ',');) {
+    axes.push_back(graph.mesh.FindAxis(name));
+  }
+  return axes;
 }
 
 absl::Status CheckBoxing(const Graph& graph, const Op& op) {
@@ -50,17 +62,21 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
     if (in.sbp != out.sbp) return Refuse(op, "changes the SBP between stages");
     return absl::OkStatus();
   }
-  const int axis = graph.mesh.FindAxis(AttrString(op, "axis"));
-  if (axis < 0) return Refuse(op, "names no axis");
+  const std::vector<int> axes = AxesNamed(graph, op);
+  const auto named = [&axes](int a) {
+    return std::find(axes.begin(), axes.end(), a) != axes.end();
+  };
+  if (axes.empty() || named(-1)) return Refuse(op, "names no axis");
+  if (axes.size() > 1 && op.kind != "all_to_all") return Refuse(op, "works on several axes");
   for (int a = 0; a < static_cast<int>(in.sbp.size()); ++a) {
-    const bool right =
-        a == axis ? IsPrimitive(op.kind, in.sbp[a], out.sbp[a]) : in.sbp[a] == out.sbp[a];
-    if (!right) {
-      return Refuse(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
-    }
+    const bool right = named(a) ? IsPrimitive(op.kind, in.sbp[a], out.sbp[a], axes.size() == 1)
+                                : in.sbp[a] == out.sbp[a];
+    if (!right) return Refuse(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
+    if (named(a) || graph.mesh.axes[a].size == 1) continue;
     // An axis cuts before the later ones: it cannot change a cut that lies outside of theirs.
-    for (Sbp sbp : {in.sbp[axis], out.sbp[axis]}) {
-      if (a > axis && sbp.split() && in.sbp[a] == sbp && graph.mesh.axes[a].size > 1) {
+    for (const int axis : axes) {
+      if (axis > a || !in.sbp[a].split()) continue;
+      if (in.sbp[axis] == in.sbp[a] || out.sbp[axis] == in.sbp[a]) {
         return Refuse(op, "changes a cut outside of that of axis " + graph.mesh.axes[a].name);
       }
     }

@@ -66,10 +66,11 @@ std::vector<OpDef> BoxingOps() {
              [](Sbp from, Sbp to) { return from.partial() && to.split(); }),
       Boxing("all_reduce", "x -> x (P -> B)",
              [](Sbp from, Sbp to) { return from.partial() && to.broadcast(); }),
+      // On one axis S(i) -> S(j); over several axes at once whatever is not partial.
       Boxing("all_to_all", "x -> x (S(i) -> S(j))",
-             [](Sbp from, Sbp to) { return from.split() && to.split(); }),
-      Boxing("zero_fill", "x -> x (B -> P)",
-             [](Sbp from, Sbp to) { return from.broadcast() && to == P(); }),
+             [](Sbp from, Sbp to) { return !from.partial() && !to.partial(); }),
+      Boxing("zero_fill", "x -> x (B or S -> P or Pmax)",
+             [](Sbp from, Sbp to) { return !from.partial() && to.partial(); }),
       Boxing("transfer", "x -> x (stage to stage)", [](Sbp, Sbp) { return false; }),
   };
 }

@@ -80,9 +80,11 @@ Specs InferPositional(const OpView& v) {
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
 }
 
-// x cut by positions has no row: its kernel starts at row 0 of the table.
+// Of x cut by positions a device adds the rows of its own.
 Rows PositionalRows(const OpView& v) {
-  return {AllB(v), {{S(0), B()}, {S(0)}}, {{S(2), S(1)}, {S(2)}}};
+  Rows rows = LeadRows(v, 2, {1});
+  rows.push_back({{S(2), S(1)}, {S(2)}});
+  return rows;
 }
 
 InputGrads PositionalGradient(GradientContext& g) {
@@ -128,7 +130,7 @@ Specs InferPositionalGrad(const OpView& v) {
 }
 
 Rows PositionalGradRows(const OpView& v) {
-  return {AllB(v), {{S(0)}, {P()}}, {{S(2)}, {S(1)}}, {{P()}, {P()}}};
+  return {AllB(v), {{S(0)}, {P()}}, {{S(1)}, {P()}}, {{S(2)}, {S(1)}}, {{P()}, {P()}}};
 }
 
 double NoFlops(const OpView&) { return 0; }

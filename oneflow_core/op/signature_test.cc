@@ -144,6 +144,7 @@ TEST_CASE("embeddings split by sample, by row of the table or by column") {
   CHECK(TableText({"positional_embedding", {{{2, 4, 6}}, {{8, 6}}}, {}}) ==
         "B B -> B\n"
         "S(0) B -> S(0)\n"
+        "S(1) B -> S(1)\n"
         "S(2) S(1) -> S(2)\n");
 }
 
@@ -187,8 +188,8 @@ TEST_CASE("boxing changes one way and else keeps what it gets") {
   CHECK(table("all_gather") == kept + "S(0) -> B\n");
   CHECK(table("all_reduce") == kept + "P -> B\nPmax -> B\n");
   CHECK(table("reduce_scatter") == kept + "P -> S(0)\nPmax -> S(0)\n");
-  CHECK(table("zero_fill") == kept + "B -> P\n");
-  CHECK(table("all_to_all") == kept);
+  CHECK(table("zero_fill") == kept + "B -> P\nB -> Pmax\nS(0) -> P\nS(0) -> Pmax\n");
+  CHECK(table("all_to_all") == kept + "B -> S(0)\nS(0) -> B\n");  // as part of several axes
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
                       {"kernel", actor.kernel()},
                       {"stage", actor.stage()},
                       {"bytes", actor.bytes_moved()},
+                      {"seconds", actor.boxing().seconds()},
                       {"why", actor.boxing().why()}});
   }
   return {{"name", program.name()},

@@ -196,8 +196,8 @@ class ProgramTypes {
     return absl::OkStatus();
   }
 
-  // The sources of a boxing cover what it writes: once, or once for each combination of reduced
-  // peers.
+  // The sources of a boxing cover what it writes: once, or once for each combination of peers that
+  // are reduced or hold the same.
   absl::Status CheckCover(const proto::Actor& actor, const std::string& where) {
     if (actor.input_size() != 1 || actor.output_size() != 1)
       return Bad(where, "a boxing has one input and one output");
@@ -223,7 +223,35 @@ class ProgramTypes {
     }
     if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
       return Bad(where, "sums without a reduction");
+    if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
+    if (actor.kernel() == "all_to_all") copies *= Holders(in, along);
     return CoversEverywhere(in, out, along, copies, where);
+  }
+
+  // Peers that hold the same part, where each is held as often.
+  int64_t Holders(const Layout& in, const std::vector<int>& along) const {
+    int64_t holders = 1;
+    for (const int axis : along) {
+      const bool cut = std::any_of(in.cuts.begin(), in.cuts.end(),
+                                   [axis](const Layout::Cut& c) { return c.axis == axis; });
+      if (!cut) holders *= mesh_.axes[axis].size;
+    }
+    return holders;
+  }
+
+  // What fills the rest of the whole keeps all of its own part, and reads no other.
+  absl::Status CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
+                         const std::string& where) {
+    if (actor.kernel() != "zero_fill") return Bad(where, "fills, but is no zero_fill");
+    if (!proto::Boxing::Fill_IsValid(actor.boxing().fill()))
+      return Bad(where, absl::StrCat("fills with ", actor.boxing().fill()));
+    if (actor.input(0).peers().along_size() > 0) return Bad(where, "fills, but reads peers");
+    for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {
+      const Slice own = SliceOf(in, mesh_, c);
+      if (Intersect(own, SliceOf(out, mesh_, c)) == own || own.elements() == 0) continue;
+      return Bad(where, absl::StrCat("loses elements of rank ", mesh_.RankOf(c)));
+    }
+    return absl::OkStatus();
   }
 
   // The layers of a model repeat the same few coverings: each is worked out once, for every rank.

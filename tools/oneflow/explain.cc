@@ -3,6 +3,7 @@
 
 #include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/boxing_text.h"
 #include "oneflow_core/plan/plan_dot.h"
 #include "oneflow_core/plan/plan_json.h"
 #include "oneflow_core/plan/plan_text.h"
@@ -35,6 +36,7 @@ absl::Status Explain(const Arguments& args) {
     ASSIGN_OR_RETURN(text, PageOf(args, plan));
   } else {
     text = FLAGS_full ? PlanText(plan) : PlanSummary(plan, ProofOf(plan)) + PrecisionText(plan);
+    for (const proto::Program& program : plan.program()) text += BoxingTable(program);
   }
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();

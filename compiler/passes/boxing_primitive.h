@@ -1,0 +1,57 @@
+// The closed set of primitives of boxing: what one step can make of an nd-SBP, whom a device reads
+// for it, and what it receives. Pure geometry. Not a pass: boxing_path searches in it,
+// insert_boxing and lower_to_actors write it down.
+//
+//   kind            changes            reads          moves, over all p devices of an axis
+//   slice           B -> S(i)          -              0
+//   zero_fill       B or S -> P, Pmax  -              0
+//   all_gather      S(i) -> B          its axis       (p-1) T
+//   reduce_scatter  P, Pmax -> S(i)    its axis       (p-1) T
+//   all_reduce      P, Pmax -> B       its axis       p (p-1) T, in one step: 2 (p-1) T where p = 2
+//   all_to_all      S(i) -> S(j)       its axis       (p-1)/p T
+//   all_to_all      any of B and S to any other on several axes at once: what each device lacks
+//
+// A tensor of T bytes; in each group along an axis. P -> B in 2 (p-1) T is reduce_scatter, then
+// all_gather. zero_fill leaves each part where it is and fills the rest of the whole with what does
+// not count: 0 for a sum, the lowest number for a maximum.
+//
+// Several axes may cut one dimension: the first in the mesh cuts outermost. A primitive on one axis
+// is possible while no later axis cuts the dimension that it cuts or joins; else its peers along
+// that axis do not hold what it needs, and only all_to_all over both axes reaches it.
+// A value that is P on some axes and Pmax on others is the maximum of sums: sums are taken first.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/tensor/sbp.h"
+#include "oneflow_core/tensor/shape.h"
+
+namespace oneflow {
+
+struct BoxingPrimitive {
+  std::string_view kind;   // "": no primitive does it
+  std::vector<int> along;  // mesh axes whose devices are read, ascending; empty: local
+};
+
+// The one primitive from one nd-SBP to a different one. Requires as many entries as mesh axes.
+BoxingPrimitive PrimitiveBetween(const Mesh& mesh, const NdSbp& from, const NdSbp& to);
+
+// A tensor on its way through one primitive.
+struct BoxingMove {
+  const Mesh& mesh;
+  const Dims& dims;
+  const NdSbp &from, &to;
+  const BoxingPrimitive& primitive;
+};
+
+// Elements that the device at `c` takes from others.
+int64_t ReceivedAt(const BoxingMove& move, const Coordinate& c);
+
+// The same of the device that takes most. Exact on axes of up to 16 devices; of longer ones only
+// the first, the last and those next to where ragged parts change size are looked at.
+int64_t MostReceived(const BoxingMove& move);
+
+}  // namespace oneflow

@@ -1,0 +1,81 @@
+#include "oneflow_core/plan/boxing_text.h"
+
+#include <cctype>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/plan/plan_text.h"
+
+namespace oneflow {
+namespace {
+
+// Boxing actors, in the program's order, that make one tensor lie as one reader needs it.
+struct Place {
+  std::string why, primitives;
+  double bytes = 0, seconds = 0;
+};
+
+// The numbers of layers, replicas and stages as "*": those after '.', '@' and a blank.
+std::string WithoutNumbers(const std::string& text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(text[i])) != 0;
+    const char before = plain.empty() ? '\0' : plain.back();
+    if (!digit) {
+      plain += text[i];
+    } else if (before == '.' || before == '@' || before == ' ') {
+      plain += '*';
+      while (i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0) ++i;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+std::vector<Place> PlacesOf(const proto::Program& program) {
+  std::vector<Place> places;
+  std::string last;
+  for (const proto::Actor& actor : program.actor()) {
+    if (!actor.has_boxing()) continue;
+    const std::string& why = actor.boxing().why();
+    if (places.empty() || why != last) places.push_back({WithoutNumbers(why), "", 0, 0});
+    last = why;
+    Place& place = places.back();
+    absl::StrAppend(&place.primitives, place.primitives.empty() ? "" : " + ", actor.kernel());
+    place.bytes += actor.bytes_moved();
+    place.seconds += actor.boxing().seconds();
+  }
+  return places;
+}
+
+std::string TimeText(double seconds) {
+  char text[32];
+  const bool micro = seconds < 1e-3;
+  std::snprintf(text, sizeof(text), "%.3g %s", seconds * (micro ? 1e6 : 1e3), micro ? "us" : "ms");
+  return text;
+}
+
+}  // namespace
+
+std::string BoxingTable(const proto::Program& program) {
+  std::vector<std::string> lines;
+  std::map<std::string, int> times;
+  for (const Place& place : PlacesOf(program)) {
+    std::string line = absl::StrCat("    ", place.why, ": ", place.primitives, ", ",
+                                    BytesText(static_cast<int64_t>(place.bytes)));
+    if (place.seconds > 0) absl::StrAppend(&line, ", ", TimeText(place.seconds));
+    if (++times[line] == 1) lines.push_back(std::move(line));
+  }
+  if (lines.empty()) return "";
+  std::string text = absl::StrCat("boxing of program ", program.name(), ", each time it fires:\n");
+  for (const std::string& line : lines) {
+    const int n = times[line];
+    absl::StrAppend(&text, line, n > 1 ? absl::StrCat("; ", n, " times") : "", "\n");
+  }
+  return text;
+}
+
+}  // namespace oneflow
