@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/back_end.h"
+#include "compiler/lay_axes.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/programs.h"
@@ -25,11 +26,11 @@ namespace {
 
 // The graph with its mesh: which tensors the user or the model's builder has placed.
 absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view file,
-                                   const Mesh& mesh) {
+                                   const CompileOptions& options) {
   ASSIGN_OR_RETURN(Graph logical, GraphFromProto(graph, file));
   RETURN_IF_ERROR(CheckLogicalGraph(logical));
-  logical.mesh = mesh;
-  RETURN_IF_ERROR(AnnotateGpt(&logical, mesh));
+  logical.mesh = options.mesh;
+  RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh, options.split_positions));
   return logical;
 }
 
@@ -45,12 +46,28 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options)
   return plan;
 }
 
-}  // namespace
+// options.mesh, or its axes in another order: by what the first program exchanges.
+absl::StatusOr<Mesh> MeshOnCluster(const proto::Graph& graph, std::string_view file,
+                                   const CompileOptions& options) {
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options));
+  ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts, DraftPrograms(logical, options));
+  ProgramDraft& first = drafts.front();
+  RETURN_IF_ERROR(Annotate(FrontEnd(logical, PlanHeader(graph, options), &first),
+                           absl::StrCat("program ", first.lower.name)));
+  return LaidAxes(first.graph, options.cluster, first.lower.micro_batches);
+}
 
-absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
-                                    const CompileOptions& options) {
+// The note for `explain` where the axes were given another order.
+std::string LaidNote(const Mesh& mesh, const Mesh& written) {
+  return absl::StrCat("mesh ", ToString(mesh),
+                      ": the axes that exchange most are neighbours; written ", ToString(written),
+                      ", --keep_axis_order leaves it so");
+}
+
+absl::StatusOr<proto::Plan> CompileOnMesh(const proto::Graph& graph, std::string_view file,
+                                          const CompileOptions& options, const Mesh& written) {
   ASSIGN_OR_RETURN(const Schedule schedule, FindSchedule(options.train.schedule()));
-  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options.mesh));
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options));
   ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts, DraftPrograms(logical, options));
   const int stages = options.mesh.stages();
   proto::Plan plan = PlanHeader(graph, options);
@@ -62,6 +79,7 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
         Annotate(FrontEnd(logical, plan, &draft), absl::StrCat("program ", draft.lower.name)));
     RETURN_IF_ERROR(AddPersistent(draft.graph, &plan, &ids));
   }
+  if (!(options.mesh == written)) plan.add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.add_note(note);
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
@@ -71,6 +89,18 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "the compiler made a plan that fails its proof"));
   plan.set_fingerprint(Fingerprint(plan));
   return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
+                                    const CompileOptions& options) {
+  if (options.keep_axis_order || options.cluster.level_size() < 2) {
+    return CompileOnMesh(graph, file, options, options.mesh);
+  }
+  CompileOptions laid = options;
+  ASSIGN_OR_RETURN(laid.mesh, MeshOnCluster(graph, file, options));
+  return CompileOnMesh(graph, file, laid, options.mesh);
 }
 
 }  // namespace oneflow

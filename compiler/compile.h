@@ -39,6 +39,12 @@ struct CompileOptions {
   proto::Train train;      // batch, micro_batches, schedule, optimizer
   proto::Cluster cluster;  // capacity of a device and its kernel threads
   bool generate = false;   // prefill and decode instead of train, eval, generate and run
+  // Whether infer_sbp may split positions of a sequence where no constraint says so, and the
+  // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
+  bool split_positions = false;
+  // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
+  // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
+  bool keep_axis_order = false;
 };
 
 // `file`: where the graph came from, for errors. Input errors name the place and the mend; a plan

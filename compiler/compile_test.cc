@@ -220,6 +220,64 @@ TEST_CASE("a tensor lies alike at every pipe degree, also where no constraint sa
   }
 }
 
+// Nodes of four devices with slow links between them.
+proto::Cluster Nodes() {
+  proto::Cluster cluster;
+  for (const auto& [size, latency, bandwidth] :
+       {std::tuple(4, 1e-6, 1e11), std::tuple(100, 1e-5, 1e9)}) {
+    proto::Level* level = cluster.add_level();
+    level->set_size(size);
+    level->set_latency(latency);
+    level->set_bandwidth(bandwidth);
+  }
+  return cluster;
+}
+
+std::string TextOf(const proto::Mesh& mesh) {
+  std::string text;
+  for (const auto& axis : mesh.axis()) {
+    text += (text.empty() ? "" : ",") + axis.name() + "=" + std::to_string(axis.size());
+  }
+  return text;
+}
+
+TEST_CASE("axes are laid on the topology: what exchanges most is inside a node") {
+  const auto mesh_of = [](const std::string& mesh, bool keep) {
+    CompileOptions options = OptionsFor(mesh, 8, 2);
+    options.cluster = Nodes();
+    options.keep_axis_order = keep;
+    const auto plan = Compile(SmallGpt(4), "gpt", options);
+    INFO(plan.status().ToString());
+    REQUIRE(plan.ok());
+    const bool noted = plan->note(0).find("the axes that exchange most") != std::string::npos;
+    CHECK(noted == (ToString(*ParseMesh(mesh)) != TextOf(plan->mesh())));
+    return TextOf(plan->mesh());
+  };
+  CHECK(mesh_of("tensor=4,data=2", false) == "data=2,tensor=4");
+  CHECK(mesh_of("tensor=4,data=2", true) == "tensor=4,data=2");
+  CHECK(mesh_of("data=2,tensor=4", false) == "data=2,tensor=4");
+  CHECK(mesh_of("tensor=2,pipe=4,data=2", false).starts_with("pipe=4"));
+}
+
+TEST_CASE(
+    "sequence parallelism where it is no dearer: activations between blocks take less memory") {
+  CompileOptions options = OptionsFor("tensor=2", 2, 2);
+  options.cluster.add_level()->set_size(2);  // messages cost nothing: no tensor is too small
+  options.cluster.mutable_device()->set_firing_seconds(1e-15);
+  const auto whole = Compile(SmallGpt(), "gpt", options);
+  options.split_positions = true;
+  const auto split = Compile(SmallGpt(), "gpt", options);
+  REQUIRE(whole.ok());
+  INFO(split.status().ToString());
+  REQUIRE(split.ok());
+  CHECK(split->memory(0).register_bytes() < whole->memory(0).register_bytes());
+  for (const proto::Register& r : Program(*split, "train").register_()) {
+    if (r.name() != "h.1.attn.add" && r.name() != "h.0.ln_2") continue;
+    REQUIRE(r.layout().cut_size() == 1);
+    CHECK(r.layout().cut(0).dim() == 1);
+  }
+}
+
 TEST_CASE("one stage sums the squares; the others receive the norm") {
   const auto plan = Compile(SmallGpt(4), "gpt", OptionsFor("pipe=4", 4, 2));
   REQUIRE(plan.ok());

@@ -76,6 +76,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.micro_batch_size = size;
   draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
   draft.lower.cluster = options.cluster;
+  draft.split_positions = options.split_positions;
   return draft;
 }
 
@@ -208,7 +209,8 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   RETURN_IF_ERROR(PlaceVariables(&graph));
   ConstrainVariables(plan, &graph);
   SbpOptions sbp_options{.micro_batches = draft->lower.micro_batches,
-                         .cluster = draft->lower.cluster};
+                         .cluster = draft->lower.cluster,
+                         .split_positions = draft->split_positions};
   if (draft->train) {
     ASSIGN_OR_RETURN(const Gradients gradients, Differentiate(&graph, graph.loss));
     RETURN_IF_ERROR(AddOptimizer(&graph, gradients));

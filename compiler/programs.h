@@ -16,10 +16,11 @@ namespace oneflow {
 struct ProgramDraft {
   LowerOptions lower;
   bool train = false;
-  bool loss = false;      // keep the loss
-  size_t outputs = 0;     // keep so many outputs
-  int64_t positions = 0;  // > 0: for so many new positions, earlier ones are cached
-  Graph graph;            // boxed, once FrontEnd has run
+  bool loss = false;             // keep the loss
+  size_t outputs = 0;            // keep so many outputs
+  int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
+  bool split_positions = false;  // see CompileOptions
+  Graph graph;                   // boxed, once FrontEnd has run
   std::vector<std::string> notes;
 };
 

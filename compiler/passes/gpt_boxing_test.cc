@@ -37,6 +37,7 @@ Graph Logical(const GptConfig& config, const std::string& mesh) {
 struct BoxOptions {
   int64_t sequences = 4;  // of a micro-batch
   bool split_positions = false;
+  proto::Cluster cluster = {};
 };
 
 // All passes of a train program with 4 micro-batches a step.
@@ -50,10 +51,11 @@ Graph Boxed(Graph graph, const BoxOptions& options = {}) {
   REQUIRE(AddOptimizer(&graph, *gradients).ok());
   const auto choice = InferSbp(&graph, {.micro_batches = 4,
                                         .mirrors = gradients->mirrors,
+                                        .cluster = options.cluster,
                                         .split_positions = options.split_positions});
   INFO(choice.status());
   REQUIRE(choice.ok());
-  REQUIRE(InsertBoxing(&graph, *choice).ok());
+  REQUIRE(InsertBoxing(&graph, *choice, options.cluster).ok());
   const absl::Status verified = VerifyGraph(graph);
   INFO(verified);
   REQUIRE(verified.ok());
@@ -167,6 +169,25 @@ TEST_CASE("GPT on pipe: an activation goes down, a gradient comes back") {
   }
   CHECK(transfers[Phase::kForward] == 3);
   CHECK(transfers[Phase::kBackward] == 3);
+}
+
+TEST_CASE("GPT on pipe over slow links: what is whole on tensor crosses in parts") {
+  proto::Cluster nodes;
+  for (const double bandwidth : {1e11, 1e8}) {
+    proto::Level* level = nodes.add_level();
+    level->set_size(4);
+    level->set_bandwidth(bandwidth);
+  }
+  Graph annotated = Logical(Config(2), "pipe=2,tensor=4");
+  REQUIRE(AnnotateGpt(&annotated, annotated.mesh).ok());
+  const Graph graph = Boxed(std::move(annotated), {.cluster = nodes});
+  int transfers = 0;
+  for (const Op& op : graph.ops) {
+    if (op.kind != "transfer" || graph.tensors[op.outputs[0]].shape.rank() == 0) continue;
+    ++transfers;
+    CHECK(graph.tensors[op.outputs[0]].sbp[1].split());
+  }
+  CHECK(transfers >= 2);
 }
 
 TEST_CASE("GPT without annotations, on axes of any name and factoring, is boxed and verified") {

@@ -13,9 +13,18 @@
 #include "compiler/passes/boxing_path.h"
 #include "compiler/passes/boxing_primitive.h"
 #include "compiler/passes/rewrite.h"
+#include "oneflow_core/cost/link_cost.h"
+#include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 namespace {
+
+double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& mesh,
+                       const Link& link) {
+  const int64_t elements = MaxElements(LayoutOf(tensor.dims, sbp), mesh);
+  const double bytes = static_cast<double>(elements * tensor.element_bytes);
+  return PrimitiveSeconds("transfer", bytes, /*devices=*/2, link);
+}
 
 // Who needs a tensor, and how.
 struct Need {
@@ -97,6 +106,38 @@ class BoxingInserter {
     return reduced > 1 ? need : sbp;
   }
 
+  // `sbp`, or the same cut along axes on which it is whole, as crosses in the least time: cut
+  // before the link between stages, crossed in parts, and gathered behind it. No way sums.
+  NdSbp CutForCrossing(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
+    const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
+    const Link link = LinkOfStages(prices_.cluster, graph_->mesh, from, need.stage);
+    const auto seconds = [&](const NdSbp& crossing) {
+      double sum = TransferSeconds(boxed, crossing, graph_->mesh, link);
+      for (const auto& [a, b] : {std::pair(&sbp, &crossing), std::pair(&crossing, &need.sbp)}) {
+        for (const BoxingStep& step : BoxingPath(prices_, boxed, *a, *b)) sum += step.seconds;
+      }
+      return sum;
+    };
+    NdSbp best = sbp;
+    if (prices_.cluster.level_size() < 2) return best;  // all links alike: never worth it
+    double least = seconds(sbp);
+    for (int axis = 0; axis < static_cast<int>(sbp.size()); ++axis) {
+      if (!sbp[axis].broadcast() || graph_->mesh.axes[axis].size == 1) continue;
+      if (axis == graph_->mesh.stage_axis()) continue;
+      for (int d = 0; d < tensor.shape.rank(); ++d) {
+        NdSbp cut = sbp;
+        cut[axis] = S(d);
+        if (PrimitiveBetween(graph_->mesh, sbp, cut).kind != "slice") continue;
+        if (tensor.shape.dims[d] % graph_->mesh.axes[axis].size != 0) continue;
+        const double s = seconds(cut);
+        if (s >= least) continue;
+        best = cut;
+        least = s;
+      }
+    }
+    return best;
+  }
+
   // `t`, or what a transfer makes of it on the stage of `need`.
   TensorId Cross(TensorId t, const Need& need) {
     if (origin_[t].stage == need.stage) return t;
@@ -104,6 +145,9 @@ class BoxingInserter {
     Need before = need;
     before.stage = from;
     before.sbp = BeforeCrossing(graph_->tensors[t].sbp, need.sbp);
+    const NdSbp cut = CutForCrossing(graph_->tensors[t], before.sbp, need, from);
+    if (cut != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
+    before.sbp = cut;
     const TensorId source = Provide(t, before);
     TensorId& arrived = crossed_[{source, "", need.stage, SharingClass(t, need.phase)}];
     if (arrived > 0) return arrived - 1;  // ids are stored plus one: 0 means not yet

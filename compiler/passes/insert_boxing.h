@@ -7,6 +7,9 @@
 // phase have their own, which run after accumulation, once a step. Forward and backward readers
 // share, except of a variable: what is gathered from it does not live from forward to backward.
 //
+// Between stages with a slow link a tensor that is whole on an axis crosses in parts, where cutting
+// it before and gathering it behind takes less.
+//
 // A partial value is reduced on the stage that made it, before it crosses to a reader that needs it
 // reduced; a reader that adds it up further gets the parts as they are. So each sum has the same
 // terms in the same order wherever the stages are cut.

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/model/balance_stages.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
@@ -62,12 +64,24 @@ int CountBlocks(const Graph& graph) {
   return all ? static_cast<int>(seen.size()) : 0;
 }
 
-std::vector<int> StageOfBlocks(int blocks, int stages) {
-  std::vector<int> stage_of;
-  for (int stage = 0; stage < stages; ++stage) {
-    stage_of.insert(stage_of.end(), PartOf(blocks, stages, stage).size, stage);
+// Flops of a sequence forward: of each block, and of what stands before and after the blocks. Of a
+// graph whose shapes do not fit all blocks cost the same; a later pass says what is wrong with it.
+BlockCosts FlopsOf(Graph graph, int blocks) {
+  for (Tensor& tensor : graph.tensors) {
+    for (int64_t& size : tensor.shape.dims) size = std::max<int64_t>(size, 1);  // "batch"
   }
-  return stage_of;
+  BlockCosts costs{.blocks = std::vector<double>(blocks, 1)};
+  if (!CheckGraph(graph).ok() || !InferShapes(&graph).ok()) return costs;
+  bool after = false;
+  for (const Op& op : graph.ops) {
+    std::string_view rest;
+    const int block = BlockOf(op.name, &rest);
+    const auto& flops = FindOpDef(op.kind)->flops;
+    const double cost = flops == nullptr || HasOwnShape(op.kind) ? 0 : flops({graph, op});
+    (block >= 0 ? costs.blocks[block] : after ? costs.last : costs.first) += cost;
+    after = after || block >= 0;
+  }
+  return costs;
 }
 
 absl::Status SetStages(Graph* graph, int blocks, int stages) {
@@ -81,7 +95,7 @@ absl::Status SetStages(Graph* graph, int blocks, int stages) {
         "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph->name + "\"",
         "use pipe=" + std::to_string(blocks) + " or less");
   }
-  const std::vector<int> stage_of = StageOfBlocks(blocks, stages);
+  const std::vector<int> stage_of = BalancedStages(FlopsOf(*graph, blocks), stages);
   // Outside of blocks an op stands where its latest input does: the embedding first, the head last.
   for (Op& op : graph->ops) {
     std::string_view rest;
@@ -144,7 +158,7 @@ absl::Status CheckDegree(const Graph& graph, int degree) {
 }
 
 void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
-                  const std::vector<std::string>& tensor) {
+                  const std::vector<std::string>& tensor, bool split_positions) {
   for (const Op& op : graph->ops) {
     Tensor* out = &graph->tensors[op.outputs[0]];
     if (op.kind == "variable") {
@@ -153,7 +167,7 @@ void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
     } else if (op.kind == "input" || op.kind == "add" || op.kind == "positional_embedding" ||
                op.kind == "dropout") {
       Constrain(out, data, S(0));
-      Constrain(out, tensor, B());
+      if (!split_positions || op.kind == "input") Constrain(out, tensor, B());
     }
   }
 }
@@ -169,7 +183,7 @@ void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
 
 }  // namespace
 
-absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh) {
+absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, bool split_positions) {
   const std::vector<std::string> data = AxesOf(mesh, "data"), tensor = AxesOf(mesh, "tensor");
   const int blocks = CountBlocks(*graph);
   if (blocks == 0) {
@@ -178,7 +192,7 @@ absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh) {
   }
   RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
   RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages()));
-  ConstrainGpt(graph, data, tensor);
+  ConstrainGpt(graph, data, tensor, split_positions);
   return absl::OkStatus();
 }
 

@@ -86,6 +86,22 @@ TEST_CASE("stages take blocks in order, the first ones one more") {
   CHECK(Want(graph, "tokens") == "data:S(0)");
 }
 
+TEST_CASE("a large vocabulary leaves the last stage fewer blocks") {
+  // GPT-2 124M: its head has the flops of five blocks and a half.
+  Graph graph = *GraphFromProto(BuildGpt(*GptPreset("gpt2-124m")), "gpt");
+  REQUIRE(AnnotateGpt(&graph, *ParseMesh("pipe=2")).ok());
+  CHECK(StageOf(graph, "h.7.mlp.add") == 0);
+  CHECK(StageOf(graph, "h.9.ln_1") == 1);
+}
+
+TEST_CASE("with positions split the residual stream is free on tensor axes, inputs are not") {
+  Graph graph = Gpt(1);
+  REQUIRE(AnnotateGpt(&graph, *ParseMesh("data=2,tensor=2"), /*split_positions=*/true).ok());
+  CHECK(Want(graph, "h.0.attn.add") == "data:S(0)");
+  CHECK(Want(graph, "embed") == "data:S(0)");
+  CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
+}
+
 TEST_CASE("a stage may be one block; less is refused with the numbers") {
   CHECK(StageOf(Annotated(4, "pipe=4"), "h.3.ln_1") == 3);
   CHECK(Error(Gpt(2), "pipe=4") ==

@@ -100,6 +100,21 @@ TEST_CASE("Kernels that share their work over threads do not change a bit") {
   }
 }
 
+TEST_CASE(
+    "Positions split between blocks: the losses of one device, the same bits at any pipe degree") {
+  const SmallResult serial = TrainOn("");
+  SmallRun run;
+  run.split_positions = true;
+  for (const std::string rest : {"tensor=2", "data=2,tensor=2"}) {
+    INFO(rest);
+    run.mesh = rest;
+    const SmallResult one = Train(run);
+    CHECK(LargestDifference(one, serial) < 1e-5);
+    run.mesh = "pipe=2," + rest;
+    CHECK(Train(run) == one);
+  }
+}
+
 SmallRun DropoutRun(const std::string& mesh, const std::string& schedule = "1f1b") {
   SmallRun run;
   run.model.dropout = 0.2;

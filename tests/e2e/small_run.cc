@@ -62,6 +62,11 @@ proto::Plan CompileSmall(const SmallRun& run) {
   *options.train.mutable_optimizer() = DefaultOptimizer();
   options.train.mutable_optimizer()->set_learning_rate(1e-2);
   options.cluster.mutable_device()->set_kernel_threads(run.threads);
+  options.split_positions = run.split_positions;
+  if (run.split_positions) {
+    options.cluster.add_level()->set_size(8);
+    options.cluster.mutable_device()->set_firing_seconds(1e-15);
+  }
   return Value(Compile(BuildGpt(run.model), "small", options));
 }
 

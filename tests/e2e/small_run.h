@@ -21,6 +21,7 @@ struct SmallRun {
   int64_t steps = 20;
   int threads = 1;
   uint64_t seed = 1;
+  bool split_positions = false;  // and nothing that messages cost, so that it is done
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
   SmallRun();
 };

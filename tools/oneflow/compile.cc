@@ -38,6 +38,8 @@ Verb CompileVerb() {
            "micro_batches",
            "schedule",
            "precision",
+           "sequence_parallel",
+           "keep_axis_order",
            "memory",
            "cluster",
            "out",

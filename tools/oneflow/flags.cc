@@ -35,6 +35,12 @@ DEFINE_int64(micro_batches, 1, "micro-batches a step");
 DEFINE_string(schedule, "1f1b", "gpipe or 1f1b");
 DEFINE_string(precision, "f32",
               "of matrix products: f32, or bf16 with f32 master weights and sums");
+DEFINE_bool(sequence_parallel, false,
+            "let activations between blocks be split by position over tensor axes where that is no "
+            "dearer");
+DEFINE_bool(
+    keep_axis_order, false,
+    "leave the axes of --mesh in the order they are written in, whatever the cluster's levels");
 DEFINE_string(memory, "", "capacity of a device, e.g. 80GiB: refuse a plan that needs more");
 
 DEFINE_int64(steps, 100, "steps of the whole run; simulated: 2");
@@ -60,9 +66,10 @@ DEFINE_double(
 DEFINE_bool(resume, false, "go on from the latest checkpoint of --checkpoint_dir");
 
 DEFINE_string(text, "", "text to tokenise, FILE[,FILE...]; each file is a document");
-DEFINE_string(tokenizer, "bytes",
-              "bytes, gpt2:FOLDER (vocab.json, merges.txt), FILE.json (tokenizer.json) or FILE.model "
-              "(sentencepiece)");
+DEFINE_string(
+    tokenizer, "bytes",
+    "bytes, gpt2:FOLDER (vocab.json, merges.txt), FILE.json (tokenizer.json) or FILE.model "
+    "(sentencepiece)");
 DEFINE_string(token_format, "nanogpt", "nanogpt, llmc or megatron: docs/data.md");
 DEFINE_double(val_fraction, 0, "last part of the text that goes to val.bin, e.g. 0.1");
 DEFINE_bool(end_of_text, false, "put the tokenizer's end-of-text token after each document");

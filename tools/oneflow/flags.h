@@ -33,6 +33,8 @@ DECLARE_int64(batch);
 DECLARE_int64(micro_batches);
 DECLARE_string(schedule);
 DECLARE_string(precision);
+DECLARE_bool(sequence_parallel);
+DECLARE_bool(keep_axis_order);
 DECLARE_string(memory);
 
 // Training.

@@ -160,6 +160,8 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   }
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
   ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
+  options.split_positions = FLAGS_sequence_parallel;
+  options.keep_axis_order = FLAGS_keep_axis_order;
   return Compile(graph, FLAGS_graph, options);
 }
 
@@ -185,7 +187,8 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
 
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
-  for (const char* flag : {"graph", "mesh", "batch", "micro_batches", "schedule", "precision"}) {
+  for (const char* flag : {"graph", "mesh", "batch", "micro_batches", "schedule", "precision",
+                           "sequence_parallel", "keep_axis_order"}) {
     if (args.Given(flag)) {
       return InputError(std::string("--") + flag,
                         "cannot be given together with --plan: the plan has it fixed",

@@ -1,0 +1,20 @@
+// Which axes of a mesh are neighbours on a cluster: those that exchange most inside a node. Part of
+// compile.
+#pragma once
+
+#include <cstdint>
+
+#include "oneflow_core/graph/graph.h"
+#include "proto/cluster.pb.h"
+
+namespace oneflow {
+
+// graph.mesh with its axes in the order in which the boxing of a step takes least, latencies and
+// bytes over the links that each axis then crosses. `graph` is the boxed one of the program that
+// matters. The factors of an axis stay together, in their order. The order as it is, unless another
+// takes less; and with more than six axes, of which there are too many orders.
+//
+// What is exchanged is taken from the graph as it was boxed: another order may box otherwise.
+Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches);
+
+}  // namespace oneflow

@@ -1,0 +1,23 @@
+// Which blocks stand on which stage, so that the slowest stage is as fast as can be. Part of
+// annotate_gpt.
+#pragma once
+
+#include <vector>
+
+namespace oneflow {
+
+// What a step costs, in any unit.
+struct BlockCosts {
+  std::vector<double> blocks;  // of each, in order; each above 0
+  double first = 0;            // of what stands before the first block, on stage 0: the embedding
+  double last = 0;             // of what stands after the last block, on the last stage: the head
+};
+
+// The stage of each block: ascending, each stage with a block at least. Of all such, the costliest
+// stage costs least; of those, the stages are most even (least sum of squares); of those, the first
+// ones have more. Requires as many blocks as stages.
+//
+//   BalancedStages({.blocks = {1, 1, 1, 1}, .last = 2}, 2)  ->  0 0 0 1
+std::vector<int> BalancedStages(const BlockCosts& costs, int stages);
+
+}  // namespace oneflow
