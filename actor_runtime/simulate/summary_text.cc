@@ -11,6 +11,7 @@ constexpr size_t kRows = 8;    // of a table
 constexpr size_t kStages = 8;  // of many only the first and the last
 
 std::string Seconds(double s) {
+  if (s == 0) return "0 s";
   if (s >= 1) return absl::StrFormat("%.3f s", s);
   if (s >= 1e-3) return absl::StrFormat("%.3f ms", s * 1e3);
   return absl::StrFormat("%.2f us", s * 1e6);
@@ -48,15 +49,40 @@ std::string DevicesText(const SimulationSummary& summary) {
   return text;
 }
 
+// Actors of one kernel that take the same time, as blocks of a model do, in one line.
+struct Alike {
+  const SimulationSummary::Actor* first = nullptr;
+  int others = 0;
+  double slack = 0;  // the least
+};
+
+std::vector<Alike> AlikeActors(const SimulationSummary& summary, bool boxing) {
+  std::vector<Alike> rows;
+  for (const SimulationSummary::Actor& actor : summary.actors) {
+    if (actor.boxing != boxing || actor.seconds_a_step() == 0) continue;
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Alike& r) {
+      return r.first->kernel == actor.kernel && r.first->seconds == actor.seconds &&
+             r.first->firings == actor.firings;
+    });
+    if (row == rows.end()) {
+      if (rows.size() == kRows) continue;
+      rows.push_back({&actor, 0, actor.slack});
+    } else {
+      ++row->others;
+      row->slack = std::min(row->slack, actor.slack);
+    }
+  }
+  return rows;
+}
+
 std::string ActorsText(const SimulationSummary& summary, bool boxing) {
   std::string text;
-  size_t rows = 0;
-  for (const SimulationSummary::Actor& actor : summary.actors) {
-    if (actor.boxing != boxing || actor.seconds_a_step() == 0 || ++rows > kRows) continue;
-    absl::StrAppendFormat(&text, "    %-28s %-20s stage %-3d %6d x %-11s = %-11s slack %s\n",
-                          actor.name, actor.kernel, actor.stage, actor.firings,
-                          Seconds(actor.seconds), Seconds(actor.seconds_a_step()),
-                          Seconds(actor.slack));
+  for (const Alike& row : AlikeActors(summary, boxing)) {
+    std::string name = row.first->name;
+    if (row.others > 0) absl::StrAppend(&name, " and ", row.others, " alike");
+    absl::StrAppendFormat(&text, "    %-44s %-20s %6d x %-11s = %-11s slack %s\n", name,
+                          row.first->kernel, row.first->firings, Seconds(row.first->seconds),
+                          Seconds(row.first->seconds_a_step()), Seconds(row.slack));
   }
   if (text.empty()) return "";
   return absl::StrCat(boxing ? "costliest boxing, a step of a device:\n"

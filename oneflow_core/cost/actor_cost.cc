@@ -1,9 +1,10 @@
 #include "oneflow_core/cost/actor_cost.h"
 
 #include <algorithm>
-#include <string_view>
+#include <utility>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
@@ -26,7 +27,7 @@ class Costing {
     if (typed >= 0) {
       ASSIGN_OR_RETURN(call.dtype, DTypeFromProto(Reg(typed).dtype(), actor.name()));
     }
-    ASSIGN_OR_RETURN(const double read, BytesRead(actor));
+    ASSIGN_OR_RETURN(const double read, BytesReadBy(actor));
     call.bytes = read;
     for (const int id : actor.output()) {
       ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
@@ -74,21 +75,22 @@ class Costing {
     return peers;
   }
 
-  absl::StatusOr<double> BytesRead(const proto::Actor& actor) const {
+  absl::StatusOr<double> BytesReadBy(const proto::Actor& actor) const {
     if (actor.has_boxing()) {
       // What is written, from one source; of a sum, from each.
       ASSIGN_OR_RETURN(const double written, BytesOf(actor.output(0)));
       return actor.boxing().reduce() == proto::Boxing::NONE ? written : PeersOf(actor) * written;
     }
-    // These look up one row, or one element, for each id.
-    const bool looks_up = actor.kernel() == "embedding" || actor.kernel() == "pick";
-    double read = 0;
-    for (int i = 0; i < actor.input_size(); ++i) {
-      ASSIGN_OR_RETURN(const double bytes,
-                       BytesOf(looks_up && i == 0 ? actor.output(0) : actor.input(i).register_()));
-      read += bytes;
+    std::vector<double> inputs;
+    for (const proto::Input& input : actor.input()) {
+      ASSIGN_OR_RETURN(const double bytes, BytesOf(input.register_()));
+      inputs.push_back(bytes);
     }
-    return read;
+    double first_output = 0;
+    if (actor.output_size() > 0) {
+      ASSIGN_OR_RETURN(first_output, BytesOf(actor.output(0)));
+    }
+    return BytesRead(actor.kernel(), std::move(inputs), first_output);
   }
 
   // Bytes over links. An all_reduce goes in a ring; of all others the plan knows.

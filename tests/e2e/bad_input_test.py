@@ -140,6 +140,8 @@ class BadInputTest(unittest.TestCase):
         self.refuse(["--format=html"], "diff", "gpt.plan", "gpt.plan", "--format=html")
 
     def test_calibrate(self):
+        for devices in ["-1", "5000"]:
+            self.refuse(["--devices=" + devices, "do not fit"], "calibrate", "--out=x.textproto", "--devices=" + devices)
         self.refuse(["--out"], "calibrate")
         self.refuse(["absent/c.textproto"], "calibrate", "--out=absent/c.textproto")
         for seconds in ["0", "-1", "nan", "1e9"]:

@@ -75,7 +75,8 @@ class Torch:
 class Oneflow:
     """A plan of the model in a folder, and runs of it."""
 
-    def __init__(self, binaries, folder, model, mesh="", threads=2, precision="f32", name="gpt", micro_batches=1):
+    def __init__(self, binaries, folder, model, mesh="", threads=2, precision="f32", name="gpt", micro_batches=1,
+                 schedule="1f1b"):
         self.binary = os.path.join(binaries, "tools/oneflow/oneflow")
         self.folder, self.threads = folder, threads
         self.plan, self.metrics = (os.path.join(folder, name + end) for end in [".plan", ".jsonl"])
@@ -84,7 +85,7 @@ class Oneflow:
         self.run("model", "gpt", *shape, "--out=" + graph)
         narrow = [] if precision == "f32" else ["--precision=" + precision]
         self.run("compile", "--graph=" + graph, "--mesh=" + mesh, f"--batch={model['batch']}",
-                 f"--micro_batches={micro_batches}", f"--threads={threads}", "--out=" + self.plan, *narrow)
+                 f"--micro_batches={micro_batches}", "--schedule=" + schedule, f"--threads={threads}", "--out=" + self.plan, *narrow)
 
     def run(self, *args):
         return subprocess.run([self.binary, *args], check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -71,7 +71,8 @@ class Calibration {
   absl::Status MeasureKernel(const TimedOp& op) {
     const DType dtype = op.inputs[0].dtype;
     Next(absl::StrCat(op.kind, " ", ToAbsl(Name(dtype)), " ", ShapesOf(op)));
-    const absl::StatusOr<KernelTime> time = TimeKernel(op, options_.threads, budget_);
+    const absl::StatusOr<KernelTime> time =
+        TimeKernel(op, options_.threads, budget_, options_.devices);
     // Kernels that know no bf16 are left out.
     if (!time.ok() && dtype == DType::kBF16) return absl::OkStatus();
     RETURN_IF_ERROR(Annotate(time.status(), op.kind));
@@ -97,9 +98,9 @@ class Calibration {
     device_.set_memory_bandwidth(memory.copy);
     device_.set_read_bandwidth(memory.read);
     Next("a transfer between devices");
-    ASSIGN_OR_RETURN(
-        const KernelTime transfer,
-        TimeKernel({"transfer", {{{kTransferElements}}}, {}}, options_.threads, budget_));
+    ASSIGN_OR_RETURN(const KernelTime transfer,
+                     TimeKernel({"transfer", {{{kTransferElements}}}, {}}, options_.threads,
+                                budget_, options_.devices));
     level_.set_bandwidth(transfer.bytes / 2 / transfer.seconds);
     return absl::OkStatus();
   }

@@ -14,7 +14,7 @@ namespace oneflow {
 
 struct CalibrateOptions {
   int threads = 1;      // kernel threads of a device
-  int devices = 1;      // of this machine, each with so many
+  int devices = 1;      // of this machine, each with so many; all work while kernels are timed
   double seconds = 20;  // to spend, about
   // Before each measurement: its number from 0, how many there are, and what it is.
   std::function<void(int number, int of, const std::string& what)> progress;

@@ -1,4 +1,4 @@
-// KernelTime: how long one call of a kernel takes, alone on the machine: the kernel that a plan of
+// KernelTime: how long one call of a kernel takes: the kernel that a plan of
 // the same op would run, on whole tensors, with `threads` kernel threads.
 //
 //   ASSIGN_OR_RETURN(KernelTime t, TimeKernel({"gelu", {{{1024, 3072}}}}, /*threads=*/2, 0.1));
@@ -31,12 +31,14 @@ struct KernelTime {
   double seconds = 0;  // of a call, the median
   double fastest = 0;  // of a call
   double flops = 0;    // of a call, as the op's definition counts them
-  double bytes = 0;    // of a call: inputs and outputs, once each
+  double bytes = 0;    // of a call: what it reads (call_bytes.h) and writes
 };
 
-// Calls it for about `budget` seconds, at least three times. UNIMPLEMENTED where there is no kernel
-// for these types.
-absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget);
+// Calls it for about `budget` seconds, at least three times, while devices - 1 others call it, too,
+// each with threads and tensors of its own: devices of one machine share its memory. UNIMPLEMENTED
+// where there is no kernel for these types.
+absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget,
+                                      int devices = 1);
 
 // The machine's own matrix rate, what MFU is measured against: FLOP/s of f32 products of size 768,
 // the best of a few, in about a fifth of a second.

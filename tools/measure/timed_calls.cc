@@ -72,7 +72,7 @@ std::vector<TimedOp> CallsToTime() {
   for (const DType t : {DType::kF32, DType::kBF16}) {
     AddProducts(512, 768, 3072, t, &calls);
     AddProducts(512, 3072, 768, t, &calls);
-    AddProducts(256, 768, 8192, t, &calls);
+    AddProducts(256, 512, 4096, t, &calls);
     AddProducts(512, 256, 1024, t, &calls);
     AddProducts(256, 128, 384, t, &calls);
     AddProducts(64, 64, 64, t, &calls);

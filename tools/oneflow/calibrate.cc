@@ -63,6 +63,13 @@ absl::Status TryPath(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<int> DevicesFromFlags(int threads) {
+  const int most = std::max(1, Cores() / threads);
+  if (FLAGS_devices >= 0 && FLAGS_devices <= most) return FLAGS_devices > 0 ? FLAGS_devices : most;
+  return InputError(absl::StrCat("--devices=", FLAGS_devices), "do not fit this machine",
+                    absl::StrCat("of ", threads, " threads each there is room for 1 to ", most));
+}
+
 absl::Status CalibrateMachine(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=cluster.textproto");
   if (!(FLAGS_seconds >= kShortest && FLAGS_seconds <= kLongest)) {
@@ -73,7 +80,7 @@ absl::Status CalibrateMachine(const Arguments& args) {
   RETURN_IF_ERROR(TryPath(FLAGS_out));
   CalibrateOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
-  options.devices = std::max(1, Cores() / options.threads);
+  ASSIGN_OR_RETURN(options.devices, DevicesFromFlags(options.threads));
   options.seconds = FLAGS_seconds;
   options.progress = [](int number, int of, const std::string& what) {
     std::fprintf(stderr, "%d/%d %s\n", number + 1, of, what.c_str());
@@ -94,7 +101,7 @@ Verb CalibrateVerb() {
           "  oneflow calibrate --out=cluster.textproto\n"
           "  oneflow calibrate --out=cluster.textproto --threads=1 --seconds=5 --format=json\n"
           "  oneflow compile --graph=gpt.textproto --cluster=cluster.textproto --out=gpt.plan\n",
-          {"out", "seconds", "threads", "format"},
+          {"out", "seconds", "threads", "devices", "format"},
           CalibrateMachine};
 }
 

@@ -3,7 +3,8 @@
 DEFINE_string(graph, "", "graph file (textproto)");
 DEFINE_string(plan, "", "plan file");
 DEFINE_string(out, "", "file to write");
-DEFINE_string(cluster, "", "cluster file (textproto); default: this machine (simulate, diff: a made-up CPU)");
+DEFINE_string(cluster, "",
+              "cluster file (textproto); default: this machine (simulate, diff: a made-up CPU)");
 DEFINE_string(
     data, "",
     "training data, FILE[,FILE...]: text (bytes), or .bin tokens of nanoGPT, llm.c or Megatron");
@@ -88,3 +89,5 @@ DEFINE_string(program, "train", "program to print in full or as dot, or to simul
 DEFINE_bool(full, false, "print every actor and register");
 
 DEFINE_double(seconds, 20, "time to spend measuring, about");
+DEFINE_int32(devices, 0,
+             "devices of this machine that work at once; 0: as many as it has cores for");

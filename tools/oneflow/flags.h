@@ -82,3 +82,4 @@ DECLARE_bool(full);
 
 // calibrate.
 DECLARE_double(seconds);
+DECLARE_int32(devices);

@@ -1,0 +1,93 @@
+"""What `oneflow simulate` predicts beside what `oneflow train` then takes, on this machine.
+
+The machine is measured first (`oneflow calibrate`, devices of one thread each, one and two of them at work), then each
+of eight plans of at most two devices is simulated and run; medians. Measured are the steps after two of warm-up. Last,
+one step of GPT 1T on 3,072 devices is compiled and simulated, and the seconds that takes are printed.
+"""
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+from benchmarks.sides import ROOT, Oneflow
+
+TARGETS = []
+MIDDLE = dict(layers=4, heads=4, hidden=256, sequence=128, vocab=1024, batch=8)
+LARGE = dict(layers=4, heads=8, hidden=512, sequence=256, vocab=4096, batch=4)
+RECIPE = dict(layers=4, heads=4, hidden=128, sequence=64, vocab=256, batch=48, bias=0)
+# name, model, mesh, other arguments of Oneflow
+PLANS = [
+    ("middle, one device", MIDDLE, "", {}),
+    ("middle, data=2", MIDDLE, "data=2", {}),
+    ("middle, tensor=2", MIDDLE, "tensor=2", {}),
+    ("middle, pipe=2, 1f1b", dict(MIDDLE, batch=16), "pipe=2", {"micro_batches": 4}),
+    ("middle, pipe=2, gpipe", dict(MIDDLE, batch=16), "pipe=2", {"micro_batches": 8, "schedule": "gpipe"}),
+    ("large, one device", LARGE, "", {}),
+    ("large, data=2, bf16", LARGE, "data=2", {"precision": "bf16"}),
+    ("recipe, pipe=2, 1f1b", RECIPE, "pipe=2", {"micro_batches": 4}),
+]
+ONE_T = dict(layers=128, heads=160, hidden=25600, sequence=2048, vocab=51200, batch=3072)
+
+
+def add_flags(parser):
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each plan")
+    parser.add_argument("--steps", type=int, default=8, help="of a run")
+    parser.add_argument("--seconds", type=float, default=25, help="of each of the two measurements of the machine")
+    parser.add_argument("--plans", type=int, nargs="*", default=range(len(PLANS)), help="of the eight, by number from 0")
+    parser.add_argument("--clusters", help="folder of the machine's files, measured before; made where they are not there")
+
+
+def clusters(oneflow, folder, seconds):
+    """The machine's files, with one and with two devices at work."""
+    files = {}
+    for devices in [1, 2]:
+        files[devices] = os.path.join(folder, f"cluster{devices}.textproto")
+        if not os.path.exists(files[devices]):
+            print(f"measuring this machine, {devices} at work", file=sys.stderr)
+            oneflow.run("calibrate", "--threads=1", f"--devices={devices}", f"--seconds={seconds}", "--out=" + files[devices])
+    return files
+
+
+def predicted(oneflow, cluster, *flags):
+    """Seconds of a step."""
+    out = oneflow.run("simulate", "--plan=" + oneflow.plan, "--cluster=" + cluster, "--format=json", *flags)
+    return json.loads(out)["step_seconds"]
+
+
+def compare(oneflow, cluster, args):
+    seconds = []
+    for _ in range(args.rounds):
+        seconds += oneflow.steps(args.steps + 1)[1:]
+    a, b = predicted(oneflow, cluster), statistics.median(seconds)
+    return {"predicted_seconds": a, "measured_seconds": b, "error": a / b - 1}
+
+
+def simulate_1t(binaries, folder):
+    """Seconds of the step, and seconds that it took to say so."""
+    oneflow = Oneflow(binaries, folder, ONE_T, "pipe=64,data=6,tensor=8", 1, "bf16", "1t", 512)
+    begin = time.monotonic()
+    step = predicted(oneflow, os.path.join(ROOT, "examples/clusters/a100.textproto"), "--steps=1")
+    return {"step_seconds": step, "simulating_seconds": time.monotonic() - begin}
+
+
+def run(args, binaries):
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for i in args.plans:
+            name, model, mesh, more = PLANS[i]
+            devices = 2 if mesh else 1
+            oneflow = Oneflow(binaries, folder, model, mesh, devices, name=f"plan{i}", **more)
+            files = clusters(oneflow, args.clusters or folder, args.seconds)
+            rows.append({"plan": name, **compare(oneflow, files[devices], args)})
+            if args.format == "text":
+                print(f"{name:24} predicted {1e3 * rows[-1]['predicted_seconds']:8.2f} ms   measured "
+                      f"{1e3 * rows[-1]['measured_seconds']:8.2f} ms   error {100 * rows[-1]['error']:+6.1f} %", flush=True)
+        mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
+        large = simulate_1t(binaries, folder)
+    if args.format == "json":
+        print(json.dumps({"plans": rows, "mean_error": mean, "1t": large}))
+        return
+    print(f"mean error {100 * mean:.1f} %")
+    print(f"GPT 1T on 3,072 A100: a step of {large['step_seconds']:.1f} s, simulated in {large['simulating_seconds']:.1f} s")
