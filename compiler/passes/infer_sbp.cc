@@ -6,7 +6,7 @@
 #include "compiler/passes/choice_network.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/sbp_constraint.h"
-#include "compiler/passes/sbp_problem.h"
+#include "compiler/passes/sbp_network.h"
 #include "compiler/passes/sbp_units.h"
 #include "oneflow_core/base/status.h"
 

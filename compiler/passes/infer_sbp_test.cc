@@ -8,7 +8,7 @@
 
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
-#include "compiler/passes/sbp_problem.h"
+#include "compiler/passes/sbp_network.h"
 
 namespace oneflow {
 namespace {

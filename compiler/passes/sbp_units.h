@@ -1,5 +1,5 @@
 // The ops that choose together on ONE mesh axis, and among what. Part of infer_sbp; what a choice
-// costs is sbp_problem.h's.
+// costs is sbp_network.h's.
 //
 // A unit is the op or the ops that choose together: one op, an input with its replicas on other
 // stages, or a variable with its replicas, what is prepared from it, its optimizer states and their

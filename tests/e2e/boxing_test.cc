@@ -1,6 +1,7 @@
 // Boxing on real data: for every pair of nd-SBPs of a mesh, what the runtime makes of one is what
-// gathering the whole and scattering it as the other would give. Prime sizes, so parts are ragged.
-// With ONEFLOW_TEST_FULL more shapes, meshes of three axes and nodes with slow links between them.
+// gathering the whole and scattering it as the other would give; on one stage, and from one stage
+// to the next, which are other ranks. Prime sizes, so parts are ragged. With ONEFLOW_TEST_FULL more
+// shapes, meshes of three axes and nodes with slow links between them.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -36,11 +37,15 @@ struct Case {
 
 bool Full() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr; }
 
+// On the stage axis B.
 std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
-  std::vector<Sbp> choices = {B(), P(), PMax()};
-  for (int d = 0; d < rank; ++d) choices.push_back(S(d));
   std::vector<NdSbp> all = {{}};
-  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+  for (int a = 0; a < static_cast<int>(mesh.axes.size()); ++a) {
+    std::vector<Sbp> choices = {B()};
+    if (a != mesh.stage_axis()) {
+      choices.insert(choices.end(), {P(), PMax()});
+      for (int d = 0; d < rank; ++d) choices.push_back(S(d));
+    }
     std::vector<NdSbp> longer;
     for (const NdSbp& sbp : all) {
       for (const Sbp choice : choices) {
@@ -62,14 +67,14 @@ Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
 }
 
 // The tensor that pieces stand for: over the axes that are Pmax the maximum of, over those that are
-// P, the sums of their parts. `piece(rank)`: the local values. Whole numbers, so sums are exact.
-// Ranks that should hold the same are required to.
+// P, the sums of their parts. `piece(rank)`: the local values on a rank of `stage`. Whole numbers,
+// so sums are exact. Ranks that should hold the same are required to.
 template <typename PieceOf>
-Values Whole(const Case& c, const NdSbp& sbp, PieceOf piece) {
+Values Whole(const Case& c, const NdSbp& sbp, int stage, PieceOf piece) {
   const int64_t n = Product(c.dims);
   const Layout layout = LayoutOf(c.dims, sbp);
   std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by place on Pmax, on P
-  for (int rank = 0; rank < c.mesh.devices(); ++rank) {
+  for (const int rank : c.mesh.RanksOfStage(stage)) {
     const Coordinate at = c.mesh.CoordinateOf(rank);
     Values& part = parts
                        .try_emplace({On(sbp, Sbp::kPartialMax, at), On(sbp, Sbp::kPartialSum, at)},
@@ -120,7 +125,8 @@ TensorId Add(Graph* graph, const char* kind, const std::string& name, std::vecto
   return graph->ops[op].outputs[0];
 }
 
-// A program "run" that feeds x, boxes it for readers y0, y1, ... and fetches what they get, raw.
+// A program "run" that feeds x, boxes it for readers y0, y1, ... on the last stage, and fetches
+// what they get, raw.
 proto::Plan PlanOf(const Case& c) {
   Graph graph;
   graph.mesh = c.mesh;
@@ -130,6 +136,7 @@ proto::Plan PlanOf(const Case& c) {
   for (size_t i = 0; i < c.to.size(); ++i) {
     const std::string name = "y" + std::to_string(i);
     const TensorId y = Add(&graph, "add_n", name, {x}, c, c.to[i]);
+    graph.ops.back().stage = c.mesh.stages() - 1;
     choice.op_inputs.push_back({c.to[i]});
     options.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
   }
@@ -137,14 +144,14 @@ proto::Plan PlanOf(const Case& c) {
   proto::Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_mesh() = ToProto(c.mesh);
-  plan.set_stage_axis(-1);
+  plan.set_stage_axis(c.mesh.stage_axis());
   plan.set_kernel_threads(1);
   auto lowered = LowerToActors(graph, {}, options);
   REQUIRE(lowered.ok());
-  AddStreams(&*lowered, 1, *FindSchedule("1f1b"));
+  AddStreams(&*lowered, c.mesh.stages(), *FindSchedule("1f1b"));
   *plan.add_program() = lowered->program;
   REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
-  REQUIRE(PlanMemory(1, &plan).ok());
+  REQUIRE(PlanMemory(c.mesh.stages(), &plan).ok());
   return plan;
 }
 
@@ -176,12 +183,13 @@ std::map<std::string, Pieces> Run(const Case& c, uint64_t seed) {
 
 void Check(const Case& c, uint64_t seed) {
   const auto fetched = Run(c, seed);
-  const Values whole = Whole(c, c.from, [&](int rank) { return Fed(c, rank); });
+  const Values whole = Whole(c, c.from, 0, [&](int rank) { return Fed(c, rank); });
   for (size_t i = 0; i < c.to.size(); ++i) {
     INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << ToString(c.from) << " to "
                           << ToString(c.to[i]));
     const Pieces& pieces = fetched.at("y" + std::to_string(i));
-    CHECK(Whole(c, c.to[i], [&](int rank) { return pieces.at(rank); }) == whole);
+    const int last = c.mesh.stages() - 1;
+    CHECK(Whole(c, c.to[i], last, [&](int rank) { return pieces.at(rank); }) == whole);
   }
 }
 
@@ -207,6 +215,20 @@ TEST_CASE("every pair of nd-SBPs, sums and maxima included, gives gather-then-sc
       for (size_t i = 0; i < all.size(); ++i) {
         Check({mesh, dims, all[i], all, {}}, i);
         if (Full()) Check({mesh, dims, all[i], all, Nodes()}, i);
+      }
+    }
+  }
+}
+
+TEST_CASE("every pair from one stage to the next, over fast and over slow links") {
+  std::vector<std::string> meshes = {"pipe=2,a=2", "pipe=2,a=3"};
+  if (Full()) meshes.insert(meshes.end(), {"pipe=2,a=4", "pipe=2,a=2,b=2", "a=2,pipe=2,b=3"});
+  for (const std::string& text : meshes) {
+    const Mesh mesh = *ParseMesh(text);
+    const std::vector<NdSbp> all = AllSbps(mesh, 2);
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (const proto::Cluster& cluster : {proto::Cluster(), Nodes()}) {
+        Check({mesh, {6, 7}, all[i], all, cluster}, i);
       }
     }
   }

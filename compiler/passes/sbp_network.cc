@@ -1,4 +1,4 @@
-#include "compiler/passes/sbp_problem.h"
+#include "compiler/passes/sbp_network.h"
 
 #include <algorithm>
 #include <cmath>
