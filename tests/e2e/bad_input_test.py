@@ -189,6 +189,8 @@ class BadInputTest(unittest.TestCase):
         self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
         self.compile(["--precision=fp16", "bf16"], "--precision=fp16", "--batch=4")
         self.train(["--precision", "--plan"], "--data=text.txt", "--precision=bf16")
+        self.train(["--sequence_parallel", "--plan"], "--data=text.txt", "--sequence_parallel")
+        self.train(["--keep_axis_order", "--plan"], "--data=text.txt", "--keep_axis_order")
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers
         self.compile(["--memory=lots"], "--memory=lots", "--batch=4")

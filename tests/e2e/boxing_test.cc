@@ -3,8 +3,11 @@
 // to the next, which are other ranks. Prime sizes, so parts are ragged. With ONEFLOW_TEST_FULL more
 // shapes, meshes of three axes and nodes with slow links between them.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -232,6 +235,29 @@ TEST_CASE("every pair from one stage to the next, over fast and over slow links"
       }
     }
   }
+}
+
+TEST_CASE("a plan whose filling was edited is refused") {
+  const Case c{*ParseMesh("a=2"), {5, 7}, {S(0)}, {{P()}}, {}};
+  const auto refusal = [&](const std::function<void(proto::Actor*)>& edit) {
+    proto::Plan plan = PlanOf(c);
+    for (proto::Actor& actor : *plan.mutable_program(0)->mutable_actor()) {
+      if (actor.has_boxing()) edit(&actor);
+    }
+    return VerifyPlan(plan).ToString();
+  };
+  const auto says = [](const std::string& text) { return Catch::Contains(text); };
+  CHECK(refusal([](proto::Actor*) {}) == "OK");
+  CHECK_THAT(refusal([](proto::Actor* a) { a->mutable_boxing()->clear_fill(); }),
+             says("its sources hold 21 of 35 elements"));
+  CHECK_THAT(refusal([](proto::Actor* a) { a->set_kernel("slice"); }),
+             says("fills, but is no zero_fill"));
+  CHECK_THAT(refusal([](proto::Actor* a) {
+               a->mutable_boxing()->set_fill(static_cast<proto::Boxing::Fill>(7));
+             }),
+             says("fills with 7"));
+  CHECK_THAT(refusal([](proto::Actor* a) { a->mutable_input(0)->mutable_peers()->add_along(0); }),
+             says("fills, but reads peers"));
 }
 
 TEST_CASE("pairs on three axes: a fixed sample") {

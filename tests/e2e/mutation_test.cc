@@ -137,9 +137,10 @@ class Mutator {
   }
   void ChangeBoxing(proto::Actor& a) {
     if (!a.has_boxing()) return;
-    switch (Below(3)) {
+    switch (Below(4)) {
       case 0: return a.mutable_boxing()->set_reduce(static_cast<proto::Boxing::Reduce>(Below(5)));
       case 1: return a.mutable_boxing()->add_zero_unless_first(Below(5) - 1);
+      case 2: return a.mutable_boxing()->set_fill(static_cast<proto::Boxing::Fill>(Below(4)));
       default: return a.mutable_boxing()->add_reduce_axis(Below(5) - 1);
     }
   }
