@@ -30,6 +30,8 @@ class BackEnd {
     for (const ProgramDraft& draft : drafts_) {
       LowerOptions options = draft.lower;
       options.micro_batches = std::min(options.micro_batches, most);
+      options.chunks = schedule_.chunks;
+      options.splits_backward = schedule_.splits_backward;
       ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids_, options));
       HoldBackUpdateCopies(&lowered);
       programs.push_back(std::move(lowered));
@@ -45,11 +47,10 @@ class BackEnd {
 
   // With as few micro-batches as tell the slots of all.
   absl::StatusOr<std::vector<Lowered>> SteadyPrograms() const {
-    // A stage warms up for at most as many micro-batches as there are stages.
-    const int64_t few = stages_ + 3;
-    if (MostMicroBatches() <= few + 1) return Programs(kAll);
+    const int64_t most = MostMicroBatches(), few = FewMicroBatches(schedule_, stages_, most);
+    if (few == most) return Programs(kAll);
     ASSIGN_OR_RETURN(std::vector<Lowered> programs, Programs(few));
-    ASSIGN_OR_RETURN(const std::vector<Lowered> more, Programs(few + 1));
+    ASSIGN_OR_RETURN(const std::vector<Lowered> more, Programs(few + Period(schedule_, stages_)));
     for (size_t i = 0; i < programs.size(); ++i) {
       if (!SameSlots(programs[i].program, more[i].program)) return Programs(kAll);
     }

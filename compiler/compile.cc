@@ -7,10 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/back_end.h"
+#include "compiler/fill_memory.h"
 #include "compiler/lay_axes.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/passes/fold_stages.h"
 #include "compiler/programs.h"
+#include "compiler/schedule/order_file.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -26,20 +29,26 @@ namespace {
 
 // The graph with its mesh: which tensors the user or the model's builder has placed.
 absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view file,
-                                   const CompileOptions& options) {
+                                   const CompileOptions& options, int chunks) {
   ASSIGN_OR_RETURN(Graph logical, GraphFromProto(graph, file));
   RETURN_IF_ERROR(CheckLogicalGraph(logical));
   logical.mesh = options.mesh;
-  RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh, options.split_positions));
+  RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
+                              {.split_positions = options.split_positions, .chunks = chunks}));
+  RETURN_IF_ERROR(FoldStages(&logical, chunks));
   return logical;
 }
 
-proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options) {
+proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
+                       const Schedule& schedule) {
   proto::Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_mesh() = ToProto(options.mesh);
   plan.set_stage_axis(options.mesh.stage_axis());
   *plan.mutable_train() = options.train;
+  plan.mutable_train()->set_schedule(schedule.name);
+  // What the run asks for later must fit, too.
+  if (!schedule.rule.synchronous()) plan.mutable_train()->set_no_global_norm(true);
   plan.set_model(graph.name());
   *plan.mutable_graph() = graph;
   plan.set_kernel_threads(std::max(1, options.cluster.device().kernel_threads()));
@@ -48,11 +57,12 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options)
 
 // options.mesh, or its axes in another order: by what the first program exchanges.
 absl::StatusOr<Mesh> MeshOnCluster(const proto::Graph& graph, std::string_view file,
-                                   const CompileOptions& options) {
-  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options));
-  ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts, DraftPrograms(logical, options));
+                                   const CompileOptions& options, const Schedule& schedule) {
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options, schedule.chunks));
+  ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
+                   DraftPrograms(logical, options, schedule.rule));
   ProgramDraft& first = drafts.front();
-  RETURN_IF_ERROR(Annotate(FrontEnd(logical, PlanHeader(graph, options), &first),
+  RETURN_IF_ERROR(Annotate(FrontEnd(logical, PlanHeader(graph, options, schedule), &first),
                            absl::StrCat("program ", first.lower.name)));
   return LaidAxes(first.graph, options.cluster, first.lower.micro_batches);
 }
@@ -65,12 +75,13 @@ std::string LaidNote(const Mesh& mesh, const Mesh& written) {
 }
 
 absl::StatusOr<proto::Plan> CompileOnMesh(const proto::Graph& graph, std::string_view file,
-                                          const CompileOptions& options, const Mesh& written) {
-  ASSIGN_OR_RETURN(const Schedule schedule, FindSchedule(options.train.schedule()));
-  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options));
-  ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts, DraftPrograms(logical, options));
+                                          const CompileOptions& options, Schedule schedule,
+                                          const Mesh& written) {
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options, schedule.chunks));
+  ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
+                   DraftPrograms(logical, options, schedule.rule));
   const int stages = options.mesh.stages();
-  proto::Plan plan = PlanHeader(graph, options);
+  proto::Plan plan = PlanHeader(graph, options, schedule);
 
   // Front end: what is computed, and where. The first program decides how variables lie.
   PersistentIds ids;
@@ -83,8 +94,13 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const proto::Graph& graph, std::string
   for (const std::string& note : drafts.front().notes) plan.add_note(note);
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
+  const int64_t capacity = options.cluster.device().memory_bytes();
+  if (options.fill_memory) {
+    ASSIGN_OR_RETURN(schedule, FillMemory(drafts, ids, schedule, stages, plan, capacity));
+    plan.mutable_train()->set_extra_in_flight(schedule.extra_in_flight);
+  }
   RETURN_IF_ERROR(AddPrograms(drafts, ids, schedule, stages, &plan));
-  RETURN_IF_ERROR(CheckCapacity(plan, options.cluster.device().memory_bytes()));
+  RETURN_IF_ERROR(CheckCapacity(plan, capacity));
 
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "the compiler made a plan that fails its proof"));
   plan.set_fingerprint(Fingerprint(plan));
@@ -95,12 +111,16 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const proto::Graph& graph, std::string
 
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options) {
+  ASSIGN_OR_RETURN(const Schedule schedule, options.order
+                                                ? *options.order
+                                                : ScheduleOf(options.train, options.mesh.stages()));
+  RETURN_IF_ERROR(CheckFits(schedule, options.mesh.stages(), options.train.micro_batches()));
   if (options.keep_axis_order || options.cluster.level_size() < 2) {
-    return CompileOnMesh(graph, file, options, options.mesh);
+    return CompileOnMesh(graph, file, options, schedule, options.mesh);
   }
   CompileOptions laid = options;
-  ASSIGN_OR_RETURN(laid.mesh, MeshOnCluster(graph, file, options));
-  return CompileOnMesh(graph, file, laid, options.mesh);
+  ASSIGN_OR_RETURN(laid.mesh, MeshOnCluster(graph, file, options, schedule));
+  return CompileOnMesh(graph, file, laid, schedule, options.mesh);
 }
 
 }  // namespace oneflow

@@ -19,9 +19,11 @@
 //                      that of the first; keys and values of earlier positions are in caches
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "compiler/schedule/schedule.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -35,10 +37,13 @@ namespace oneflow {
 inline constexpr int64_t kPrefillPositions = 64;
 
 struct CompileOptions {
-  Mesh mesh;               // no axes: one device
-  proto::Train train;      // batch, micro_batches, schedule, optimizer
-  proto::Cluster cluster;  // capacity of a device and its kernel threads
-  bool generate = false;   // prefill and decode instead of train, eval, generate and run
+  Mesh mesh;                      // no axes: one device
+  proto::Train train;             // batch, micro_batches, schedule, optimizer
+  std::optional<Schedule> order;  // a user's own (order_file.h), in the place of train.schedule
+  proto::Cluster cluster;         // capacity of a device and its kernel threads
+  // Holds as many micro-batches as fit a device, where that shortens the bubble (fill_memory.h).
+  bool fill_memory = false;
+  bool generate = false;  // prefill and decode instead of train, eval, generate and run
   // Whether infer_sbp may split positions of a sequence where no constraint says so, and the
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;

@@ -7,12 +7,14 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/plan/plan_net.h"
 #include "oneflow_core/plan/verify_plan.h"
 
 namespace oneflow {
@@ -61,7 +63,7 @@ std::string Refusal(const proto::Graph& graph, const CompileOptions& options) {
 TEST_CASE("a GPT compiles on all products of data, tensor and pipe") {
   for (const std::string mesh : {"", "data=2", "tensor=2", "pipe=2", "data=2,tensor=2",
                                  "pipe=2,data=2", "pipe=2,tensor=2", "pipe=2,data=2,tensor=2"}) {
-    for (const std::string schedule : {"gpipe", "1f1b"}) {
+    for (const std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
       INFO("mesh " << mesh << ", schedule " << schedule);
       const auto plan = Compile(SmallGpt(), "gpt", OptionsFor(mesh, 8, 4, schedule));
       INFO(plan.status().ToString());
@@ -108,6 +110,92 @@ TEST_CASE("1f1b keeps P - s micro-batches of what backward needs, gpipe all") {
     CHECK(SlotsOf(*all, saved) == 8);
     CHECK(one->memory(stage).arena_bytes() < all->memory(stage).arena_bytes());
   }
+}
+
+// The most micro-batches that a stage's compute stream keeps of what it makes for itself.
+int MostSaved(const proto::Plan& plan, int stage) {
+  const auto net = MakePlanNet(plan, Program(plan, "train"));
+  REQUIRE(net.ok());
+  int most = 0;
+  for (const NetRegister& r : net->registers) {
+    if (r.persistent || r.proto->stage() != stage || r.writer < 0) continue;
+    const int stream = net->actors[r.writer].stream;
+    bool ours = net->streams[stream].proto->name() == "compute" && !r.readers.empty();
+    for (const NetReader& reader : r.readers) {
+      ours = ours && net->actors[reader.actor].stream == stream;
+    }
+    if (ours) most = std::max(most, r.proto->slots());
+  }
+  return most;
+}
+
+TEST_CASE("a stage saves what its schedule says, not more") {
+  for (const int m : {2, 3, 8, 40}) {
+    for (const int64_t extra : {0, 2}) {
+      CompileOptions options = OptionsFor("pipe=4", m, m);
+      options.train.set_extra_in_flight(extra);
+      const auto one = Compile(SmallGpt(4), "gpt", options);
+      options.train.set_schedule("zero_bubble");
+      const auto zero = Compile(SmallGpt(4), "gpt", options);
+      REQUIRE(one.ok());
+      REQUIRE(zero.ok());
+      for (int s = 0; s < 4; ++s) {
+        INFO("m " << m << ", extra " << extra << ", stage " << s);
+        CHECK(MostSaved(*one, s) == std::min<int64_t>(m, 4 - s + (s < 3 ? extra : 0)));
+        CHECK(MostSaved(*zero, s) == std::min<int64_t>(m, 4 + extra));
+      }
+    }
+  }
+}
+
+TEST_CASE("zero bubble holds as many micro-batches as the memory has room for") {
+  CompileOptions options = OptionsFor("pipe=4", 12, 12, "zero_bubble");
+  options.train.set_no_global_norm(true);
+  std::vector<int64_t> needs;  // bytes of the largest stage, by extra_in_flight
+  for (int64_t e = 0; e < 4; ++e) {
+    options.train.set_extra_in_flight(e);
+    const auto plan = Compile(SmallGpt(4), "gpt", options);
+    REQUIRE(plan.ok());
+    int64_t& most = needs.emplace_back(0);
+    for (const proto::StageMemory& m : plan->memory()) most = std::max(most, m.arena_bytes());
+    if (e > 0) CHECK(needs[e] > needs[e - 1]);
+  }
+  options.train.set_extra_in_flight(0);
+  options.fill_memory = true;
+  for (int64_t e = 0; e < 4; ++e) {
+    options.cluster.mutable_device()->set_memory_bytes(needs[e]);
+    const auto plan = Compile(SmallGpt(4), "gpt", options);
+    REQUIRE(plan.ok());
+    CHECK(plan->train().extra_in_flight() == e);
+  }
+  options.cluster.mutable_device()->set_memory_bytes(needs[0] - 1);
+  CHECK(Refusal(SmallGpt(4), options).find("1 byte") != std::string::npos);
+  options.cluster.mutable_device()->set_memory_bytes(0);
+  CHECK(Refusal(SmallGpt(4), options).find("fill_memory: the memory of a device") == 0);
+  options.cluster.mutable_device()->set_memory_bytes(needs[3]);
+  options.train.set_no_global_norm(false);
+  CHECK(Refusal(SmallGpt(4), options).find("fill_memory: steps that wait") == 0);
+  options.train.set_schedule("1f1b");
+  CHECK(Refusal(SmallGpt(4), options).find("fill_memory: schedule 1f1b") == 0);
+}
+
+TEST_CASE("two chunks a stage: each keeps what its own way round the ring takes") {
+  CompileOptions options = OptionsFor("pipe=2", 8, 8, "interleaved");
+  const auto plan = Compile(SmallGpt(4), "gpt", options);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  // Blocks 0 and 2 are chunks of stage 0, 1 and 3 of stage 1.
+  for (const proto::Actor& actor : Program(*plan, "train").actor()) {
+    if (actor.name() == "h.2.mlp.fc") CHECK(actor.stage() == 0);
+    if (actor.name() == "h.1.mlp.fc") CHECK(actor.stage() == 1);
+  }
+  // Stage 0 starts F0 F0 F1 F1, goes on with a forward and a backward in turn.
+  CHECK(SlotsOf(*plan, "h.0.mlp.gelu") == 4);
+  CHECK(SlotsOf(*plan, "h.2.mlp.gelu") == 2);
+  CHECK(SlotsOf(*plan, "h.3.mlp.gelu") == 1);
+  options.mesh = *ParseMesh("pipe=4");
+  CHECK(Refusal(SmallGpt(4), options) ==
+        "pipe=4, chunks=2: is more stages than the 4 layers of \"gpt\"; use fewer chunks");
 }
 
 TEST_CASE("arenas stay near their lower bound") {

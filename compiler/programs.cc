@@ -60,6 +60,21 @@ absl::Status CheckPrecision(const proto::Train& train) {
                     "is none of matrix products", "use f32 or bf16");
 }
 
+absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const UpdateRule& rule,
+                                              int stages) {
+  OptimizerOptions options;
+  options.wait_for_norm = !train.no_global_norm();
+  if (train.no_global_norm() && train.optimizer().clip() > 0) {
+    return InputError(absl::StrCat("clip ", train.optimizer().clip()),
+                      "needs the global norm, for which no update is to wait",
+                      "use --clip=0, or --global_norm");
+  }
+  for (int s = 0; s < stages && !rule.synchronous(); ++s) {
+    options.versions.push_back({rule.LagOf(stages, s), rule.VersionsOf(stages, s)});
+  }
+  return options;
+}
+
 absl::Status CheckStageCount(const Graph& graph) {
   const int stages = graph.mesh.stages(), ops = static_cast<int>(graph.ops.size());
   if (stages <= std::max(ops, 2)) return absl::OkStatus();
@@ -165,7 +180,8 @@ int64_t DataDegree(const Graph& graph) {
 }
 
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
-                                                        const CompileOptions& options) {
+                                                        const CompileOptions& options,
+                                                        const UpdateRule& rule) {
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
   RETURN_IF_ERROR(CheckPrecision(options.train));
   RETURN_IF_ERROR(CheckStageCount(graph));
@@ -176,6 +192,9 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
   if (loss) {
     drafts.push_back(Draft("train", m, size, options));
     drafts.back().train = drafts.back().loss = true;
+    drafts.back().lower.steps_a_round = rule.steps_a_round;
+    ASSIGN_OR_RETURN(drafts.back().optimizer,
+                     OptimizerFor(options.train, rule, options.mesh.stages()));
     drafts.push_back(Draft("eval", 1, size, options));
     drafts.back().loss = true;
   }
@@ -213,7 +232,7 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
                          .split_positions = draft->split_positions};
   if (draft->train) {
     ASSIGN_OR_RETURN(const Gradients gradients, Differentiate(&graph, graph.loss));
-    RETURN_IF_ERROR(AddOptimizer(&graph, gradients));
+    RETURN_IF_ERROR(AddOptimizer(&graph, gradients, draft->optimizer));
     sbp_options.mirrors = gradients.mirrors;
   }
   std::vector<std::string> names;

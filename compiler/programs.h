@@ -8,6 +8,8 @@
 #include "absl/status/statusor.h"
 #include "compiler/compile.h"
 #include "compiler/lower/lower_to_actors.h"
+#include "compiler/passes/add_optimizer.h"
+#include "compiler/schedule/update_rule.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
@@ -16,6 +18,7 @@ namespace oneflow {
 struct ProgramDraft {
   LowerOptions lower;
   bool train = false;
+  OptimizerOptions optimizer;
   bool loss = false;             // keep the loss
   size_t outputs = 0;            // keep so many outputs
   int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
@@ -30,7 +33,8 @@ int64_t DataDegree(const Graph& graph);
 
 // The programs with a graph of their own, "train" first. Checks batch, micro-batches and mesh.
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
-                                                        const CompileOptions& options);
+                                                        const CompileOptions& options,
+                                                        const UpdateRule& rule);
 
 // Runs the passes. `plan`: variables of earlier programs keep their layouts.
 absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft);

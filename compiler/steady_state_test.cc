@@ -18,7 +18,7 @@ constexpr int kTrain = 1;  // place of the program in the plan
 
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::string& schedule) {
   GptConfig config;
-  config.layers = 3, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
+  config.layers = 4, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
   CompileOptions options;
   options.mesh = *ParseMesh(mesh);
   options.train.set_batch(4 * micro_batches);
@@ -61,6 +61,7 @@ TEST_CASE("skipping cycles changes no verdict") {
   int good = 0, dead = 0, unsafe = 0;
   for (const auto& [mesh, schedule] :
        {std::pair("pipe=3,data=2,tensor=2", "1f1b"), std::pair("pipe=2,data=2", "gpipe"),
+        std::pair("pipe=2", "interleaved"), std::pair("pipe=3", "zero_bubble"),
         std::pair("", "1f1b")}) {
     const proto::Plan plan = TrainPlan(mesh, 24, schedule);
     for (int i = 0; i < 60; ++i) {
@@ -87,10 +88,17 @@ TEST_CASE("skipping cycles changes no verdict") {
 }
 
 TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one planned with all") {
-  for (const char* mesh : {"pipe=3,data=2", "tensor=2"}) {
-    const bool pipeline = mesh[0] == 'p';
-    const proto::Plan few = TrainPlan(mesh, pipeline ? 7 : 5, "1f1b");  // stages + 4: all of them
-    const proto::Plan many = TrainPlan(mesh, 40, "1f1b");
+  struct Case {
+    const char* mesh;
+    const char* schedule;
+    int few;  // so many are planned with all of them
+  };
+  for (const auto& [mesh, schedule, all] :
+       {Case{"pipe=3,data=2", "1f1b", 7}, Case{"tensor=2", "1f1b", 5},
+        Case{"pipe=2", "interleaved", 14}, Case{"pipe=3", "zero_bubble", 7}}) {
+    INFO(mesh << " " << schedule);
+    const proto::Plan few = TrainPlan(mesh, all, schedule);
+    const proto::Plan many = TrainPlan(mesh, 40, schedule);
     const proto::Program &a = few.program(kTrain), &b = many.program(kTrain);
     REQUIRE(a.register__size() == b.register__size());
     for (int i = 0; i < a.register__size(); ++i) {

@@ -25,7 +25,8 @@ struct ActorInput {
   int32_t initial_fills = 0;   // d
   int32_t slots = 1;           // of the register read
   // Nobody writes the register in this program, or this actor updates it in place: never waited
-  // for, never returned.
+  // for, never returned. An actor that reads its own last fill of several slots has no source
+  // either, but its slot moves on.
   bool always_full = false;
   int32_t first_source = 0, n_sources = 0;  // in ActorSpec::sources
 };

@@ -67,8 +67,10 @@ struct SpecMaker {
     in.initial_fills = input.initial_fills();
     in.slots = reg.proto->slots();
     in.first_source = static_cast<int32_t>(spec->sources.size());
-    in.always_full = !IsWaitedFor(reg, actor);
-    if (in.always_full) return;
+    // What it wrote last is there, of several slots in the one before that it writes now.
+    const bool own = reg.writer == actor;
+    in.always_full = reg.writer < 0 || (own && in.slots == 1);
+    if (in.always_full || own) return;
     const std::vector<int> along = Along(input.peers());
     const uint32_t first = FirstReader(actor, i);
     for (const int source : mesh.PeersOf(rank, reg.proto->stage(), along)) {

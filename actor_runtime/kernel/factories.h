@@ -60,6 +60,7 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& setup);
 
 // copy_slices.cc: the boxing family, under all its names
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& setup);

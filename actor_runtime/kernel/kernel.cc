@@ -53,6 +53,7 @@ constexpr Entry kTable[] = {
     {"matmul", MakeMatmul},
     {"matmul_grad_b", MakeMatmulGradB},
     {"mean_nll", MakeMeanNll},
+    {"next_adamw", MakeNextAdamW},
     {"pick", MakePick},
     {"positional_embedding", MakePositionalEmbedding},
     {"positional_embedding_at", MakePositionalEmbeddingAt},

@@ -79,7 +79,9 @@ void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
               {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}},
               {"sum_squares", {w}, {}},
               {"global_norm", {wide, wide}, {}},
-              {"adamw", {w, w, {{c, o}, 0, 0, 1}, w, wide}, {{"decay", true}}}});
+              {"adamw", {w, w, {{c, o}, 0, 0, 1}, w, wide}, {{"decay", true}}},
+              {"adamw", {w, w, {{c, o}, 0, 0, 1}, w}, {{"decay", true}}},
+              {"next_adamw", {w, {{c, o}, 0, 0, 1}, w, w}, {{"decay", true}}}});
 }
 
 // What kernels do with tensors that may be narrow.

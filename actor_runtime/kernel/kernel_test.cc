@@ -87,7 +87,7 @@ TEST_CASE("the number of threads does not change bits, and a call allocates noth
 // statistics.
 const std::set<std::string> kNeverAdded = {
     "adamw",       "cached_attention", "causal_attention", "causal_attention_grad",
-    "global_norm", "layer_norm",       "row_max"};
+    "global_norm", "layer_norm",       "next_adamw",       "row_max"};
 
 TEST_CASE("accumulating adds to what is there") {
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {

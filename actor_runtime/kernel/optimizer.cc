@@ -61,23 +61,44 @@ AdamNumbers NumbersOf(const StepNumbers& step, bool decay, double norm) {
 
 }  // namespace
 
-// The actor's inputs are g and norm: w, m, v are update registers, read and written in place (the
-// op's other three inputs). A norm that is not finite skips the step: values stay, the firing
-// counts.
+// The actor's inputs are g and, if it waits for it, norm: w, m, v are update registers, read and
+// written in place (the op's other three inputs). A norm that is not finite skips the step: values
+// stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
-    return [n, name = s.name, decay = BoolAttr(s, "decay"),
+    return [n, name = s.name, decay = BoolAttr(s, "decay"), with_norm = s.in.size() > 1,
             &v = Vector<T>()](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
-      const double norm = *call.input<double>(1);
+      const double norm = with_norm ? *call.input<double>(1) : 0.0;
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =
           NumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
       const T* g = call.input<T>(0);
       T *w = call.output<T>(0), *m = call.output<T>(1), *u = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+        v.adamw(numbers, g + begin, w + begin, m + begin, u + begin, end - begin);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+// The next version of w, of the newest (input 0) and g (input 1); m and v are updated in place.
+absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const int64_t n = Elements(s.out[0]);
+    return [n, name = s.name, decay = BoolAttr(s, "decay"),
+            &v = Vector<T>()](const KernelCall& call) -> absl::Status {
+      if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
+      const AdamNumbers numbers =
+          NumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
+      const T *newest = call.input<T>(0), *g = call.input<T>(1);
+      T *m = call.output<T>(0), *u = call.output<T>(1), *w = call.output<T>(2);
+      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+        std::copy(newest + begin, newest + end, w + begin);
         v.adamw(numbers, g + begin, w + begin, m + begin, u + begin, end - begin);
       });
       return absl::OkStatus();

@@ -32,6 +32,31 @@ KernelHarness AdamHarness(int64_t n, bool decay) {
   return h;
 }
 
+TEST_CASE("next_adamw makes in another place what adamw makes in place") {
+  constexpr int64_t kN = 5000;
+  const Port x = WholePort({kN});
+  KernelHarness in_place("adamw", {{"decay", true}}, {{x}}, {x, x, x});
+  KernelHarness next("next_adamw", {{"decay", true}}, {{x}, {x}}, {x, x, x});
+  const Values w = RandomValues(kN, 1), m = RandomValues(kN, 2), v = RandomValues(kN, 3, 0, 1);
+  const Values g = RandomValues(kN, 4);
+  for (KernelHarness* h : {&in_place, &next}) {
+    h->run().optimizer = TestStepNumbers;
+    REQUIRE(h->Make() == absl::OkStatus());
+  }
+  const Values* of_adamw[] = {&w, &m, &v, &g};
+  const Values* of_next[] = {&m, &v, &w, &g};
+  for (int i = 0; i < 4; ++i) {
+    SetOpInput(in_place, i, *of_adamw[i]);
+    SetOpInput(next, i, *of_next[i]);
+  }
+  REQUIRE(in_place.Call(false, 3) == absl::OkStatus());
+  REQUIRE(next.Call(false, 3) == absl::OkStatus());
+  CHECK(next.Output(2) == in_place.Output(0));
+  CHECK(next.Output(0) == in_place.Output(1));
+  CHECK(next.Output(1) == in_place.Output(2));
+  CHECK(next.Output(2) != w);
+}
+
 TEST_CASE("adamw follows its formula over steps, with and without decay and clipping") {
   constexpr int64_t kN = 37;
   for (bool decay : {false, true}) {

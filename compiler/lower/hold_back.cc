@@ -12,7 +12,7 @@ namespace {
 proto::Segment* FirstUpdate(Lowered* lowered, int stage, Lane lane) {
   for (proto::Segment& segment : *lowered->program.mutable_segment()) {
     const SegmentInfo& info = lowered->segments[segment.id()];
-    if (segment.stage() == stage && info.lane == lane && info.phase == Phase::kUpdate) {
+    if (segment.stage() == stage && info.lane == lane && info.task.part == Part::kUpdate) {
       return &segment;
     }
   }

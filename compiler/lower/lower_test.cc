@@ -228,7 +228,7 @@ TEST_CASE("the first copy of a stage's update waits for the stage's backward") {
   Lowered lowered;
   proto::Program& program = lowered.program;
   program.add_register_()->set_id(7);  // after seven persistent ones
-  const auto segment = [&](const std::string& name, int stage, Lane lane, Phase phase) {
+  const auto segment = [&](const std::string& name, int stage, Lane lane, Part part) {
     proto::Actor* actor = program.add_actor();
     actor->set_id(program.actor_size() - 1);
     proto::Segment* s = program.add_segment();
@@ -236,13 +236,13 @@ TEST_CASE("the first copy of a stage's update waits for the stage's backward") {
     s->set_name(name);
     s->set_stage(stage);
     s->add_actor(actor->id());
-    lowered.segments.push_back({lane, phase});
+    lowered.segments.push_back({lane, {part}});
   };
-  segment("B", 0, Lane::kCompute, Phase::kBackward);
-  segment("U", 0, Lane::kCompute, Phase::kUpdate);
-  segment("grad.to0", 0, Lane::kCopyUpdate, Phase::kUpdate);
-  segment("norm.to0", 0, Lane::kCopyUpdate, Phase::kUpdate);
-  segment("U", 1, Lane::kCompute, Phase::kUpdate);  // copies nothing
+  segment("B", 0, Lane::kCompute, Part::kBackward);
+  segment("U", 0, Lane::kCompute, Part::kUpdate);
+  segment("grad.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
+  segment("norm.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
+  segment("U", 1, Lane::kCompute, Part::kUpdate);  // copies nothing
   HoldBackUpdateCopies(&lowered);
 
   REQUIRE(program.actor_size() == 7);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,7 +35,8 @@ class Lowering {
     lowered_.program.set_name(options.name);
     lowered_.program.set_micro_batches(options.micro_batches);
     lowered_.program.set_micro_batch_size(options.micro_batch_size);
-    for (auto& of_phase : segment_of_) of_phase.assign(graph.mesh.stages(), -1);
+    if (options.steps_a_round > 1) lowered_.program.set_steps_a_round(options.steps_a_round);
+    if (options.splits_backward) FindWeightGradients();
   }
 
   absl::StatusOr<Lowered> Run() {
@@ -77,7 +80,7 @@ class Lowering {
       register_of_[op.outputs[0]] = it->second;
       return absl::OkStatus();
     }
-    const int updates = FindOpDef(op.kind)->updates;
+    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->renews;
     ShareUpdated(op, updates);
     if (static_cast<int>(op.outputs.size()) == updates) return absl::OkStatus();
     ASSIGN_OR_RETURN(const bool accumulates, Accumulates(op));
@@ -94,7 +97,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // The new value of what an op updates lies where the old one does.
+  // The new value of what an op updates or renews lies in the register of the old one.
   void ShareUpdated(const Op& op, int updates) {
     for (int i = 0; i < updates; ++i) {
       CHECK(graph_.ProducerOf(op.inputs[i]).kind == "variable")
@@ -117,23 +120,55 @@ class Lowering {
     return actor;
   }
 
-  proto::Segment* NewSegment(std::string name, int stage, Lane lane, Phase phase) {
+  // Ops of the backward whose results only reach the update, straight or through ops of the same
+  // logical op: what reaches it through another op's gradient is the gradient of an activation.
+  void FindWeightGradients() {
+    weight_gradient_.assign(graph_.ops.size(), false);
+    for (size_t id = graph_.ops.size(); id-- > 0;) {
+      const Op& op = graph_.ops[id];
+      if (op.phase != Phase::kBackward || op.kind == "transfer") continue;
+      const auto late = [&](const Use& use) {
+        const Op& reader = graph_.ops[use.op];
+        return reader.phase == Phase::kUpdate ||
+               (weight_gradient_[use.op] && reader.scope == op.scope);
+      };
+      weight_gradient_[id] = std::all_of(op.outputs.begin(), op.outputs.end(), [&](TensorId t) {
+        return std::all_of(uses_[t].begin(), uses_[t].end(), late);
+      });
+    }
+  }
+
+  Task TaskOf(const Op& op) const {
+    switch (op.phase) {
+      case Phase::kPrepare: return {Part::kPrepare};
+      case Phase::kForward: return {Part::kForward, op.chunk};
+      case Phase::kUpdate: return {Part::kUpdate};
+      case Phase::kBackward: break;
+    }
+    const auto id = static_cast<size_t>(&op - graph_.ops.data());
+    const bool late = id < weight_gradient_.size() && weight_gradient_[id];
+    return {late ? Part::kWeights : Part::kBackward, op.chunk};
+  }
+
+  proto::Segment* NewSegment(std::string name, int stage, Lane lane, Task task) {
     proto::Segment* segment = lowered_.program.add_segment();
     segment->set_id(lowered_.program.segment_size() - 1);
     segment->set_name(std::move(name));
     segment->set_stage(stage);
-    lowered_.segments.push_back({lane, phase});
+    lowered_.segments.push_back({lane, task});
     return segment;
   }
 
-  // P, F, B and U take all compute of their stage; everything else is a segment of its own.
+  // P, F, B, W and U take all compute of their chunk; everything else is a segment of its own.
   proto::Segment* SegmentFor(const Op& op, Lane lane) {
-    if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, op.phase);
-    static constexpr std::array<const char*, kPhases> kNames = {"P", "F", "B", "U"};
-    const size_t phase = static_cast<size_t>(op.phase);
-    int& id = segment_of_[phase][op.stage];
-    if (id < 0) id = NewSegment(kNames[phase], op.stage, lane, op.phase)->id();
-    return lowered_.program.mutable_segment(id);
+    const Task task = TaskOf(op);
+    if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, task);
+    const auto [known, fresh] =
+        segment_of_.try_emplace(std::tuple(op.stage, task.part, task.chunk));
+    if (fresh) {
+      known->second = NewSegment(NameOf(task, options_.chunks > 1), op.stage, lane, task)->id();
+    }
+    return lowered_.program.mutable_segment(known->second);
   }
 
   void AddInput(proto::Actor* actor, TensorId t, Phase reader) {
@@ -144,7 +179,9 @@ class Lowering {
     // filled once a step, too.
     const bool once = persistent || graph_.ProducerOf(t).phase == Phase::kPrepare;
     input->set_fires_per_read(static_cast<int>(once ? FiringsOf(reader) : 1));
-    input->set_initial_fills(persistent ? 1 : 0);
+    // The version that a step computes with lags behind the one that its update reads.
+    const int64_t lag = reader == Phase::kUpdate ? 0 : AttrInt(graph_.ProducerOf(t), "lag");
+    input->set_initial_fills(persistent ? static_cast<int>(1 + lag) : 0);
   }
 
   static Lane LaneOf(const Op& op) {
@@ -216,8 +253,9 @@ class Lowering {
   const PersistentIds& ids_;
   const LowerOptions& options_;
   const std::vector<std::vector<Use>> uses_;
-  std::vector<int> register_of_;                      // by tensor
-  std::array<std::vector<int>, kPhases> segment_of_;  // [phase][stage] -> P, F, B, U
+  std::vector<int> register_of_;                          // by tensor
+  std::vector<bool> weight_gradient_;                     // by op; empty where the backward is one
+  std::map<std::tuple<int, Part, int>, int> segment_of_;  // (stage, part, chunk) -> segment
   Lowered lowered_;
 };
 

@@ -4,9 +4,13 @@
 //   variable            the persistent register of its stage; no actor
 //   input               a host actor: load_tokens, or feed
 //   ops that update     adamw's w, m, v, and caches, are outputs only: updated in place
+//   ops that renew      read the newest version of a variable and write the next into its slot
 //   boxing ops          actors whose input names peers along the op's mesh axes
 //   transfer            an actor of the receiving stage, on a copy stream, in a segment of its own
-//   all other ops       an actor of the stage, in the segment P, F, B or U
+//   all other ops       an actor of the stage, in the segment P, F, B, W or U; of several chunks
+//                       each has an F0, F1, ... of its own
+//
+// With `splits_backward` W takes the ops of the backward whose results only reach the update.
 //
 //   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches =
 //   8}));
@@ -32,12 +36,15 @@ struct HostOutput {
 };
 
 struct LowerOptions {
-  std::string name;  // of the program
-  int64_t micro_batches = 1;
+  std::string name;           // of the program
+  int64_t micro_batches = 1;  // of a step
   int64_t micro_batch_size = 1;
+  int64_t steps_a_round = 1;
   int kernel_threads = 1;
-  proto::Cluster cluster;    // what boxing takes: boxing_path.h
-  bool feed_inputs = false;  // every input is fed, also tokens and labels
+  proto::Cluster cluster;        // what boxing takes: boxing_path.h
+  bool feed_inputs = false;      // every input is fed, also tokens and labels
+  int chunks = 1;                // of every stage, each with segments F and B of its own
+  bool splits_backward = false;  // B is the gradient of activations, W that of weights
   std::vector<HostOutput> outputs;
 };
 

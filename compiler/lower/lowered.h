@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "oneflow_core/graph/graph.h"
+#include "compiler/schedule/order.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -14,7 +14,8 @@ enum class Lane : uint8_t { kCompute, kCopyForward, kCopyBackward, kCopyUpdate, 
 
 struct SegmentInfo {
   Lane lane = Lane::kCompute;
-  Phase phase = Phase::kForward;
+  Task task;      // the part of a step that it is, or goes with: a copy goes with its reader
+  int times = 1;  // in a row, wherever the task stands
 };
 
 struct Lowered {

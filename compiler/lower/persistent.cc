@@ -44,7 +44,9 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
       continue;
     }
     r.set_id(it->second);
-    r.set_fill_mode(proto::Register::UPDATE);
+    r.set_slots(static_cast<int>(AttrInt(op, "versions", 1)));
+    // One version is updated in place; of several each is filled afresh.
+    r.set_fill_mode(r.slots() > 1 ? proto::Register::FRESH : proto::Register::UPDATE);
     *plan->add_persistent() = r;
     if (AttrBool(op, "transient")) continue;
     proto::Variable* v = FindVariable(plan, name);

@@ -11,7 +11,7 @@ namespace {
 class StateProgram {
  public:
   StateProgram(std::string name, std::string kernel, Lane lane)
-      : kernel_(std::move(kernel)), lane_(lane) {
+      : kernel_(std::move(kernel)), lane_(lane), reads_(lane == Lane::kHostOut) {
     lowered_.program.set_name(std::move(name));
     lowered_.program.set_micro_batches(1);
     lowered_.program.set_micro_batch_size(1);
@@ -25,28 +25,32 @@ class StateProgram {
     actor->set_stage(r.stage());
     actor->set_scope(variable.name());
     (*actor->mutable_attr())["name"].set_s(variable.name());
-    SegmentOf(r.stage())->add_actor(actor->id());
+    // Writers fill every slot: the versions of a weight begin alike. A reader takes the newest.
+    const int times = reads_ ? 1 : r.slots();
+    SegmentOf(r.stage(), times)->add_actor(actor->id());
     return actor;
   }
 
   Lowered Take() { return std::move(lowered_); }
 
  private:
-  proto::Segment* SegmentOf(int stage) {
-    const auto [it, fresh] = segment_.emplace(stage, lowered_.program.segment_size());
+  proto::Segment* SegmentOf(int stage, int times) {
+    const auto [it, fresh] =
+        segment_.emplace(std::pair(stage, times), lowered_.program.segment_size());
     if (fresh) {
       proto::Segment* segment = lowered_.program.add_segment();
       segment->set_id(it->second);
       segment->set_name(lowered_.program.name());
       segment->set_stage(stage);
-      lowered_.segments.push_back({lane_, Phase::kUpdate});
+      lowered_.segments.push_back({lane_, {Part::kUpdate}, times});
     }
     return lowered_.program.mutable_segment(it->second);
   }
 
   const std::string kernel_;
   const Lane lane_;
-  std::map<int, int> segment_;  // by stage
+  const bool reads_;
+  std::map<std::pair<int, int>, int> segment_;  // (stage, firings a step) -> segment
   Lowered lowered_;
 };
 

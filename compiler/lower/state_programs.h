@@ -1,5 +1,6 @@
 // The programs that only touch persistent registers: init fills them, save gives them to the host,
-// load takes them from it. One host segment a stage each.
+// load takes them from it. One host segment a stage each, and one more for each number of slots:
+// init and load fill every slot, save gives the newest.
 #pragma once
 
 #include "compiler/lower/lowered.h"

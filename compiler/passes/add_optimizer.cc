@@ -26,19 +26,21 @@ struct LogicalVariable {
 
 class OptimizerBuilder {
  public:
-  explicit OptimizerBuilder(Graph* graph) : graph_(graph) {}
+  OptimizerBuilder(Graph* graph, const OptimizerOptions& options)
+      : graph_(graph), options_(options) {}
 
   absl::Status Run(const Gradients& gradients) {
     Collect(gradients);
     std::vector<TensorId> squares;
     for (LogicalVariable& variable : variables_) {
       RETURN_IF_ERROR(SumUses(&variable));
+      if (Lags()) continue;
       const Replica& lowest = variable.replicas.front();
       ASSIGN_OR_RETURN(OpId id, Add("sum_squares", variable.name + "/sum_squares", {lowest.grad},
                                     {}, graph_->ops[lowest.op]));
       squares.push_back(graph_->ops[id].outputs[0]);
     }
-    RETURN_IF_ERROR(AddNorm(squares));
+    if (!Lags()) RETURN_IF_ERROR(AddNorm(squares));
     for (const LogicalVariable& variable : variables_) {
       for (const Replica& replica : variable.replicas) RETURN_IF_ERROR(Update(variable, replica));
     }
@@ -46,6 +48,8 @@ class OptimizerBuilder {
   }
 
  private:
+  bool Lags() const { return !options_.versions.empty(); }
+
   void Collect(const Gradients& gradients) {
     for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
       const Op& op = graph_->ops[id];
@@ -131,21 +135,35 @@ class OptimizerBuilder {
     const std::string name = op.name + "/adamw";
     ASSIGN_OR_RETURN(TensorId m, AddState(variable, replica.op, "/m"));
     ASSIGN_OR_RETURN(TensorId v, AddState(variable, replica.op, "/v"));
-    return Add("adamw", name, {w, m, v, replica.grad, norm_}, {{"decay", decay}},
+    std::vector<TensorId> inputs = {w, m, v, replica.grad};
+    const bool several = SetVersions(&graph_->ops[replica.op]);
+    if (several) inputs = {m, v, w, replica.grad};
+    if (!Lags() && options_.wait_for_norm) inputs.push_back(norm_);
+    return Add(several ? "next_adamw" : "adamw", name, std::move(inputs), {{"decay", decay}},
                graph_->ops[replica.op], 3)
         .status();
   }
 
+  // Whether the stage of a variable holds several versions of it.
+  bool SetVersions(Op* variable) const {
+    if (!Lags() || options_.versions[variable->stage].versions == 1) return false;
+    variable->attrs["lag"] = options_.versions[variable->stage].lag;
+    variable->attrs["versions"] = options_.versions[variable->stage].versions;
+    return true;
+  }
+
   Graph* graph_;
+  const OptimizerOptions& options_;
   std::vector<LogicalVariable> variables_;  // in order of first appearance
   TensorId norm_ = -1;
 };
 
 }  // namespace
 
-absl::Status AddOptimizer(Graph* graph, const Gradients& gradients) {
+absl::Status AddOptimizer(Graph* graph, const Gradients& gradients,
+                          const OptimizerOptions& options) {
   CHECK(!gradients.variables.empty());
-  return OptimizerBuilder(graph).Run(gradients);
+  return OptimizerBuilder(graph, options).Run(gradients);
 }
 
 }  // namespace oneflow

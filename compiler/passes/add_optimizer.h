@@ -4,19 +4,33 @@
 //   sum_uses      the gradients of its uses, in op order (left out for a single use)
 //   sum_squares   once, on the lowest stage that holds it
 //   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m")
+//                 where they have several versions, next_adamw; the variable says how many
 //
 // and on the stage of the loss one global_norm ("grad_norm") over all sums of squares in variable
 // order, which the other stages receive. A gradient passes from the backward phase to the update
 // phase by accumulating over the micro-batches, so everything here fires once a step.
 #pragma once
 
-#include "absl/status/status.h"
+#include <cstdint>
+
 #include "compiler/passes/differentiate.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
 
+// How the versions of the weights of a stage are used: see compiler/schedule/update_rule.h.
+struct WeightVersions {
+  int64_t lag = 0, versions = 1;
+};
+
+struct OptimizerOptions {
+  bool wait_for_norm = true;  // adamw reads the norm: it clips by it, and skips what is not finite
+  // By stage; empty: one version everywhere. Else there is no norm: stages do not wait for it.
+  std::vector<WeightVersions> versions;
+};
+
 // Requires placed variables, and the gradients that Differentiate returned for this very graph.
-absl::Status AddOptimizer(Graph* graph, const Gradients& gradients);
+absl::Status AddOptimizer(Graph* graph, const Gradients& gradients,
+                          const OptimizerOptions& options = {});
 
 }  // namespace oneflow

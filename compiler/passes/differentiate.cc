@@ -73,23 +73,29 @@ class Differentiator {
     const OpId like = graph_->tensors[loss].producer;
     const OpId id =
         graph_->AddOp("fill", name, {}, {{"value", 1.0}, {"dims", std::vector<int64_t>{}}});
-    RETURN_IF_ERROR(Adopt(id, like, graph_->ops[like].stage));
+    RETURN_IF_ERROR(Adopt(id, like, like));
     const TensorId grad = graph_->ops[id].outputs[0];
     graph_->tensors[grad].dtype = graph_->tensors[loss].dtype;
     contributions_[loss].push_back({Use{-1, 0}, grad});
     return absl::OkStatus();
   }
 
-  // Makes ops from `first` on backward ops of `like`.
-  absl::Status Adopt(OpId first, OpId like, int stage) {
+  // Makes ops from `first` on backward ops of `like`, placed where `at` is.
+  absl::Status Adopt(OpId first, OpId like, OpId at) {
     for (OpId id = first; id < static_cast<OpId>(graph_->ops.size()); ++id) {
       Op& op = graph_->ops[id];
       op.phase = Phase::kBackward;
-      op.stage = stage;
+      op.stage = graph_->ops[at].stage;
+      op.chunk = graph_->ops[at].chunk;
       op.scope = graph_->ops[like].scope;
       RETURN_IF_ERROR(InferOutputs(graph_, op));
     }
     return absl::OkStatus();
+  }
+
+  bool SamePlace(OpId a, OpId b) const {
+    return graph_->ops[a].stage == graph_->ops[b].stage &&
+           graph_->ops[a].chunk == graph_->ops[b].chunk;
   }
 
   // The gradient of `t`: of its readers', in op order, the sum; -1 when none reaches it.
@@ -103,15 +109,15 @@ class Differentiator {
     });
     std::vector<TensorId> grads;
     // One sum where all its readers are: then a tensor that crosses a stage comes back but once.
-    int stage = graph_->ops[parts[0].use.op].stage;
+    OpId at = parts[0].use.op;
     const OpId producer = graph_->tensors[t].producer;
     for (const Contribution& part : parts) {
       grads.push_back(part.grad);
-      if (graph_->ops[part.use.op].stage != stage) stage = graph_->ops[producer].stage;
+      if (!SamePlace(part.use.op, at)) at = producer;
     }
     const std::string name = FreeName(*graph_, graph_->tensors[t].name + ".grad");
     const OpId sum = graph_->AddOp("add_n", name, std::move(grads), {});
-    RETURN_IF_ERROR(Adopt(sum, producer, stage));
+    RETURN_IF_ERROR(Adopt(sum, producer, at));
     mirrors_.push_back({t, -1, 0, graph_->ops[sum].outputs[0]});
     return graph_->ops[sum].outputs[0];
   }
@@ -135,7 +141,7 @@ class Differentiator {
     const OpId first = static_cast<OpId>(graph_->ops.size());
     auto grads = FindOpDef(graph_->ops[id].kind)->gradient(context);
     if (!grads.ok()) return Annotate(grads.status(), graph_->ops[id].name);
-    RETURN_IF_ERROR(Adopt(first, id, graph_->ops[id].stage));
+    RETURN_IF_ERROR(Adopt(first, id, id));
     CHECK_EQ(grads->size(), inputs.size()) << graph_->ops[id].name;
     for (int i = static_cast<int>(inputs.size()) - 1; i >= 0; --i) {
       TensorId grad = (*grads)[i];
@@ -154,7 +160,7 @@ class Differentiator {
   absl::StatusOr<TensorId> CopyOf(TensorId grad, OpId reader) {
     const std::string name = FreeName(*graph_, graph_->ops[reader].name + ".dw");
     const OpId copy = graph_->AddOp("add_n", name, {grad}, {});
-    RETURN_IF_ERROR(Adopt(copy, reader, graph_->ops[reader].stage));
+    RETURN_IF_ERROR(Adopt(copy, reader, reader));
     return graph_->ops[copy].outputs[0];
   }
 

@@ -30,6 +30,7 @@ double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& 
 struct Need {
   NdSbp sbp;
   int stage = 0;
+  int chunk = 0;
   Phase phase = Phase::kForward;
   std::string reader;  // for `why`
 };
@@ -42,7 +43,7 @@ class BoxingInserter {
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
       const bool variable = IsVariable(op) || op.phase == Phase::kPrepare;
-      origin_.push_back({op.stage, op.phase, op.scope, variable, tensor.name});
+      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, variable, tensor.name});
     }
   }
 
@@ -51,7 +52,7 @@ class BoxingInserter {
       Op op = graph_->ops[id];
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         op.inputs[i] =
-            Provide(op.inputs[i], {choice.op_inputs[id][i], op.stage, op.phase, op.name});
+            Provide(op.inputs[i], {choice.op_inputs[id][i], op.stage, op.chunk, op.phase, op.name});
       }
       ops_.push_back(std::move(op));
     }
@@ -63,14 +64,14 @@ class BoxingInserter {
  private:
   // Of the op that made a tensor: the ops are being rebuilt, so tensors carry it themselves.
   struct Origin {
-    int stage;
+    int stage, chunk;
     Phase phase;
     std::string scope;
     bool variable;     // or prepared from one
     std::string root;  // the tensor before any boxing
   };
-  // Source tensor, SBP, stage, sharing class.
-  using Key = std::tuple<TensorId, std::string, int, int>;
+  // Source tensor, SBP, stage, chunk, sharing class.
+  using Key = std::tuple<TensorId, std::string, int, int, int>;
 
   TensorId Provide(TensorId t, const Need& need) {
     t = Cross(t, need);
@@ -144,32 +145,33 @@ class BoxingInserter {
     const int from = origin_[t].stage;
     Need before = need;
     before.stage = from;
+    before.chunk = origin_[t].chunk;
     before.sbp = BeforeCrossing(graph_->tensors[t].sbp, need.sbp);
     const NdSbp cut = CutForCrossing(graph_->tensors[t], before.sbp, need, from);
     if (cut != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
     before.sbp = cut;
     const TensorId source = Provide(t, before);
-    TensorId& arrived = crossed_[{source, "", need.stage, SharingClass(t, need.phase)}];
+    TensorId& arrived = crossed_[{source, "", need.stage, need.chunk, SharingClass(t, need.phase)}];
     if (arrived > 0) return arrived - 1;  // ids are stored plus one: 0 means not yet
     Op op;
     op.kind = "transfer";
     op.name = Unused(graph_->tensors[source].name + ".to" + std::to_string(need.stage));
     op.why = origin_[t].root + " is on stage " + std::to_string(from) + "; " + need.reader +
              " of stage " + std::to_string(need.stage) + " needs it";
-    const TensorId result = Emit(std::move(op), source, before.sbp, need.stage, need.phase);
+    const TensorId result = Emit(std::move(op), source, before.sbp, need);
     arrived = result + 1;
     return result;
   }
 
   TensorId Box(TensorId t, const BoxingStep& step, const Need& need, const std::string& why) {
-    const Key key{t, ToString(step.to), need.stage, SharingClass(t, need.phase)};
+    const Key key{t, ToString(step.to), need.stage, need.chunk, SharingClass(t, need.phase)};
     if (auto it = boxed_.find(key); it != boxed_.end()) return it->second;
     Op op;
     op.kind = std::string(step.kind);
     op.name = Unused(origin_[t].root + "." + op.kind);
     SetAxes(graph_->tensors[t].sbp, step.to, &op);
     op.why = why;
-    return boxed_[key] = Emit(std::move(op), t, step.to, need.stage, need.phase);
+    return boxed_[key] = Emit(std::move(op), t, step.to, need);
   }
 
   // For the reader of a printed graph: which mesh axes, and on one from and to which dimension.
@@ -187,10 +189,12 @@ class BoxingInserter {
     if (to[axes[0]].split()) op->attrs["dim_to"] = static_cast<int64_t>(to[axes[0]].dim);
   }
 
-  TensorId Emit(Op op, TensorId source, const NdSbp& sbp, int stage, Phase phase) {
+  // The op as it stands where `need` is.
+  TensorId Emit(Op op, TensorId source, const NdSbp& sbp, const Need& need) {
     op.inputs = {source};
-    op.stage = stage;
-    op.phase = std::max(origin_[source].phase, phase);
+    op.stage = need.stage;
+    op.phase = std::max(origin_[source].phase, need.phase);
+    op.chunk = IsOnceAStep(op.phase) ? 0 : need.chunk;
     op.scope = origin_[source].scope;
     Tensor tensor = graph_->tensors[source];
     tensor.name = op.name;
@@ -198,14 +202,15 @@ class BoxingInserter {
     tensor.constraint.clear();
     tensor.sbp = sbp;
     op.outputs = {static_cast<TensorId>(graph_->tensors.size())};
-    origin_.push_back({stage, op.phase, op.scope, origin_[source].variable, origin_[source].root});
+    origin_.push_back(
+        {op.stage, op.chunk, op.phase, op.scope, origin_[source].variable, origin_[source].root});
     graph_->tensors.push_back(std::move(tensor));
     ops_.push_back(std::move(op));
     return ops_.back().outputs[0];
   }
 
   TensorId Resolve(TensorId t, Phase phase, const std::string& reader) {
-    Need need{graph_->tensors[t].sbp, origin_[t].stage, phase, reader};
+    Need need{graph_->tensors[t].sbp, origin_[t].stage, origin_[t].chunk, phase, reader};
     for (Sbp& sbp : need.sbp) {
       if (sbp.partial()) sbp = B();
     }

@@ -3,9 +3,10 @@
 // may name several, "data,tensor") and on one axis `dim_from` and `dim_to`; and `transfer` from
 // stage to stage. docs/boxing.md tells the whole of it.
 //
-// Readers that need the same of a tensor on the same stage share the ops; readers of the update
-// phase have their own, which run after accumulation, once a step. Forward and backward readers
-// share, except of a variable: what is gathered from it does not live from forward to backward.
+// Readers that need the same of a tensor in the same chunk of a stage share the ops; readers of the
+// update phase have their own, which run after accumulation, once a step. Forward and backward
+// readers share, except of a variable: what is gathered from it does not live from forward to
+// backward.
 //
 // Between stages with a slow link a tensor that is whole on an axis crosses in parts, where cutting
 // it before and gathering it behind takes less.

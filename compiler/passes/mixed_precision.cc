@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "compiler/passes/rewrite.h"
@@ -129,7 +130,8 @@ class Narrower {
     const Op& producer = graph_->ProducerOf(t);
     const bool prepared = IsVariable(producer) && reader.phase != Phase::kUpdate;
     op.phase = prepared ? Phase::kPrepare : reader.phase;
-    op.stage = prepared ? producer.stage : StageFor(t, want, reader);
+    op.stage = producer.stage;
+    if (!prepared) std::tie(op.chunk, op.stage) = PlaceFor(t, want, reader);
     op.outputs = {AddTensor(graph_, op.name)};
     // A copy of a variable lies as it does.
     if (prepared) graph_->tensors[op.outputs[0]].constraint = graph_->tensors[t].constraint;
@@ -139,17 +141,17 @@ class Narrower {
     return cast->second;
   }
 
-  // Of all readers that share the cast, the stage that comes first as the phase runs: there is one
-  // cast at any pipe degree, and nothing flows back.
-  int StageFor(TensorId t, Want want, const Op& reader) const {
-    int stage = reader.stage;
+  // Of all readers that share the cast, the (chunk, stage) that comes first as the phase runs:
+  // there is one cast at any pipe degree, and nothing flows back.
+  std::pair<int, int> PlaceFor(TensorId t, Want want, const Op& reader) const {
+    std::pair place(reader.chunk, reader.stage);
     for (const Use& use : uses_[t]) {
       const Op& other = graph_->ops[use.op];
       if (other.phase != reader.phase || WantOf(other, use.input) != want) continue;
-      stage = reader.phase == Phase::kForward ? std::min(stage, other.stage)
-                                              : std::max(stage, other.stage);
+      const std::pair theirs(other.chunk, other.stage);
+      place = reader.phase == Phase::kForward ? std::min(place, theirs) : std::max(place, theirs);
     }
-    return stage;
+    return place;
   }
 
   // As it leaves the graph: f32, where it was made.

@@ -5,6 +5,7 @@
 //   1. BindBatch            dims named "batch" get the micro-batch's size
 //   2. CheckAndInferShapes  ops fit their definitions; shapes and dtypes of all tensors
 //   3. Decompose            composite ops -> primitive ones
+//      FoldStages           with several chunks a stage: places along the pipe -> (stage, chunk)
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
@@ -23,6 +24,7 @@
 #include "compiler/passes/cache_attention.h"
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/differentiate.h"
+#include "compiler/passes/fold_stages.h"
 #include "compiler/passes/infer_sbp.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/insert_boxing.h"

@@ -1,8 +1,9 @@
 #include "compiler/passes/place_variables.h"
 
+#include <algorithm>
 #include <map>
-#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,10 @@ absl::Status CheckStages(const Graph& graph) {
     }
     for (TensorId t : op.inputs) {
       const Op& producer = graph.ProducerOf(t);
-      if (IsSource(producer) || producer.stage <= op.stage) continue;
+      if (IsSource(producer) ||
+          std::pair(producer.chunk, producer.stage) <= std::pair(op.chunk, op.stage)) {
+        continue;
+      }
       return InputError(op.name,
                         "is on stage " + std::to_string(op.stage) + " but reads " + producer.name +
                             " of the later stage " + std::to_string(producer.stage),
@@ -36,10 +40,11 @@ absl::Status CheckStages(const Graph& graph) {
 }
 
 // The op of `source` on `stage`, with a tensor of its own.
-Op Replica(Graph* graph, const Op& source, int stage) {
+Op Replica(Graph* graph, const Op& source, int stage, int chunk) {
   Op op = source;
   op.name = FreeName(*graph, source.name + "@" + std::to_string(stage));
   op.stage = stage;
+  op.chunk = chunk;
   Tensor tensor = graph->tensors[source.outputs[0]];
   tensor.name = op.name;
   op.outputs = {static_cast<TensorId>(graph->tensors.size())};
@@ -63,14 +68,18 @@ absl::Status PlaceVariables(Graph* graph) {
       continue;
     }
     op.attrs.emplace(op.kind, op.name);
-    std::set<int> stages;
-    for (const Use& use : uses[op.outputs[0]]) stages.insert(graph->ops[use.op].stage);
-    if (stages.empty()) stages.insert(op.stage);
-    op.stage = *stages.begin();
+    std::map<int, int> places;  // stage -> its first chunk that reads
+    for (const Use& use : uses[op.outputs[0]]) {
+      const Op& reader = graph->ops[use.op];
+      const auto [place, fresh] = places.emplace(reader.stage, reader.chunk);
+      place->second = std::min(place->second, reader.chunk);
+    }
+    if (places.empty()) places.emplace(op.stage, op.chunk);
+    std::tie(op.stage, op.chunk) = *places.begin();
     ops.push_back(op);
-    stages.erase(stages.begin());
-    for (int stage : stages) {
-      ops.push_back(Replica(graph, op, stage));
+    places.erase(places.begin());
+    for (const auto& [stage, chunk] : places) {
+      ops.push_back(Replica(graph, op, stage, chunk));
       on_stage[{op.outputs[0], stage}] = ops.back().outputs[0];
     }
   }

@@ -15,6 +15,9 @@
 namespace oneflow {
 namespace {
 
+// Both have the gradient as their fourth input.
+bool IsAdamW(const Op& op) { return op.kind == "adamw" || op.kind == "next_adamw"; }
+
 // Whether it cuts the dimension "seq".
 bool SplitsPositions(const Tensor& tensor, Sbp sbp) {
   const std::vector<std::string>& names = tensor.shape.names;
@@ -83,7 +86,7 @@ void SbpUnits::FindReplicas() {
       first = prepared.emplace(first_[graph_->tensors[op.inputs[0]].producer], id).first->second;
     }
     if (op.kind == "sum_uses") first = sums.emplace(op.inputs, id).first->second;
-    if (op.kind == "adamw") {
+    if (IsAdamW(op)) {
       const OpId variable = first_[graph_->tensors[op.inputs[0]].producer];
       first = updates.emplace(variable, id).first->second;
     }
@@ -186,9 +189,9 @@ void SbpUnits::FillUnits() {
     const Op& op = graph_->ops[id];
     sets.Join(id, first_[id]);
     if (op.phase == Phase::kPrepare) sets.Join(id, graph_->tensors[op.inputs[0]].producer);
-    const int updates = FindOpDef(op.kind)->updates;
+    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->renews;
     for (int i = 0; i < updates; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
-    if (op.kind != "adamw") continue;
+    if (!IsAdamW(op)) continue;
     const OpId grad = graph_->tensors[op.inputs[3]].producer;
     if (graph_->ops[grad].kind == "sum_uses") sets.Join(id, grad);
   }

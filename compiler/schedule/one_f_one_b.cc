@@ -4,12 +4,16 @@
 
 namespace oneflow {
 
+// The first w forwards cover the way to the last stage and back; where links take time, more of
+// them cover that too. The last stage has no way to cover: its backward follows its forward.
 StageOrder OneFOneBOrder(const PipelineShape& shape) {
-  const int64_t warm_up = std::min<int64_t>(shape.micro_batches, shape.stages - shape.stage);
-  const int64_t steady = shape.micro_batches - warm_up;
-  StageOrder order = {{{Part::kForward}, warm_up}};
-  if (steady > 0) order.push_back({{Part::kBackward, Part::kForward}, steady});
-  order.push_back({{Part::kBackward}, warm_up});
+  const int64_t way = shape.stages - shape.stage;
+  const int64_t extra = way > 1 ? shape.extra_in_flight : 0;
+  const int64_t warm_up = std::min(shape.micro_batches, way + extra);
+  StageOrder order;
+  Append({{{Part::kForward}}, warm_up}, &order);
+  Append({{{Part::kBackward}, {Part::kForward}}, shape.micro_batches - warm_up}, &order);
+  Append({{{Part::kBackward}}, warm_up}, &order);
   return order;
 }
 

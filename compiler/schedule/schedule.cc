@@ -1,15 +1,88 @@
 #include "compiler/schedule/schedule.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
 
+constexpr int kMostChunks = 1 << 10;
+constexpr int64_t kMostExtra = int64_t{1} << 16;
+constexpr int64_t kMostStaleness = 64;
+
 const std::vector<Schedule>& Table() {
-  static const auto& table =
-      *new std::vector<Schedule>{{"1f1b", OneFOneBOrder}, {"gpipe", GPipeOrder}};
+  static const auto& table = *new std::vector<Schedule>{
+      {"1f1b", OneFOneBOrder},
+      {"gpipe", GPipeOrder},
+      {.name = "interleaved", .order = InterleavedOrder, .chunks = 2},
+      {.name = "zero_bubble", .order = ZeroBubbleOrder, .splits_backward = true},
+      {.name = "pipedream", .order = OneFOneBOrder, .rule = {.stashing = true}},
+      {.name = "2bw", .order = OneFOneBOrder, .rule = {.staleness = 1}}};
   return table;
+}
+
+absl::Status SetChunks(int chunks, Schedule* schedule) {
+  const std::string where = absl::StrCat("chunks ", chunks);
+  if (chunks == 0) return absl::OkStatus();
+  if (chunks < 0 || chunks > kMostChunks) {
+    return InputError(where, "is no number of chunks a stage",
+                      absl::StrCat("use 1 to ", kMostChunks));
+  }
+  if (schedule->chunks == 1 && chunks > 1) {
+    return InputError(where, "schedule " + schedule->name + " has one chunk a stage",
+                      "use --schedule=interleaved, or leave --chunks out");
+  }
+  if (schedule->chunks > 1 && chunks == 1) {
+    return InputError(where, "schedule " + schedule->name + " needs at least two chunks a stage",
+                      "use --chunks=2, or --schedule=1f1b");
+  }
+  schedule->chunks = chunks;
+  return absl::OkStatus();
+}
+
+absl::Status SetExtra(int64_t extra, Schedule* schedule) {
+  if (extra >= 0 && extra <= kMostExtra) {
+    schedule->extra_in_flight = extra;
+    return absl::OkStatus();
+  }
+  return InputError(absl::StrCat("extra_in_flight ", extra), "is no number of micro-batches",
+                    absl::StrCat("use 0 to ", kMostExtra));
+}
+
+// Weights may lag behind where nothing but the order of 1f1b is asked.
+absl::Status SetRule(const proto::Train& train, int stages, Schedule* schedule) {
+  UpdateRule& rule = schedule->rule;
+  const std::string where = absl::StrCat("staleness ", train.staleness());
+  if (train.staleness() < 0 || train.staleness() > kMostStaleness) {
+    return InputError(where, "is no number of updates", absl::StrCat("use 0 to ", kMostStaleness));
+  }
+  if (train.staleness() > 0) {
+    if (schedule->name != "1f1b") {
+      return InputError(where, "schedule " + schedule->name + " says itself how weights lag",
+                        "use --schedule=1f1b, or leave --staleness out");
+    }
+    rule.staleness = train.staleness();
+  }
+  if (rule.synchronous()) {
+    if (train.steps_a_round() == 0 || train.steps_a_round() == 1) return absl::OkStatus();
+    return InputError(absl::StrCat("steps_a_round ", train.steps_a_round()),
+                      "steps of schedule " + schedule->name + " do not overlap",
+                      "leave it out, or use --staleness");
+  }
+  if (schedule->extra_in_flight > 0) {
+    return InputError(absl::StrCat("extra_in_flight ", schedule->extra_in_flight),
+                      "is not for weights that lag", "leave it out");
+  }
+  if (train.optimizer().clip() > 0) {
+    return InputError(absl::StrCat("clip ", train.optimizer().clip()),
+                      "needs the norm over all stages, and these stages do not wait for each other",
+                      "use --clip=0, or a synchronous schedule");
+  }
+  rule.steps_a_round = train.steps_a_round();
+  return SetRound(stages, &rule);
 }
 
 }  // namespace
@@ -25,17 +98,42 @@ absl::StatusOr<Schedule> FindSchedule(std::string_view name) {
                     "use one of: " + known);
 }
 
-std::string ToString(const StageOrder& order) {
-  std::string text;
-  for (const PartRun& run : order) {
-    std::string parts;
-    for (Part part : run.parts) {
-      absl::StrAppend(&parts, parts.empty() ? "" : " ", part == Part::kForward ? "F" : "B");
+absl::StatusOr<Schedule> ScheduleOf(const proto::Train& train, int stages) {
+  ASSIGN_OR_RETURN(Schedule schedule, FindSchedule(train.schedule()));
+  RETURN_IF_ERROR(SetChunks(train.chunks(), &schedule));
+  RETURN_IF_ERROR(SetExtra(train.extra_in_flight(), &schedule));
+  RETURN_IF_ERROR(SetRule(train, stages, &schedule));
+  return schedule;
+}
+
+std::vector<StageOrder> OrdersOf(const Schedule& schedule, int stages, int64_t micro_batches) {
+  if (schedule.order == nullptr) return schedule.written;
+  std::vector<StageOrder> orders;
+  for (int s = 0; s < stages; ++s) {
+    if (!schedule.rule.synchronous()) {
+      orders.push_back(RoundOrder(schedule.rule, stages, s, micro_batches));
+      continue;
     }
-    if (run.parts.size() > 1) parts = absl::StrCat("(", parts, ")");
-    absl::StrAppend(&text, text.empty() ? "" : " ", parts, "×", run.repeat);
+    orders.push_back(
+        schedule.order({stages, s, micro_batches, schedule.chunks, schedule.extra_in_flight}));
   }
-  return text;
+  return orders;
+}
+
+int64_t Period(const Schedule& schedule, int stages) { return schedule.chunks > 1 ? stages : 1; }
+
+int64_t MostUsefulExtra(const Schedule& schedule, int stages) {
+  return schedule.order == ZeroBubbleOrder ? stages - 1 : 0;
+}
+
+int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batches) {
+  if (schedule.order == nullptr || !schedule.rule.synchronous()) return micro_batches;
+  const int64_t period = Period(schedule, stages);
+  // A stage warms up for at most P + e micro-batches, of chunks for some rounds.
+  const int64_t settled =
+      (schedule.chunks > 1 ? 6 * stages : stages + 3) + schedule.extra_in_flight;
+  if (micro_batches <= settled + period) return micro_batches;
+  return settled + (micro_batches - settled) % period;
 }
 
 }  // namespace oneflow

@@ -1,11 +1,14 @@
-// Pipeline schedules. A schedule is nothing but the order in which each stage takes its forward (F)
-// and backward (B) segments in one step; everything else of the compiler treats all schedules
-// alike.
+// Pipeline schedules. A schedule is nothing but the order in which each stage takes its segments in
+// one step; everything else of the compiler treats all schedules alike, and the runtime knows none.
 //
-//   gpipe   F×M  B×M                      all forwards, then all backwards
-//   1f1b    F×w  (B F)×(M−w)  B×w         w = min(M, P − s): at most w micro-batches in flight
+//   gpipe        F×M B×M                     all forwards, then all backwards
+//   1f1b         F×w (B F)×(M−w) B×w         w = min(M, P − s): so many micro-batches are saved
+//   interleaved  the same over v chunks a stage, in rounds of P micro-batches (interleaved.cc)
+//   zero_bubble  F×w (B F)×(h−w) (B W F)×(M−h) (B W)×w W×(h−w): B and W apart (zero_bubble.cc)
+//   pipedream, 2bw            1f1b over steps that overlap, on weights that lag (update_rule.h)
 //
-// A new schedule is one function in a file of its own and one row in the table of schedule.cc.
+// A new schedule is one function in a file of its own and one row in the table of schedule.cc; a
+// user's own is written in a file (order_file.h).
 #pragma once
 
 #include <cstdint>
@@ -14,37 +17,53 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/schedule/order.h"
+#include "compiler/schedule/update_rule.h"
+#include "proto/train.pb.h"
 
 namespace oneflow {
 
-enum class Part : uint8_t { kForward, kBackward };
-
-// `parts` in this order, `repeat` times over (never 0).
-struct PartRun {
-  std::vector<Part> parts;
-  int64_t repeat = 1;
-  bool operator==(const PartRun&) const = default;
-};
-using StageOrder = std::vector<PartRun>;
-
 struct PipelineShape {
-  int stages = 1;             // P
-  int stage = 0;              // s
-  int64_t micro_batches = 1;  // M
+  int stages = 1;               // P
+  int stage = 0;                // s
+  int64_t micro_batches = 1;    // M
+  int chunks = 1;               // v
+  int64_t extra_in_flight = 0;  // e: micro-batches that a stage may hold beyond what it must
 };
 
-StageOrder GPipeOrder(const PipelineShape& shape);     // gpipe.cc
-StageOrder OneFOneBOrder(const PipelineShape& shape);  // one_f_one_b.cc
+StageOrder GPipeOrder(const PipelineShape& shape);        // gpipe.cc
+StageOrder OneFOneBOrder(const PipelineShape& shape);     // one_f_one_b.cc
+StageOrder InterleavedOrder(const PipelineShape& shape);  // interleaved.cc
+StageOrder ZeroBubbleOrder(const PipelineShape& shape);   // zero_bubble.cc
 
 struct Schedule {
   std::string name;
-  StageOrder (*order)(const PipelineShape&);
+  StageOrder (*order)(const PipelineShape&) = nullptr;
+  bool splits_backward = false;  // B and W are tasks of their own
+  int chunks = 1;                // of every stage
+  int64_t extra_in_flight = 0;
+  UpdateRule rule;  // where it is not synchronous, it says the order, too (update_rule.h)
+  // A user's own orders, by stage, for `written_for` micro-batches; then `order` is null.
+  std::vector<StageOrder> written;
+  int64_t written_for = 0;
 };
 
 // "" is 1f1b. An unknown name is an input error that lists the known ones.
 absl::StatusOr<Schedule> FindSchedule(std::string_view name);
 
-// "F×3 (B F)×5 B×3".
-std::string ToString(const StageOrder& order);
+// The schedule, chunks, extra_in_flight and rule of `train` for a pipe of `stages`, checked.
+absl::StatusOr<Schedule> ScheduleOf(const proto::Train& train, int stages);
+
+// Of all stages, for one round of the rule (a step where it is synchronous). Requires
+// `micro_batches` a step that the schedule can have.
+std::vector<StageOrder> OrdersOf(const Schedule& schedule, int stages, int64_t micro_batches);
+
+// A number of micro-batches, at most `micro_batches`, that shows how the schedule goes on: orders
+// for more, by multiples of Period, only repeat the steady part more often.
+int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batches);
+int64_t Period(const Schedule& schedule, int stages);
+
+// The extra_in_flight beyond which the bubble of equal stages with free links gets no shorter.
+int64_t MostUsefulExtra(const Schedule& schedule, int stages);
 
 }  // namespace oneflow

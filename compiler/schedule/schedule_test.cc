@@ -1,7 +1,13 @@
 #include "compiler/schedule/schedule.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <utility>
 
+#include "compiler/schedule/order_file.h"
+#include "compiler/schedule/play_orders.h"
 #include "compiler/schedule/slots.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/plan_net.h"
@@ -10,64 +16,293 @@
 namespace oneflow {
 namespace {
 
-std::string Orders(std::string_view name, int stages, int64_t micro_batches) {
+std::string Orders(const Schedule& schedule, int stages, int64_t micro_batches) {
   std::string text;
-  for (int s = 0; s < stages; ++s) {
-    text += ToString(FindSchedule(name)->order({stages, s, micro_batches})) + "\n";
+  for (const StageOrder& order : OrdersOf(schedule, stages, micro_batches)) {
+    text += ToString(order) + "\n";
   }
   return text;
 }
 
-int64_t Count(const StageOrder& order, Part part) {
-  int64_t n = 0;
-  for (const PartRun& run : order) {
-    for (Part p : run.parts) n += p == part ? run.repeat : 0;
-  }
-  return n;
+Schedule Make(const std::string& name, int chunks = 0, int64_t extra = 0) {
+  proto::Train train;
+  train.set_schedule(name);
+  train.set_chunks(chunks);
+  train.set_extra_in_flight(extra);
+  const absl::StatusOr<Schedule> schedule = ScheduleOf(train, /*stages=*/4);
+  REQUIRE(schedule.ok());
+  return *schedule;
 }
 
-// Forwards whose backward has not come yet, at most.
-int64_t InFlight(const StageOrder& order) {
+std::string Refusal(const std::string& name, int chunks, int64_t extra = 0) {
+  proto::Train train;
+  train.set_schedule(name);
+  train.set_chunks(chunks);
+  train.set_extra_in_flight(extra);
+  return std::string(ScheduleOf(train, /*stages=*/4).status().message());
+}
+
+std::map<std::pair<Part, int>, int64_t> Counts(const StageOrder& order) {
+  std::map<std::pair<Part, int>, int64_t> counts;
+  for (const TaskRun& run : order) {
+    for (const Task& task : run.tasks) counts[{task.part, task.chunk}] += run.repeat;
+  }
+  return counts;
+}
+
+// Forwards whose `last` part has not come yet, at most.
+int64_t InFlight(const StageOrder& order, Part last = Part::kBackward) {
   int64_t now = 0, most = 0;
-  for (const PartRun& run : order) {
-    for (int64_t i = 0; i < run.repeat; ++i) {
-      for (Part p : run.parts) most = std::max(most, now += p == Part::kForward ? 1 : -1);
-    }
+  for (const Task& task : Unrolled(order)) {
+    now += task.part == Part::kForward ? 1 : task.part == last ? -1 : 0;
+    most = std::max(most, now);
   }
   return most;
+}
+
+// Seconds that the step takes beyond the work of a stage, all chunks together being `whole`.
+double Bubble(const Schedule& schedule, int stages, int64_t m, const TaskSeconds& whole) {
+  const auto v = static_cast<double>(schedule.chunks);
+  const TaskSeconds each{whole.forward / v, whole.backward / v, whole.weights / v};
+  const auto played = PlayOrders(OrdersOf(schedule, stages, m), schedule.chunks, each);
+  INFO(played.status().ToString());
+  REQUIRE(played.ok());
+  const double work =
+      whole.forward + whole.backward + (schedule.splits_backward ? whole.weights : 0);
+  return *std::max_element((*played)[0].begin(), (*played)[0].end()) -
+         static_cast<double>(m) * work;
 }
 
 }  // namespace
 
 TEST_CASE("the orders of four stages and eight micro-batches") {
-  CHECK(Orders("1f1b", 4, 8) ==
+  CHECK(Orders(Make("1f1b"), 4, 8) ==
         "F×4 (B F)×4 B×4\n"
         "F×3 (B F)×5 B×3\n"
         "F×2 (B F)×6 B×2\n"
         "F×1 (B F)×7 B×1\n");
-  CHECK(Orders("gpipe", 2, 8) == "F×8 B×8\nF×8 B×8\n");
+  CHECK(Orders(Make("gpipe"), 2, 8) == "F×8 B×8\nF×8 B×8\n");
+  CHECK(Orders(Make("zero_bubble"), 4, 8) ==
+        "F×4 (B W F)×4 (B W)×4\n"
+        "F×3 (B F)×1 (B W F)×4 (B W)×3 W×1\n"
+        "F×2 (B F)×2 (B W F)×4 (B W)×2 W×2\n"
+        "F×1 (B F)×3 (B W F)×4 (B W)×1 W×3\n");
+  CHECK(Orders(Make("interleaved"), 2, 4) ==
+        "F0×2 F1×2 (F0 B1)×2 (F1 B0)×2 B1×2 B0×2\n"
+        "F0×2 (F1 B1)×2 (F0 B0)×2 (F1 B1)×2 B0×2\n");
 }
 
-TEST_CASE("every order fires each segment once a micro-batch, 1f1b with few in flight") {
-  for (int stages = 1; stages <= 5; ++stages) {
-    for (int64_t m = 1; m <= 7; ++m) {
-      for (int s = 0; s < stages; ++s) {
-        for (const char* name : {"gpipe", "1f1b", ""}) {
-          const StageOrder order = FindSchedule(name)->order({stages, s, m});
-          CHECK(Count(order, Part::kForward) == m);
-          CHECK(Count(order, Part::kBackward) == m);
-          for (const PartRun& run : order) CHECK(run.repeat > 0);
+TEST_CASE("every order fires each segment once a micro-batch, and comes to its end") {
+  const Schedule schedules[] = {Make("gpipe"),          Make("1f1b"),
+                                Make("1f1b", 0, 3),     Make("interleaved"),
+                                Make("interleaved", 3), Make("interleaved", 2, 3),
+                                Make("zero_bubble"),    Make("zero_bubble", 0, 2)};
+  for (const Schedule& schedule : schedules) {
+    for (int stages = 1; stages <= 5; ++stages) {
+      for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 20, 41}) {
+        INFO(schedule.name << " " << schedule.chunks << " " << stages << " " << m);
+        const std::vector<StageOrder> orders = OrdersOf(schedule, stages, m);
+        for (const StageOrder& order : orders) {
+          const auto counts = Counts(order);
+          CHECK(counts.size() == schedule.chunks * (schedule.splits_backward ? 3u : 2u));
+          for (const auto& [task, count] : counts) CHECK(count == m);
+          for (const TaskRun& run : order) CHECK(run.repeat > 0);
         }
+        CHECK(PlayOrders(orders, schedule.chunks, {}, 2).ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("1f1b saves min(M, P - s) micro-batches on stage s, and what it is allowed beyond") {
+  for (int stages = 1; stages <= 5; ++stages) {
+    for (int64_t m = 1; m <= 9; ++m) {
+      for (int s = 0; s < stages; ++s) {
         CHECK(InFlight(OneFOneBOrder({stages, s, m})) == std::min<int64_t>(m, stages - s));
+        const int64_t extra = s + 1 < stages ? 2 : 0;
+        CHECK(InFlight(OneFOneBOrder({stages, s, m, 1, 2})) ==
+              std::min<int64_t>(m, stages - s + extra));
         CHECK(InFlight(GPipeOrder({stages, s, m})) == m);
       }
     }
   }
 }
 
-TEST_CASE("an unknown schedule lists the known ones") {
-  const absl::Status status = FindSchedule("zigzag").status();
-  CHECK(status.message() == "schedule: \"zigzag\" is not known; use one of: 1f1b, gpipe");
+TEST_CASE("equal stages idle as long as the formulas say") {
+  const TaskSeconds work{1, 2};
+  for (int p : {1, 2, 3, 4, 8}) {
+    for (int64_t m : {8, 9, 16, 21, 40}) {
+      INFO("p " << p << ", m " << m);
+      const double one = 3.0 * (p - 1);  // (p - 1) / m of the ideal time 3 m
+      CHECK(Bubble(Make("gpipe"), p, m, work) == Approx(one).margin(1e-9));
+      CHECK(Bubble(Make("1f1b"), p, m, work) == Approx(one).margin(1e-9));
+      for (int v : {2, 3, 4}) {
+        CHECK(Bubble(Make("interleaved", v), p, m, work) == Approx(one / v).margin(1e-9));
+      }
+      // (p - 1) (F + B - W)
+      CHECK(Bubble(Make("zero_bubble"), p, m, {1, 1, 1}) == Approx(p - 1.0).margin(1e-9));
+    }
+  }
+}
+
+TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
+  for (int p : {2, 3, 4, 8}) {
+    for (int64_t e = 0; e < p; ++e) {
+      const Schedule schedule = Make("zero_bubble", 0, e);
+      const int64_t m = 3 * p;
+      const std::vector<StageOrder> orders = OrdersOf(schedule, p, m);
+      for (const StageOrder& order : orders) CHECK(InFlight(order, Part::kWeights) <= p + e);
+      // From step to step, where no stage waits for the others' updates.
+      const auto played = PlayOrders(orders, 1, {1, 1, 1}, 4);
+      REQUIRE(played.ok());
+      for (int s = 0; s < p; ++s) {
+        CHECK((*played)[3][s] - (*played)[2][s] == Approx(3.0 * m + (p - 1 - e)).margin(1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("more micro-batches repeat the steady part more often, in no more runs") {
+  for (const Schedule& schedule :
+       {Make("1f1b"), Make("interleaved"), Make("interleaved", 3), Make("zero_bubble", 0, 2)}) {
+    const int stages = 4;
+    for (int64_t m : {401, 4000}) {
+      const int64_t few = FewMicroBatches(schedule, stages, m);
+      CHECK(few < 40);
+      CHECK((m - few) % Period(schedule, stages) == 0);
+      const auto small = OrdersOf(schedule, stages, few), all = OrdersOf(schedule, stages, m);
+      for (int s = 0; s < stages; ++s) {
+        CHECK(all[s].size() <= small[s].size() + 1);
+        CHECK(InFlight(all[s]) == InFlight(small[s]));
+      }
+    }
+    CHECK(FewMicroBatches(schedule, stages, 5) == 5);
+  }
+}
+
+TEST_CASE("runs say what the list says") {
+  const Task f{Part::kForward}, b{Part::kBackward}, f1{Part::kForward, 1};
+  for (const std::vector<Task>& tasks :
+       {std::vector<Task>{}, {f}, {f, f, b, f, b, f, b, b}, {f, f1, b, f, f1, b, f, f1}}) {
+    CHECK(Unrolled(Compressed(tasks)) == tasks);
+  }
+  CHECK(ToString(Compressed({f, f, b, f, b, f, b, b})) == "F×2 (B F)×2 B×2");
+}
+
+TEST_CASE("orders that wait for each other are refused with the cycle") {
+  const Task f{Part::kForward}, b{Part::kBackward};
+  const auto dead = PlayOrders({Compressed({f, b, f, b}), Compressed({f, f, b, b})}, 1, {});
+  CHECK(dead.status().message() ==
+        "the orders wait for each other: stage 0 stands at B0, which waits for B0 of stage 1; "
+        "stage 1 stands at F1, which waits for F1 of stage 0");
+}
+
+TEST_CASE("unknown schedules and impossible numbers are refused") {
+  CHECK(Refusal("zigzag", 0) ==
+        "schedule: \"zigzag\" is not known; use one of: 1f1b, gpipe, interleaved, zero_bubble, "
+        "pipedream, 2bw");
+  CHECK(Refusal("1f1b", 2) ==
+        "chunks 2: schedule 1f1b has one chunk a stage; use --schedule=interleaved, or leave "
+        "--chunks out");
+  CHECK(Refusal("interleaved", 1).find("needs at least two chunks") != std::string::npos);
+  CHECK(Refusal("interleaved", -1).find("use 1 to 1024") != std::string::npos);
+  CHECK(Refusal("1f1b", 0, -1).find("extra_in_flight -1: is no number") == 0);
+}
+
+TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's last backward") {
+  proto::Train train;
+  const auto orders = [&](int stages, int64_t m) {
+    const absl::StatusOr<Schedule> schedule = ScheduleOf(train, stages);
+    INFO(schedule.status().ToString());
+    REQUIRE(schedule.ok());
+    std::string text;
+    for (const StageOrder& order : OrdersOf(*schedule, stages, m)) text += ToString(order) + "\n";
+    return text;
+  };
+  train.set_schedule("pipedream");
+  train.set_steps_a_round(2);
+  CHECK(orders(2, 1) ==
+        "(P F)×2 (B U)×2\n"
+        "(P F B U)×2\n");
+  train.set_schedule("2bw");
+  CHECK(orders(2, 2) ==
+        "P×1 F×2 B×1 P×1 F×1 B×1 U×1 F×1 B×2 U×1\n"
+        "(P F B F B U)×2\n");
+  CHECK(ScheduleOf(train, 2)->rule.VersionsOf(2, 0) == 2);
+  train.set_steps_a_round(0);
+  CHECK(ScheduleOf(train, 2)->rule.steps_a_round == 8);
+  train.set_schedule("pipedream");
+  CHECK(ScheduleOf(train, 16)->rule.steps_a_round == 16);
+  CHECK(ScheduleOf(train, 6)->rule.VersionsOf(6, 0) == 8);
+  CHECK(ScheduleOf(train, 6)->rule.VersionsOf(6, 5) == 1);
+}
+
+TEST_CASE("rules that make no sense are refused") {
+  const auto refusal = [](auto edit) {
+    proto::Train train;
+    train.set_schedule("2bw");
+    edit(&train);
+    return std::string(ScheduleOf(train, /*stages=*/4).status().message());
+  };
+  CHECK(refusal([](proto::Train* t) { t->set_steps_a_round(3); }) ==
+        "steps_a_round 3: is no multiple of the 2 versions of the weights; use 2, 4, ...");
+  CHECK(refusal([](proto::Train* t) { t->mutable_optimizer()->set_clip(1); }).find("clip 1: ") ==
+        0);
+  CHECK(refusal([](proto::Train* t) { t->set_extra_in_flight(1); }).find("extra_in_flight 1") == 0);
+  CHECK(refusal([](proto::Train* t) { t->set_staleness(1); }).find("staleness 1: schedule 2bw") ==
+        0);
+  CHECK(refusal([](proto::Train* t) { t->set_staleness(-1); }).find("staleness -1: is no") == 0);
+  CHECK(refusal([](proto::Train* t) {
+          t->set_schedule("gpipe");
+          t->set_steps_a_round(4);
+        }).find("steps_a_round 4: steps of schedule gpipe do not overlap") == 0);
+}
+
+TEST_CASE("a user's own order is read as it stands") {
+  const auto schedule = ParseOrder(
+      "# 1f1b by hand\n"
+      "stage { task: \"F0 F1\" task: \"B0 F2 B1 B2\" }\n"
+      "stage { task: \"F0 B0  F1 B1 F2 B2\" }\n",
+      "own.textproto");
+  INFO(schedule.status().ToString());
+  REQUIRE(schedule.ok());
+  CHECK(Orders(*schedule, 2, 3) == "F×2 B×1 F×1 B×2\n(F B)×3\n");
+  CHECK_FALSE(schedule->splits_backward);
+  CHECK(CheckFits(*schedule, 2, 3).ok());
+  CHECK(
+      CheckFits(*schedule, 3, 3).message() ==
+      "own.textproto: orders 2 stages, the mesh has 3; write one `stage` for each, or change pipe");
+  CHECK(CheckFits(*schedule, 2, 4).message() ==
+        "own.textproto: orders 3 micro-batches, a step has 4; use --micro_batches=3");
+  const auto chunks = ParseOrder("stage { task: \"F0 F0.1 B0.1 W0.1 B0 W0\" }", "own.textproto");
+  REQUIRE(chunks.ok());
+  CHECK(chunks->chunks == 2);
+  CHECK(chunks->splits_backward);
+}
+
+TEST_CASE("mistakes in an order file are told with their line") {
+  const auto refusal = [](std::string_view text) {
+    return std::string(ParseOrder(text, "f").status().message());
+  };
+  CHECK(refusal("") == "f: has no stage; see proto/order.proto");
+  CHECK(refusal("stage {\n  tasks: \"F0\"\n}").find("f:2:") == 0);
+  CHECK(
+      refusal("stage {\n  task: \"F0 X0\"\n}") ==
+      "f:2: stage 0: \"X0\" is no task; write F, B or W and the micro-batch, F3, of a chunk F3.1");
+  for (const char* task : {"F", "F-1", "F0.", "F0.x", "F0.99999", "F0B0"}) {
+    INFO(task);
+    CHECK(refusal("stage { task: \"" + std::string(task) + "\" }").find("is no task") !=
+          std::string::npos);
+  }
+  CHECK(refusal("stage {\n task: \"F0\"\n task: \"F2 B0\"\n}") ==
+        "f:3: stage 0: F2 comes where F1 is due; a task takes its micro-batches in turn, so that "
+        "all orders add up alike");
+  CHECK(refusal("stage { task: \"F0 B0\" }\nstage { task: \"F0\" }") ==
+        "f:2: stage 1: has 0 of the 1 micro-batches of B; every stage takes every micro-batch "
+        "through each of its chunks once");
+  CHECK(refusal("stage { task: \"F0 B0 F1 B1\" }\nstage { task: \"F0 F1 B0 B1\" }") ==
+        "f: the orders wait for each other: stage 0 stands at B0, which waits for B0 of stage 1; "
+        "stage 1 stands at F1, which waits for F1 of stage 0; change one of these orders");
 }
 
 TEST_CASE("a register that one stream touches gets exactly the slots of its order") {

@@ -2,61 +2,82 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace oneflow {
 namespace {
 
-constexpr std::array<const char*, 6> kNames = {"compute",     "copy.forward", "copy.backward",
-                                               "copy.update", "host.in",      "host.out"};
+constexpr std::array<Lane, 6> kLanes = {Lane::kCompute,    Lane::kCopyForward, Lane::kCopyBackward,
+                                        Lane::kCopyUpdate, Lane::kHostIn,      Lane::kHostOut};
+constexpr std::array<const char*, kLanes.size()> kNames = {
+    "compute", "copy.forward", "copy.backward", "copy.update", "host.in", "host.out"};
+
+// A step of a program without a backward: every micro-batch through the chunks, one after another.
+StageOrder ForwardOrder(int chunks, int64_t micro_batches) {
+  TaskRun run{{}, micro_batches};
+  for (int c = 0; c < chunks; ++c) run.tasks.push_back({Part::kForward, c});
+  return {run};
+}
+
+// What a stage takes in one step: once a step before and after what the schedule orders. Where
+// weights lag, the round says itself when.
+StageOrder WholeStep(const StageOrder& scheduled, const UpdateRule& rule) {
+  if (!rule.synchronous()) return scheduled;
+  StageOrder order = {{{{Part::kPrepare}}, 1}};
+  Append(scheduled, &order);
+  Append({{{Part::kUpdate}}, 1}, &order);
+  return order;
+}
+
+// The segments of a stage that stand in a lane and go with a task, in topological order.
+using Place = std::tuple<int, Lane, Part, int>;  // stage, lane, part, chunk
+using SegmentIndex = std::map<Place, std::vector<int>>;
+
+SegmentIndex IndexOf(const Lowered& lowered) {
+  SegmentIndex index;
+  for (const proto::Segment& segment : lowered.program.segment()) {
+    const auto& [lane, task, times] = lowered.segments[segment.id()];
+    std::vector<int>& found = index[{segment.stage(), lane, task.part, task.chunk}];
+    found.insert(found.end(), times, segment.id());
+  }
+  return index;
+}
 
 class StreamBuilder {
  public:
-  StreamBuilder(Lowered* lowered, int stage) : lowered_(lowered), stage_(stage) {}
+  StreamBuilder(Lowered* lowered, const SegmentIndex& index, int stage, StageOrder order)
+      : lowered_(lowered), index_(index), stage_(stage), order_(std::move(order)) {}
 
-  void AddCompute(const Schedule& schedule, int stages) {
-    const std::vector<int> p = Segments(Lane::kCompute, Phase::kPrepare);
-    const std::vector<int> f = Segments(Lane::kCompute, Phase::kForward);
-    const std::vector<int> b = Segments(Lane::kCompute, Phase::kBackward);
-    const std::vector<int> u = Segments(Lane::kCompute, Phase::kUpdate);
-    if (p.empty() && f.empty() && b.empty() && u.empty()) return;
-    proto::Stream* stream = NewStream(Lane::kCompute);
-    AddRun(stream, p, 1);
-    const int64_t m = lowered_->program.micro_batches();
-    // A stage without a backward has nothing to interleave.
-    if (b.empty() || f.empty()) {
-      AddRun(stream, f.empty() ? b : f, m);
-    } else {
-      for (const PartRun& run : schedule.order({stages, stage_, m})) {
-        std::vector<int> segments;
-        for (Part part : run.parts) segments.push_back(part == Part::kForward ? f[0] : b[0]);
-        AddRun(stream, segments, run.repeat);
+  // The stage's order as far as the lane has segments for it.
+  void AddLane(Lane lane) {
+    std::vector<std::pair<std::vector<int>, int64_t>> runs;
+    for (const TaskRun& run : order_) {
+      std::vector<int> segments;
+      for (const Task& task : run.tasks) AddSegments(lane, task, &segments);
+      if (segments.empty()) continue;
+      if (!runs.empty() && runs.back().first == segments) {
+        runs.back().second += run.repeat;
+      } else {
+        runs.emplace_back(std::move(segments), run.repeat);
       }
     }
-    AddRun(stream, u, 1);
-  }
-
-  void AddLane(Lane lane) {
-    const std::vector<int> before = Segments(lane, Phase::kPrepare);
-    std::vector<int> often = Segments(lane, Phase::kForward);
-    for (int segment : Segments(lane, Phase::kBackward)) often.push_back(segment);
-    const std::vector<int> once = Segments(lane, Phase::kUpdate);
-    if (before.empty() && often.empty() && once.empty()) return;
+    if (runs.empty()) return;
     proto::Stream* stream = NewStream(lane);
-    AddRun(stream, before, 1);
-    AddRun(stream, often, lowered_->program.micro_batches());
-    AddRun(stream, once, 1);
+    for (const auto& [segments, repeat] : runs) {
+      proto::OrderRun* run = stream->add_order();
+      run->mutable_segment()->Add(segments.begin(), segments.end());
+      run->set_repeat(static_cast<int>(repeat));
+    }
   }
 
  private:
-  std::vector<int> Segments(Lane lane, Phase phase) const {
-    std::vector<int> found;
-    for (const proto::Segment& segment : lowered_->program.segment()) {
-      const SegmentInfo& info = lowered_->segments[segment.id()];
-      if (segment.stage() == stage_ && info.lane == lane && info.phase == phase)
-        found.push_back(segment.id());
-    }
-    return found;
+  void AddSegments(Lane lane, const Task& task, std::vector<int>* segments) const {
+    const auto found = index_.find({stage_, lane, task.part, task.chunk});
+    if (found == index_.end()) return;
+    segments->insert(segments->end(), found->second.begin(), found->second.end());
   }
 
   proto::Stream* NewStream(Lane lane) {
@@ -68,27 +89,31 @@ class StreamBuilder {
     return stream;
   }
 
-  static void AddRun(proto::Stream* stream, const std::vector<int>& segments, int64_t repeat) {
-    if (segments.empty()) return;
-    proto::OrderRun* run = stream->add_order();
-    for (int segment : segments) run->add_segment(segment);
-    run->set_repeat(static_cast<int>(repeat));
-  }
-
   Lowered* lowered_;
+  const SegmentIndex& index_;
   const int stage_;
+  const StageOrder order_;
 };
+
+bool HasBackward(const Lowered& lowered) {
+  return std::any_of(lowered.segments.begin(), lowered.segments.end(), [](const SegmentInfo& info) {
+    return info.task.part == Part::kBackward || info.task.part == Part::kWeights;
+  });
+}
 
 }  // namespace
 
 void AddStreams(Lowered* lowered, int stages, const Schedule& schedule) {
+  const int64_t micro_batches = lowered->program.micro_batches();
+  const bool trains = HasBackward(*lowered);
+  const std::vector<StageOrder> scheduled =
+      trains ? OrdersOf(schedule, stages, micro_batches)
+             : std::vector<StageOrder>(stages, ForwardOrder(schedule.chunks, micro_batches));
+  const UpdateRule rule = trains ? schedule.rule : UpdateRule();
+  const SegmentIndex index = IndexOf(*lowered);
   for (int stage = 0; stage < stages; ++stage) {
-    StreamBuilder builder(lowered, stage);
-    builder.AddCompute(schedule, stages);
-    for (Lane lane : {Lane::kCopyForward, Lane::kCopyBackward, Lane::kCopyUpdate, Lane::kHostIn,
-                      Lane::kHostOut}) {
-      builder.AddLane(lane);
-    }
+    StreamBuilder builder(lowered, index, stage, WholeStep(scheduled[stage], rule));
+    for (Lane lane : kLanes) builder.AddLane(lane);
   }
 }
 

@@ -6,8 +6,9 @@
 
 namespace oneflow {
 
-// Adds the streams of the program: "compute" in the order of the schedule, then U; every other lane
-// its segments in topological order, once for each micro-batch.
+// Adds the streams of the program: "compute" in the order of the schedule, between P and U; every
+// other lane in the same order, as far as it has segments that go with a task, those of one task in
+// topological order.
 void AddStreams(Lowered* lowered, int stages, const Schedule& schedule);
 
 }  // namespace oneflow

@@ -55,6 +55,7 @@ struct Op {
   std::vector<TensorId> inputs, outputs;
   AttrMap attrs;
   int stage = 0;
+  int chunk = 0;  // which of the stage's slices of the model; 0 for what fires once a step
   Phase phase = Phase::kForward;
   std::string scope;  // the logical op it came from (itself, for the user's ops)
   std::string why;    // for ops a pass added: the reason, one sentence

@@ -1,44 +1,20 @@
 // The text form of graphs: reading with places, writing one line an op.
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 
 namespace oneflow {
-namespace {
 
 using google::protobuf::TextFormat;
-
-// Keeps the first error: the others follow from it.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column,
-                const std::string& message) override {
-    if (!place_.empty() || !message_.empty()) return;
-    if (line >= 0) place_ = ':' + std::to_string(line + 1) + ':' + std::to_string(column + 1);
-    message_ = message;
-  }
-  absl::Status Status(const std::string& file) const {
-    return InputError(file + place_, message_.empty() ? "is no graph" : message_);
-  }
-
- private:
-  std::string place_, message_;
-};
-
-}  // namespace
 
 absl::StatusOr<GraphSource> ParseGraphSource(std::string_view text, std::string_view file) {
   GraphSource source;
   source.file = std::string(file);
-  FirstError errors;
   TextFormat::ParseInfoTree places;
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  parser.WriteLocationsTo(&places);
-  if (!parser.ParseFromString(std::string(text), &source.graph)) return errors.Status(source.file);
+  RETURN_IF_ERROR(ParseText(text, file, "graph", &source.graph, &places));
   const auto* op_field =
       proto::Graph::descriptor()->FindFieldByNumber(proto::Graph::kOpFieldNumber);
   for (int i = 0; i < source.graph.op_size(); ++i) {

@@ -84,16 +84,17 @@ BlockCosts FlopsOf(Graph graph, int blocks) {
   return costs;
 }
 
-absl::Status SetStages(Graph* graph, int blocks, int stages) {
+absl::Status SetStages(Graph* graph, int blocks, int pipe, int chunks) {
+  const int stages = pipe * chunks;
   if (stages == 1) return absl::OkStatus();
   for (const Op& op : graph->ops) {
     if (op.stage != 0) return absl::OkStatus();  // the user has chosen
   }
   if (blocks < stages) {
     return InputError(
-        "pipe=" + std::to_string(stages),
+        "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
         "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph->name + "\"",
-        "use pipe=" + std::to_string(blocks) + " or less");
+        chunks > 1 ? "use fewer chunks" : "use pipe=" + std::to_string(blocks) + " or less");
   }
   const std::vector<int> stage_of = BalancedStages(FlopsOf(*graph, blocks), stages);
   // Outside of blocks an op stands where its latest input does: the embedding first, the head last.
@@ -183,7 +184,7 @@ void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
 
 }  // namespace
 
-absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, bool split_positions) {
+absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& options) {
   const std::vector<std::string> data = AxesOf(mesh, "data"), tensor = AxesOf(mesh, "tensor");
   const int blocks = CountBlocks(*graph);
   if (blocks == 0) {
@@ -191,8 +192,8 @@ absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, bool split_positions) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
-  RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages()));
-  ConstrainGpt(graph, data, tensor, split_positions);
+  RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options.chunks));
+  ConstrainGpt(graph, data, tensor, options.split_positions);
   return absl::OkStatus();
 }
 

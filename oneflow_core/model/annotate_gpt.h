@@ -7,7 +7,8 @@
 //   tensor, tensor.0, ... qkv by heads, fc by columns, proj by rows, embedding and head by vocab;
 //                         all other variables, the inputs and the residual stream B
 //   pipe                  blocks in order, embedding first, head and loss last, so that the stage
-//                         with the most flops has the fewest (balance_stages.h)
+//                         with the most flops has the fewest (balance_stages.h); over `chunks`
+//                         times as many places, which the stages take in turn
 //   any other             none
 #pragma once
 
@@ -17,12 +18,17 @@
 
 namespace oneflow {
 
+struct AnnotateOptions {
+  // The residual stream is free on tensor axes: sequence parallelism where infer_sbp finds it no
+  // dearer.
+  bool split_positions = false;
+  int chunks = 1;  // a stage
+};
+
 // Annotates `graph` for `mesh` (graph->mesh is not looked at). What the user wrote wins: a
 // constraint on (tensor, axis) is kept, and where any op has a stage, all stages are. A graph
 // without the blocks of a GPT only gets S(0) on data axes, on inputs whose first dimension is named
-// "batch". With `split_positions` the residual stream is free on tensor axes: sequence parallelism
-// where infer_sbp finds it no dearer. Errors: fewer blocks than stages; fewer heads or words than
-// parts.
-absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, bool split_positions = false);
+// "batch". Errors: fewer blocks than places; fewer heads or words than parts.
+absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& options = {});
 
 }  // namespace oneflow

@@ -96,7 +96,7 @@ TEST_CASE("a large vocabulary leaves the last stage fewer blocks") {
 
 TEST_CASE("with positions split the residual stream is free on tensor axes, inputs are not") {
   Graph graph = Gpt(1);
-  REQUIRE(AnnotateGpt(&graph, *ParseMesh("data=2,tensor=2"), /*split_positions=*/true).ok());
+  REQUIRE(AnnotateGpt(&graph, *ParseMesh("data=2,tensor=2"), {.split_positions = true}).ok());
   CHECK(Want(graph, "h.0.attn.add") == "data:S(0)");
   CHECK(Want(graph, "embed") == "data:S(0)");
   CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");

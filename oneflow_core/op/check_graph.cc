@@ -103,7 +103,7 @@ absl::Status InContext(const absl::Status& status, const OpView& v) {
 
 // What to write instead of a kind that only passes may add; "" for others.
 std::string_view InsteadOf(std::string_view kind) {
-  if (kind == "adamw") return "set `loss`: `train` adds the optimizer";
+  if (kind == "adamw" || kind == "next_adamw") return "set `loss`: `train` adds the optimizer";
   if (kind == "cached_attention") return "write causal_attention: `generate` adds the cache";
   if (kind == "cast") return "compile with --precision=bf16";
   return IsBoxing(kind) ? "say how tensors lie with `sbp` and `stage`" : "";
@@ -111,7 +111,7 @@ std::string_view InsteadOf(std::string_view kind) {
 
 // Attributes of a kind that only passes may set.
 std::vector<std::string_view> OwnAttrs(std::string_view kind) {
-  if (kind == "variable") return {kind, "transient"};
+  if (kind == "variable") return {kind, "transient", "versions", "lag"};
   if (HasOwnShape(kind)) return {kind};
   if (kind == "layer_norm") return {"dtype"};
   return {};

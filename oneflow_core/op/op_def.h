@@ -61,6 +61,9 @@ struct OpDef {
   // So many first inputs are variables, and as many first outputs their new values: the op updates
   // them in place, so they lie alike and nothing stands between. Such an op is the compiler's own.
   int updates = 0;
+  // So many inputs after those are variables that hold several versions, one a slot: the output of
+  // the same index is the next version, in the slot after the newest.
+  int renews = 0;
   std::vector<AttrDef> attrs;
   // Shapes and dtypes of the outputs; a clear error (without the op's name: the caller adds it).
   std::function<absl::StatusOr<std::vector<OutputSpec>>(const OpView&)> infer;

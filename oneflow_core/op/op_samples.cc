@@ -79,6 +79,7 @@ std::vector<Sample> LossAndUpdateSamples() {
       {"sum_squares", {{{4, 6}}}, {}},
       {"global_norm", {{{}, kWide}, {{}, kWide}}, {}},
       {"adamw", {{{4, 6}}, {{4, 6}}, {{4, 6}}, {{4, 6}}, {{}, kWide}}, {{"decay", true}}},
+      {"next_adamw", {{{4, 6}}, {{4, 6}}, {{4, 6}}, {{4, 6}}}, {{"decay", true}}},
       {"slice", {{{4, 6}}}, {}},
       {"all_gather", {{{4, 6}}}, {}},
       {"reduce_scatter", {{{4, 6}}}, {}},

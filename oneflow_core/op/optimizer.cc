@@ -30,6 +30,7 @@ Specs InferGlobalNorm(const OpView& v) {
 
 Rows OnlyB(const OpView& v) { return {AllB(v)}; }
 
+// Of adamw and of next_adamw, whose first four inputs are alike in all that is looked at here.
 Specs InferAdamw(const OpView& v) {
   const Tensor& w = v.in(0);
   const std::vector<std::string> roles = {"w", "m", "v", "g"};
@@ -37,11 +38,14 @@ Specs InferAdamw(const OpView& v) {
   for (int i = 1; i < 4; ++i) {
     RETURN_IF_ERROR(ExpectDims(roles[i], v.in(i), w.shape.dims, "that of " + Describe("w", w)));
   }
-  RETURN_IF_ERROR(ExpectScalarF64("norm", v.in(4)));
+  if (v.n_inputs() > 4) RETURN_IF_ERROR(ExpectScalarF64("norm", v.in(4)));
   return std::vector<OutputSpec>(3, OutputSpec{w.shape, w.dtype});
 }
 
-Rows AdamwRows(const OpView& v) { return LeadRows(v, v.in(0).shape.rank(), {4}); }
+Rows AdamwRows(const OpView& v) {
+  const std::vector<int> norm = v.n_inputs() > 4 ? std::vector<int>{4} : std::vector<int>{};
+  return LeadRows(v, v.in(0).shape.rank(), norm);
+}
 
 }  // namespace
 
@@ -62,11 +66,22 @@ std::vector<OpDef> OptimizerOps() {
        .signatures = OnlyB,
        .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); }},
       {.kind = "adamw",
-       .usage = "w, m, v, g, norm (f64[]) -> w, m, v",
-       .min_inputs = 5,
+       .usage = "w, m, v, g, (norm (f64[])) -> w, m, v",
+       .min_inputs = 4,
        .max_inputs = 5,
        .outputs = 3,
        .updates = 3,
+       .attrs = {{"decay", AttrType::kBool}},
+       .infer = InferAdamw,
+       .signatures = AdamwRows,
+       .flops = PerElement(14)},
+      {.kind = "next_adamw",
+       .usage = "m, v, w, g -> m, v, next w",
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .outputs = 3,
+       .updates = 2,
+       .renews = 1,
        .attrs = {{"decay", AttrType::kBool}},
        .infer = InferAdamw,
        .signatures = AdamwRows,

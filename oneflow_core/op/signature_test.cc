@@ -177,6 +177,10 @@ TEST_CASE("sums carry partial values, the sum over uses of a variable does not")
 TEST_CASE("an update is split as its variable is") {
   CHECK(TableText({"adamw", {{{4}}, {{4}}, {{4}}, {{4}}, {{}, DType::kF64}}, {}}) ==
         "B B B B B -> B B B\nS(0) S(0) S(0) S(0) B -> S(0) S(0) S(0)\n");
+  for (const char* kind : {"adamw", "next_adamw"}) {
+    CHECK(TableText({kind, {{{4}}, {{4}}, {{4}}, {{4}}}, {}}) ==
+          "B B B B -> B B B\nS(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n");
+  }
   CHECK(TableText({"sum_squares", {{{4, 6}}}, {}}) == "B -> B\nS(0) -> P\nS(1) -> P\n");
 }
 

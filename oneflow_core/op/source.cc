@@ -90,6 +90,9 @@ std::vector<OpDef> SourceOps() {
                  {"decay", AttrType::kBool},
                  // Set by passes: nothing initialises, saves or loads it.
                  {"transient", AttrType::kBool},
+                 // Set by passes: versions it holds, and by how many updates a step's lag behind.
+                 {"versions", AttrType::kInt},
+                 {"lag", AttrType::kInt},
                  // Set by passes: the variable that a replica on another stage, or a state of the
                  // optimizer, stands for.
                  {"variable", AttrType::kString}},

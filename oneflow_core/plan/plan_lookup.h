@@ -1,6 +1,7 @@
 // Finding things in a plan by name or id. Pointers are into the plan.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "proto/plan.pb.h"
@@ -13,6 +14,12 @@ inline const proto::Program* FindProgram(const proto::Plan& plan, std::string_vi
     if (program.name() == name) return &program;
   }
   return nullptr;
+}
+
+// Steps of training that one round of the orders of program "train" holds.
+inline int64_t StepsARound(const proto::Plan& plan) {
+  const proto::Program* program = FindProgram(plan, "train");
+  return program == nullptr || program->steps_a_round() == 0 ? 1 : program->steps_a_round();
 }
 
 // Register ids count the persistent ones first, then the program's own. nullptr if out of range.

@@ -124,6 +124,8 @@ std::string ProgramSummary(const proto::Program& program, int stages) {
     absl::StrAppend(&text, ", ", program.micro_batches(), " micro-batches");
   if (program.micro_batch_size() > 1)
     absl::StrAppend(&text, " of ", program.micro_batch_size(), " sequences");
+  if (program.steps_a_round() > 1)
+    absl::StrAppend(&text, ", ", program.steps_a_round(), " steps a round");
   text += "\n";
   for (int s = 0; s < stages; ++s) {
     for (const proto::Stream& stream : program.stream()) {
@@ -241,7 +243,10 @@ std::string PlanText(const proto::Plan& plan) {
   for (const proto::Register& r : plan.persistent()) text += RegisterLine(plan, r);
   for (const proto::Program& program : plan.program()) {
     absl::StrAppend(&text, "program ", program.name(), ": micro_batches=", program.micro_batches(),
-                    " of ", program.micro_batch_size(), "\n");
+                    " of ", program.micro_batch_size());
+    if (program.steps_a_round() > 1)
+      absl::StrAppend(&text, " steps_a_round=", program.steps_a_round());
+    text += "\n";
     for (const proto::Register& r : program.register_()) text += RegisterLine(plan, r);
     for (const proto::Actor& a : program.actor()) text += ActorLine(plan, a);
     for (const proto::Segment& s : program.segment()) {

@@ -149,6 +149,21 @@ class ActorOp {
     return absl::OkStatus();
   }
 
+  // The next version of a variable goes where the newest is read from, into another slot.
+  absl::Status CheckRenewed() const {
+    for (int i = def_->updates; i < def_->updates + def_->renews; ++i) {
+      const proto::Input& newest = actor_.input(i - def_->updates);
+      const proto::Register& r = Reg(actor_.output(i));
+      if (newest.register_() == r.id() && newest.fires_per_read() == 1 &&
+          newest.initial_fills() == 1 && r.slots() > 1 && r.fires_per_fill() == 1 &&
+          r.fill_mode() == proto::Register::FRESH) {
+        continue;
+      }
+      return Bad(where_, absl::StrCat("does not make the next version of ", r.name()));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckForm() const {
     RETURN_IF_ERROR(Annotate(CheckOpAgainst(op(), *def_), where_));
     if (static_cast<int>(op().outputs.size()) != def_->outputs) {
@@ -162,7 +177,7 @@ class ActorOp {
     if (!proto::Boxing::Reduce_IsValid(actor_.boxing().reduce())) {
       return Bad(where_, absl::StrCat("reduction ", actor_.boxing().reduce(), " is not known"));
     }
-    return absl::OkStatus();
+    return CheckRenewed();
   }
 
   // What the definition of `kind` says of these inputs is what the outputs are.

@@ -187,6 +187,22 @@ class BadInputTest(unittest.TestCase):
         self.compile(["data", "2"], "--mesh=data=4", "--batch=4", "--micro_batches=2")
         self.compile(["heads", "2"], "--mesh=tensor=4", "--batch=4")
         self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
+        self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
+        self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
+        self.compile(["extra_in_flight -1"], "--extra_in_flight=-1", "--batch=4")
+        self.compile(["clip 1", "--clip=0"], "--schedule=2bw", "--batch=4")
+        self.compile(["clip 1", "--global_norm"], "--global_norm=false", "--batch=4")
+        self.compile(["steps_a_round 3", "2 versions"], "--schedule=2bw", "--clip=0", "--steps_a_round=3", "--batch=4")
+        self.compile(["staleness 1", "gpipe"], "--schedule=gpipe", "--staleness=1", "--batch=4")
+        self.compile(["fill_memory", "--memory"], "--mesh=pipe=2", "--schedule=zero_bubble", "--fill_memory", "--clip=0",
+                     "--global_norm=false", "--batch=4")
+        self.compile(["--sync_every=0"], "--sync_every=0", "--batch=4")
+        run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2",
+            "--out=lag.plan", cwd=self.dir)
+        lag = ["train", "--plan=lag.plan", "--data=text.txt"]
+        self.refuse(["--steps=12", "every 8 steps"], *lag, "--steps=12")
+        self.refuse(["--checkpoint_every=4", "multiple"], *lag, "--steps=8", "--checkpoint_every=4", "--checkpoint_dir=lag")
+        self.refuse(["--clip", "do not wait"], *lag, "--steps=8", "--clip=1")
         self.compile(["--precision=fp16", "bf16"], "--precision=fp16", "--batch=4")
         self.train(["--precision", "--plan"], "--data=text.txt", "--precision=bf16")
         self.train(["--sequence_parallel", "--plan"], "--data=text.txt", "--sequence_parallel")
@@ -194,6 +210,24 @@ class BadInputTest(unittest.TestCase):
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers
         self.compile(["--memory=lots"], "--memory=lots", "--batch=4")
+
+    def test_orders(self):
+        two = ["--mesh=pipe=2", "--batch=4", "--micro_batches=2", "--order=own.textproto"]
+        for text, words in [
+            ("", ["own.textproto", "no stage"]),
+            ('stage {\n  tasks: "F0"\n}', ["own.textproto:2:", "tasks"]),
+            ('stage {\n  task: "F0 X0"\n}', ["own.textproto:2: stage 0", '"X0"', "F3.1"]),
+            ('stage { task: "F0 B0" }\nstage { task: "F1" }', ["own.textproto:2: stage 1", "F1", "F0 is due"]),
+            ('stage { task: "F0 B0" }\nstage { task: "F0" }', ["own.textproto:2: stage 1", "0 of the 1"]),
+            ('stage { task: "F0 B0 F1 B1" }\nstage { task: "F0 F1 B0 B1" }', ["B0 of stage 1; stage 1 stands at F1"]),
+            ('stage { task: "F0 F1 B0 B1" }', ["orders 1 stages", "mesh has 2"]),
+            ('stage { task: "F0 B0" }\nstage { task: "F0 B0" }', ["orders 1 micro-batches", "--micro_batches=1"]),
+        ]:
+            with self.subTest(text):
+                self.write("own.textproto", text.encode())
+                self.compile(words, *two)
+        self.compile(["--schedule", "--order"], *two, "--schedule=1f1b")
+        self.compile(["absent.textproto", "--order"], "--batch=4", "--order=absent.textproto")
 
     def test_data(self):
         self.train(["--data"])

@@ -2,6 +2,8 @@
 // the same time and links that take none.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <cctype>
 #include <string>
 #include <vector>
 
@@ -12,31 +14,59 @@
 namespace oneflow {
 namespace {
 
-constexpr double kForward = 1, kBackward = 2;
+// Of a stage, one micro-batch; B with W where they are one. Chunks share them.
+constexpr double kForward = 1, kBackward = 2, kActivations = 1, kWeights = 1;
 
-// The first actor of each F and B takes the time of its segment, all others none.
-std::vector<double> EqualStageTimes(const proto::Program& program) {
+// The first actor of each F, B and W takes the time of its segment, all others none.
+std::vector<double> EqualStageTimes(const proto::Program& program, int chunks) {
+  const auto named = [](const proto::Segment& segment, char part) {
+    return segment.name()[0] == part &&
+           std::all_of(segment.name().begin() + 1, segment.name().end(),
+                       [](unsigned char c) { return std::isdigit(c); });
+  };
+  const auto& segments = program.segment();
+  const bool split = std::any_of(segments.begin(), segments.end(),
+                                 [&](const proto::Segment& s) { return named(s, 'W'); });
   std::vector<double> seconds(program.actor_size(), 0);
-  for (const proto::Segment& segment : program.segment()) {
-    if (segment.name() == "F") seconds[segment.actor(0)] = kForward;
-    if (segment.name() == "B") seconds[segment.actor(0)] = kBackward;
+  for (const proto::Segment& segment : segments) {
+    double& first = seconds[segment.actor(0)];
+    if (named(segment, 'F')) first = kForward / chunks;
+    if (named(segment, 'B')) first = (split ? kActivations : kBackward) / chunks;
+    if (named(segment, 'W')) first = kWeights / chunks;
   }
   return seconds;
 }
 
-Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batches,
-                         int64_t steps) {
+SmallRun RunOf(const std::string& schedule, int stages, int micro_batches) {
   SmallRun small;
   small.model.layers = stages;
   small.mesh = "pipe=" + std::to_string(stages);
   small.schedule = schedule;
   small.batch = micro_batches;
   small.micro_batches = micro_batches;
+  return small;
+}
+
+// Seconds a step among others.
+double StepSeconds(const SmallRun& small) {
   const proto::Plan plan = CompileSmall(small);
+  const proto::Program& program = plan.program(1);
+  REQUIRE(program.name() == "train");
+  const absl::StatusOr<SimulatedRun> run =
+      Simulate(plan, "train",
+               {.steps = 3, .actor_seconds = EqualStageTimes(program, std::max(1, small.chunks))});
+  INFO(run.status());
+  REQUIRE(run.ok());
+  return run->StepSeconds();
+}
+
+Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batches,
+                         int64_t steps) {
+  const proto::Plan plan = CompileSmall(RunOf(schedule, stages, micro_batches));
   for (const proto::Program& program : plan.program()) {
     if (program.name() != "train") continue;
-    const absl::StatusOr<SimulatedRun> run =
-        Simulate(plan, "train", {.steps = steps, .actor_seconds = EqualStageTimes(program)});
+    const absl::StatusOr<SimulatedRun> run = Simulate(
+        plan, "train", {.steps = steps, .actor_seconds = EqualStageTimes(program, /*chunks=*/1)});
     INFO(run.status());
     REQUIRE(run.ok());
     return UtilizationOf(*run);
@@ -56,6 +86,36 @@ TEST_CASE("gpipe and 1f1b wait (p - 1) / m of what they compute") {
           CHECK(use.bubble_over_busy == Approx(waits / m).epsilon(1e-9));
           CHECK(use.bubble == Approx(waits / (m + waits)).epsilon(1e-9));
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("interleaved over v chunks waits (p - 1) / (v m), for any m of at least p") {
+  for (const int p : {2, 4}) {
+    for (const int v : {2, 3}) {
+      for (const int m : {p, p + 1, 2 * p, 3 * p + 1}) {
+        INFO(v << " chunks on " << p << " stages, " << m << " micro-batches");
+        SmallRun small = RunOf("interleaved", p, m);
+        small.model.layers = p * v;
+        small.chunks = v;
+        CHECK(StepSeconds(small) == Approx(3.0 * m + 3.0 * (p - 1) / v).epsilon(1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("zero bubble waits p - 1 - e forwards, down to none, where steps overlap") {
+  for (const int p : {2, 4}) {
+    for (int e = 0; e < p; ++e) {
+      for (const int m : {2 * p, 3 * p + 1}) {
+        INFO(p << " stages, " << m << " micro-batches, " << e << " extra");
+        SmallRun small = RunOf("zero_bubble", p, m);
+        small.model.tied = false;
+        small.extra_in_flight = e;
+        CHECK(StepSeconds(small) == Approx(3.0 * m + (p - 1)).epsilon(1e-9));
+        small.global_norm = false;
+        CHECK(StepSeconds(small) == Approx(3.0 * m + (p - 1 - e)).epsilon(1e-9));
       }
     }
   }

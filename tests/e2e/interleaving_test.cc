@@ -21,6 +21,8 @@ constexpr Case kCases[] = {{"", "1f1b"},
                            {"pipe=4", "1f1b"},
                            {"pipe=4,data=2", "gpipe"},
                            {"pipe=2,data=2,tensor=2", "1f1b"},
+                           {"pipe=2,data=2", "interleaved"},
+                           {"pipe=4", "zero_bubble"},
                            {"pipe=2,data=2", "1f1b", proto::BF16}};
 
 uint64_t Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 200 : 8; }

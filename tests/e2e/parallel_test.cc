@@ -56,6 +56,62 @@ TEST_CASE("Pipe degree, schedule, threads and repetition do not change a bit") {
   }
 }
 
+// Schedules that need another stage count, or more than a name.
+std::vector<SmallRun> OtherSchedules(const std::string& rest) {
+  std::vector<SmallRun> runs;
+  const auto add = [&](const char* pipe, const char* schedule, int chunks, int64_t extra) {
+    SmallRun& run = runs.emplace_back();
+    run.mesh = pipe + (rest.empty() ? "" : "," + rest);
+    run.schedule = schedule;
+    run.chunks = chunks;
+    run.extra_in_flight = extra;
+  };
+  add("pipe=2", "interleaved", 2, 0);
+  add("pipe=1", "interleaved", 4, 0);
+  add("pipe=2", "1f1b", 0, 1);
+  add("pipe=2", "zero_bubble", 0, 0);
+  add("pipe=4", "zero_bubble", 0, 3);
+  return runs;
+}
+
+TEST_CASE("Chunks, gradients of weights apart and more in flight do not change a bit either") {
+  for (const std::string rest : {"", "data=2", "tensor=2"}) {
+    const SmallResult one = TrainOn(rest);
+    for (const SmallRun& run : OtherSchedules(rest)) {
+      INFO(run.mesh << " " << run.schedule << " " << run.chunks << " " << run.extra_in_flight);
+      CHECK(Train(run) == one);
+    }
+  }
+  const SmallResult narrow = TrainOn("", "1f1b", 1, proto::BF16);
+  for (SmallRun& run : OtherSchedules("")) {
+    INFO("bf16 " << run.mesh << " " << run.schedule << " " << run.chunks);
+    run.precision = proto::BF16;
+    CHECK(Train(run) == narrow);
+  }
+}
+
+TEST_CASE("Updates that do not wait for the norm give the same bits under any schedule, too") {
+  SmallRun run;
+  run.global_norm = false;
+  const SmallResult one = Train(run);
+  CHECK(one != TrainOn(""));  // which clips
+  for (SmallRun& other : OtherSchedules("")) {
+    INFO(other.mesh << " " << other.schedule << " " << other.chunks);
+    other.global_norm = false;
+    CHECK(Train(other) == one);
+  }
+}
+
+TEST_CASE("A step whose micro-batches are no multiple of the stages interleaves, too") {
+  SmallRun run;
+  run.batch = 10;
+  run.micro_batches = 5;
+  const SmallResult one = Train(run);
+  run.mesh = "pipe=2";
+  run.schedule = "interleaved";
+  CHECK(Train(run) == one);
+}
+
 TEST_CASE("bf16 follows f32, and any mesh follows one device, within a hundredth of the loss") {
   const SmallResult wide = TrainOn("");
   const SmallResult serial = TrainOn("", "1f1b", 1, proto::BF16);

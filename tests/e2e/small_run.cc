@@ -58,9 +58,13 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_batch(run.batch);
   options.train.set_micro_batches(run.micro_batches);
   options.train.set_schedule(run.schedule);
+  options.train.set_chunks(run.chunks);
+  options.train.set_extra_in_flight(run.extra_in_flight);
+  options.train.set_no_global_norm(!run.global_norm);
   options.train.set_precision(run.precision);
   *options.train.mutable_optimizer() = DefaultOptimizer();
   options.train.mutable_optimizer()->set_learning_rate(1e-2);
+  if (!run.global_norm) options.train.mutable_optimizer()->set_clip(0);
   options.cluster.mutable_device()->set_kernel_threads(run.threads);
   options.split_positions = run.split_positions;
   if (run.split_positions) {

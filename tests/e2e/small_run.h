@@ -16,6 +16,9 @@ struct SmallRun {
   GptConfig model;   // 4 layers, so that four stages have work; see small_run.cc
   std::string mesh;  // "pipe=2,data=2"
   std::string schedule = "1f1b";
+  int chunks = 0;
+  int64_t extra_in_flight = 0;
+  bool global_norm = true;  // else there is no clipping either
   proto::DataType precision = proto::F32;
   int64_t batch = 8, micro_batches = 4;
   int64_t steps = 20;

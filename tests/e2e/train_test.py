@@ -194,11 +194,12 @@ class TrainTest(unittest.TestCase):
 
     def test_pipe_degree_and_schedule_do_not_change_bits(self):
         losses = []
-        for mesh, schedule in [("", "1f1b"), ("pipe=2", "1f1b"), ("pipe=2", "gpipe")]:
+        for mesh, schedule in [("", "1f1b"), ("pipe=2", "1f1b"), ("pipe=2", "gpipe"), ("pipe=2", "zero_bubble")]:
             self.compile(mesh, "bits.plan", schedule)
             losses.append([r["loss"] for r in self.train("--plan=bits.plan", "--steps=4")])
         self.assertEqual(losses[0], losses[1])
         self.assertEqual(losses[0], losses[2])
+        self.assertEqual(losses[0], losses[3])
 
     def test_stages_of_a_graph_written_by_hand_do_not_change_bits(self):
         for rest, precision in [("tensor=2", "f32"), ("data=2", "f32"), ("data=2,tensor=2", "f32"),

@@ -74,6 +74,7 @@ bool Has(const std::vector<std::string>& words, std::string_view word) {
 
 // A case on its way: first a graph, from `lower` on a plan with one program.
 struct State {
+  Schedule schedule;
   Graph graph;
   Gradients gradients;
   SbpChoice choice;
@@ -94,6 +95,8 @@ absl::Status Lower(const GoldenCase& golden, State* state) {
   options.name = "train";
   options.micro_batches = golden.micro_batches;
   options.micro_batch_size = golden.micro_batch_size;
+  options.chunks = state->schedule.chunks;
+  options.splits_backward = state->schedule.splits_backward;
   if (graph.loss >= 0) options.outputs.push_back({"report", "report", {graph.loss}, {}});
   for (TensorId t : graph.outputs) {
     const std::string name = graph.tensors[t].name;
@@ -110,8 +113,7 @@ absl::Status RunBackEndPass(const std::string& pass, const GoldenCase& golden, S
   const int stages = state->graph.mesh.stages();
   if (plan.program_size() == 0) return InputError(golden.file, "has no pass lower before " + pass);
   if (pass == "schedule") {
-    ASSIGN_OR_RETURN(const Schedule schedule, FindSchedule(golden.schedule));
-    AddStreams(&state->lowered, stages, schedule);
+    AddStreams(&state->lowered, stages, state->schedule);
     *plan.mutable_program(0) = state->lowered.program;
     return absl::OkStatus();
   }
@@ -220,6 +222,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.micro_batches = std::stoll(value);
     } else if (key == "schedule") {
       golden.schedule = value;
+    } else if (key == "chunks") {
+      golden.chunks = std::stoi(value);
     } else if (key == "precision") {
       golden.precision = value;
     } else if (key == "show") {
@@ -235,7 +239,12 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
 
 absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden) {
   State state;
+  proto::Train train;
+  train.set_schedule(golden.schedule);
+  train.set_chunks(golden.chunks);
   ASSIGN_OR_RETURN(state.graph, ParseGraphText(golden.graph));
+  ASSIGN_OR_RETURN(state.schedule, ScheduleOf(train, state.graph.mesh.stages()));
+  RETURN_IF_ERROR(FoldStages(&state.graph, state.schedule.chunks));
   for (const std::string& pass : golden.passes) {
     RETURN_IF_ERROR(RunPass(pass, golden, &state));
   }
@@ -260,6 +269,7 @@ absl::Status RunDry(const GoldenCase& golden) {
   options.train.set_batch(golden.micro_batch_size * golden.micro_batches);
   options.train.set_micro_batches(golden.micro_batches);
   options.train.set_schedule(golden.schedule);
+  options.train.set_chunks(golden.chunks);
   if (golden.precision == "bf16") options.train.set_precision(proto::BF16);
   ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, options));
   ASSIGN_OR_RETURN(const auto runtime, DeterministicRuntime::Create(plan, {}));

@@ -6,6 +6,7 @@
 //   micro_batches: 2         (optional; 1 by default)
 //   positions: 3             (optional; 1 by default; of cache_attention)
 //   schedule: gpipe          (optional; 1f1b by default)
+//   chunks: 3                (optional; of a schedule that interleaves, 2 by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   show: boxing             (optional; see below)
 //   names: fc1 fc1.dw        (optional; see below)
@@ -40,6 +41,7 @@ struct GoldenCase {
   std::vector<std::string> passes;
   int64_t micro_batch_size = 2, micro_batches = 1, positions = 1;
   std::string schedule, precision;
+  int chunks = 0;
   std::vector<std::string> show, names;  // empty: all
   std::string graph;
   std::string expect;

@@ -53,9 +53,30 @@ Verb ExplainVerb() {
       "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
       "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
       "> plan.html\n",
-      {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "precision",
-       "sequence_parallel", "keep_axis_order", "memory", "cluster", "threads", "format", "program",
-       "full", "steps"},
+      {"plan",
+       "graph",
+       "mesh",
+       "batch",
+       "micro_batches",
+       "schedule",
+       "order",
+       "chunks",
+       "extra_in_flight",
+       "fill_memory",
+       "sync_every",
+       "global_norm",
+       "staleness",
+       "steps_a_round",
+       "precision",
+       "sequence_parallel",
+       "keep_axis_order",
+       "memory",
+       "cluster",
+       "threads",
+       "format",
+       "program",
+       "full",
+       "steps"},
       Explain};
 }
 

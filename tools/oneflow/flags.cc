@@ -33,7 +33,10 @@ DEFINE_string(mesh, "",
               "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
 DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together");
 DEFINE_int64(micro_batches, 1, "micro-batches a step");
-DEFINE_string(schedule, "1f1b", "gpipe or 1f1b");
+DEFINE_string(schedule, "1f1b", "1f1b, gpipe, interleaved, zero_bubble, pipedream or 2bw");
+DEFINE_string(order, "", "file of your own pipeline order, in the place of --schedule");
+DEFINE_int32(chunks, 0, "slices of the model a stage; 0: 2 where the schedule interleaves, else 1");
+DEFINE_int64(extra_in_flight, 0, "micro-batches a stage may hold beyond what the schedule needs");
 DEFINE_string(precision, "f32",
               "of matrix products: f32, or bf16 with f32 master weights and sums");
 DEFINE_bool(sequence_parallel, false,
@@ -56,6 +59,13 @@ DEFINE_double(beta1, 0.9, "AdamW");
 DEFINE_double(beta2, 0.95, "AdamW");
 DEFINE_double(epsilon, 1e-8, "AdamW");
 DEFINE_double(weight_decay, 0.1, "AdamW, decoupled, on matrices and embeddings");
+DEFINE_bool(fill_memory, false,
+            "hold as many micro-batches as fit, where that shortens the bubble");
+DEFINE_bool(global_norm, true, "updates wait for the norm of all gradients, to clip by it");
+DEFINE_int64(sync_every, 1, "steps whose gradients add up before they are exchanged and applied");
+DEFINE_int32(staleness, 0, "updates by which the weights of a step may lag behind");
+DEFINE_int64(steps_a_round, 0,
+             "steps between two drains of the pipe, where weights lag; 0: 8 or more");
 DEFINE_double(clip, 1.0, "global norm that gradients are clipped to; 0: none");
 DEFINE_double(eval_fraction, 0, "validate on the last part of --data instead, e.g. 0.1");
 DEFINE_int64(eval_every, 0, "steps between validations; 0: only at the end");

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "compiler/compile.h"
+#include "compiler/schedule/order_file.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -54,15 +56,40 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
 
 absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   proto::Train train;
-  train.set_batch(FLAGS_batch);
-  train.set_micro_batches(FLAGS_micro_batches);
+  if (FLAGS_sync_every < 1) {
+    return InputError("--sync_every=" + std::to_string(FLAGS_sync_every), "is no number of steps",
+                      "use 1 or more");
+  }
+  // Steps that share an update are one step of all their micro-batches.
+  train.set_batch(FLAGS_batch * FLAGS_sync_every);
+  train.set_micro_batches(FLAGS_micro_batches * FLAGS_sync_every);
   train.set_schedule(FLAGS_schedule);
+  train.set_chunks(FLAGS_chunks);
+  train.set_extra_in_flight(FLAGS_extra_in_flight);
+  train.set_no_global_norm(!FLAGS_global_norm);
+  train.set_staleness(FLAGS_staleness);
+  train.set_steps_a_round(FLAGS_steps_a_round);
   if (FLAGS_precision != "f32" && FLAGS_precision != "bf16") {
     return InputError("--precision=" + FLAGS_precision, "no such precision", "use f32 or bf16");
   }
   if (FLAGS_precision == "bf16") train.set_precision(proto::BF16);
   ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
   return train;
+}
+
+// --order read and checked; none where it is not given.
+absl::StatusOr<std::optional<Schedule>> OrderFromFlags(const Arguments& args) {
+  if (FLAGS_order.empty()) return std::nullopt;
+  for (const char* flag : {"schedule", "chunks", "extra_in_flight", "staleness", "steps_a_round"}) {
+    if (args.Given(flag)) {
+      return InputError(std::string("--") + flag,
+                        "cannot be given together with --order: the file says it all",
+                        "leave one of the two out");
+    }
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_order, "--order wants a textproto"));
+  ASSIGN_OR_RETURN(Schedule schedule, ParseOrder(text, FLAGS_order));
+  return schedule;
 }
 
 }  // namespace
@@ -159,6 +186,8 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
     ASSIGN_OR_RETURN(options.mesh, MeshFromProto(graph.mesh()));
   }
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
+  ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
+  options.fill_memory = FLAGS_fill_memory;
   ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
   options.split_positions = FLAGS_sequence_parallel;
   options.keep_axis_order = FLAGS_keep_axis_order;
@@ -187,8 +216,10 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
 
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
-  for (const char* flag : {"graph", "mesh", "batch", "micro_batches", "schedule", "precision",
-                           "sequence_parallel", "keep_axis_order"}) {
+  for (const char* flag :
+       {"graph", "mesh", "batch", "micro_batches", "schedule", "order", "chunks", "extra_in_flight",
+        "fill_memory", "sync_every", "global_norm", "staleness", "steps_a_round", "precision",
+        "sequence_parallel", "keep_axis_order"}) {
     if (args.Given(flag)) {
       return InputError(std::string("--") + flag,
                         "cannot be given together with --plan: the plan has it fixed",

@@ -55,7 +55,7 @@ double FlopsOfStep(const proto::Plan& plan) {
       }
     }
   }
-  return flops * devices_a_stage;
+  return flops * devices_a_stage / static_cast<double>(StepsARound(plan));
 }
 
 std::vector<std::string> HostTensorNames(const proto::Plan& plan, const std::string& program,

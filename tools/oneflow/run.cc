@@ -118,8 +118,11 @@ Verb RunVerb() {
       "execute any graph on given inputs, and show each rank's part",
       "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
       "--fetch=out=out.npy --shards\n",
-      {"graph", "plan", "mesh", "batch", "micro_batches", "schedule", "feed", "fetch", "shards",
-       "seed", "threads", "memory", "cluster"},
+      {"graph",      "plan",        "mesh",      "batch",           "micro_batches",
+       "schedule",   "order",       "chunks",    "extra_in_flight", "fill_memory",
+       "sync_every", "global_norm", "staleness", "steps_a_round",   "feed",
+       "fetch",      "shards",      "seed",      "threads",         "memory",
+       "cluster"},
       RunGraph};
 }
 

@@ -37,9 +37,30 @@ Verb SimulateVerb() {
           "--trace=simulated.json\n"
           "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
           "--format=json\n",
-          {"plan", "graph", "mesh", "batch", "micro_batches", "schedule", "precision",
-           "sequence_parallel", "keep_axis_order", "memory", "cluster", "threads", "program",
-           "steps", "trace", "format"},
+          {"plan",
+           "graph",
+           "mesh",
+           "batch",
+           "micro_batches",
+           "schedule",
+           "order",
+           "chunks",
+           "extra_in_flight",
+           "fill_memory",
+           "sync_every",
+           "global_norm",
+           "staleness",
+           "steps_a_round",
+           "precision",
+           "sequence_parallel",
+           "keep_axis_order",
+           "memory",
+           "cluster",
+           "threads",
+           "program",
+           "steps",
+           "trace",
+           "format"},
           SimulatePlan};
 }
 

@@ -57,6 +57,13 @@ absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
   return TokenSplit{data, eval};
 }
 
+// A plan whose updates wait for no norm cannot clip by it.
+absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
+  if (!plan.train().no_global_norm() || optimizer.clip() == 0) return absl::OkStatus();
+  return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
+                    "leave it out, or compile with --global_norm and a synchronous schedule");
+}
+
 // The loop, and the trace of what ran even if it failed. Ctrl-C ends it between two firings.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog& log,
@@ -101,6 +108,8 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(
       options.optimizer,
       OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
+
+  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
 
   MetricsOptions log_options;
   log_options.path = FLAGS_metrics;
@@ -151,6 +160,14 @@ Verb TrainVerb() {
        "batch",
        "micro_batches",
        "schedule",
+       "order",
+       "chunks",
+       "extra_in_flight",
+       "fill_memory",
+       "sync_every",
+       "global_norm",
+       "staleness",
+       "steps_a_round",
        "precision",
        "sequence_parallel",
        "keep_axis_order",

@@ -84,7 +84,7 @@ class Loop {
       rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
     }
     log_.StartChunk(first, steps, std::move(rates));
-    return runtime_.Run("train", context, steps);
+    return runtime_.Run("train", context, steps / StepsARound(plan_));
   }
 
   // Mean loss over --eval_batches batches, the same ones every time.
@@ -150,10 +150,24 @@ class Loop {
   const TrainLoopOptions& options_;
 };
 
+absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& options) {
+  const int64_t round = StepsARound(plan);
+  for (const auto& [flag, steps] :
+       {std::pair("steps", options.steps), std::pair("eval_every", options.eval_every),
+        std::pair("checkpoint_every", options.checkpoint_every)}) {
+    if (steps % round == 0) continue;
+    return InputError("--" + std::string(flag) + "=" + std::to_string(steps),
+                      "the plan's pipe is drained every " + std::to_string(round) + " steps",
+                      "use a multiple of that");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options) {
+  RETURN_IF_ERROR(CheckRounds(plan, options));
   Loop loop(plan, runtime, log, options);
   RETURN_IF_ERROR(loop.CheckFolder());
   // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its

@@ -1,0 +1,17 @@
+// Winds a pipe that is longer than its ring: with v chunks a stage, `stage` of the user's graph
+// counts places 0 .. P v − 1 along the pipe; place i is chunk i / P of stage i mod P.
+//
+// It moves nothing else: what reads from the chunk before on the same stage needs no transfer, and
+// from the last stage to the first there is one like any other.
+#pragma once
+
+#include "absl/status/status.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// Requires 1 <= chunks. An op that stands beyond the last place is an input error; with one chunk
+// nothing happens.
+absl::Status FoldStages(Graph* graph, int chunks);
+
+}  // namespace oneflow

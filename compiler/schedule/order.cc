@@ -1,0 +1,91 @@
+#include "compiler/schedule/order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+// How often tasks[at, at + length) stands in a row from `at` on.
+int64_t Repeats(const std::vector<Task>& tasks, size_t at, size_t length) {
+  size_t end = at + length;
+  while (end < tasks.size() && tasks[end] == tasks[end - length]) ++end;
+  return static_cast<int64_t>((end - at) / length);
+}
+
+bool HasChunks(const StageOrder& order) {
+  for (const TaskRun& run : order) {
+    for (const Task& task : run.tasks) {
+      if (task.chunk > 0) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string NameOf(const Task& task, bool chunks) {
+  static constexpr const char* kNames[] = {"P", "F", "B", "W", "U"};
+  const std::string name = kNames[static_cast<size_t>(task.part)];
+  const bool once = task.part == Part::kPrepare || task.part == Part::kUpdate;
+  return chunks && !once ? absl::StrCat(name, task.chunk) : name;
+}
+
+std::vector<Task> Unrolled(const StageOrder& order) {
+  std::vector<Task> tasks;
+  for (const TaskRun& run : order) {
+    for (int64_t i = 0; i < run.repeat; ++i) {
+      tasks.insert(tasks.end(), run.tasks.begin(), run.tasks.end());
+    }
+  }
+  return tasks;
+}
+
+StageOrder Compressed(const std::vector<Task>& tasks) {
+  StageOrder order;
+  for (size_t at = 0; at < tasks.size();) {
+    size_t length = 1;
+    int64_t repeat = Repeats(tasks, at, 1);
+    for (size_t l = 2; 2 * l <= tasks.size() - at; ++l) {
+      const int64_t times = Repeats(tasks, at, l);
+      if (times > 1 && times * static_cast<int64_t>(l) > repeat * static_cast<int64_t>(length)) {
+        length = l, repeat = times;
+      }
+    }
+    const auto begin = tasks.begin() + static_cast<int64_t>(at);
+    Append({{begin, begin + static_cast<int64_t>(length)}, repeat}, &order);
+    at += length * static_cast<size_t>(repeat);
+  }
+  return order;
+}
+
+void Append(TaskRun run, StageOrder* order) {
+  if (run.tasks.empty() || run.repeat == 0) return;
+  if (!order->empty() && order->back().tasks == run.tasks) {
+    order->back().repeat += run.repeat;
+  } else {
+    order->push_back(std::move(run));
+  }
+}
+
+void Append(const StageOrder& runs, StageOrder* order) {
+  for (const TaskRun& run : runs) Append(run, order);
+}
+
+std::string ToString(const StageOrder& order) {
+  const bool chunks = HasChunks(order);
+  std::string text;
+  for (const TaskRun& run : order) {
+    std::string names;
+    for (const Task& task : run.tasks) {
+      absl::StrAppend(&names, names.empty() ? "" : " ", NameOf(task, chunks));
+    }
+    if (run.tasks.size() > 1) names = absl::StrCat("(", names, ")");
+    absl::StrAppend(&text, text.empty() ? "" : " ", names, "×", run.repeat);
+  }
+  return text;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,53 @@
+// The order in which one stage takes its work in a step: a list of tasks, run-length coded. A
+// value; which tasks there are and in what order is for schedules (schedule.h) and users
+// (order_file.h).
+//
+//   F×3 (B F)×5 B×3          three forwards, five times a backward and a forward, three backwards
+//   F0×2 F1×2 (F0 B1)×2 ...  of chunks 0 and 1
+//
+// The n-th occurrence of a task is its micro-batch n: micro-batches of one task are always taken in
+// turn, so that all orders add up gradients alike (law 6).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace oneflow {
+
+// Forward, backward, and prepare and update of a step. Where a schedule splits the backward,
+// kBackward is the gradient of activations and kWeights that of weights.
+enum class Part : uint8_t { kPrepare, kForward, kBackward, kWeights, kUpdate };
+
+struct Task {
+  Part part = Part::kForward;
+  int chunk = 0;  // of kForward, kBackward and kWeights
+  bool operator==(const Task&) const = default;
+};
+
+// `tasks` in this order, `repeat` times over (never 0).
+struct TaskRun {
+  std::vector<Task> tasks;
+  int64_t repeat = 1;
+  bool operator==(const TaskRun&) const = default;
+};
+using StageOrder = std::vector<TaskRun>;
+
+// The tasks one by one.
+std::vector<Task> Unrolled(const StageOrder& order);
+
+// The same order in few runs: from the front, each the repetition that covers most.
+StageOrder Compressed(const std::vector<Task>& tasks);
+
+// Adds `run` behind `order`, as more repeats of its last run where that is the same. Nothing, for
+// no repeats or no tasks.
+void Append(TaskRun run, StageOrder* order);
+void Append(const StageOrder& runs, StageOrder* order);
+
+// "P", "F", "B", "W", "U"; with the chunk, "F0", if `chunks`.
+std::string NameOf(const Task& task, bool chunks);
+
+// "F×3 (B F)×5 B×3"; tasks bear their chunk where the order has several.
+std::string ToString(const StageOrder& order);
+
+}  // namespace oneflow

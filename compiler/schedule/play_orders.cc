@@ -1,0 +1,152 @@
+#include "compiler/schedule/play_orders.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+constexpr size_t kParts = 5;
+
+// Invariant: ends_[part][place] has the end of every such task that was taken, by micro-batch,
+// where a place is counted along the pipe: chunk * stages + stage.
+class Game {
+ public:
+  Game(const std::vector<StageOrder>& orders, int chunks, const TaskSeconds& seconds, int steps)
+      : chunks_(chunks), steps_(steps), seconds_(seconds) {
+    for (const StageOrder& order : orders) stages_.push_back({Unrolled(order)});
+    for (auto& of_part : ends_) of_part.resize(stages_.size() * chunks);
+  }
+
+  absl::StatusOr<PlayedSteps> Play() {
+    PlayedSteps played(steps_, std::vector<double>(stages_.size(), 0));
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t s = 0; s < stages_.size(); ++s)
+        moved = Advance(static_cast<int>(s), &played) || moved;
+    }
+    for (size_t s = 0; s < stages_.size(); ++s) {
+      if (!Done(static_cast<int>(s))) return Dead(static_cast<int>(s));
+    }
+    return played;
+  }
+
+ private:
+  struct Stage {
+    std::vector<Task> tasks;  // of one step
+    int64_t taken = 0;
+    double free_at = 0;
+  };
+  // Another task that must end first.
+  struct Need {
+    Task task;
+    int stage;
+  };
+
+  int stages() const { return static_cast<int>(stages_.size()); }
+  bool Done(int s) const {
+    return stages_[s].taken == steps_ * static_cast<int64_t>(stages_[s].tasks.size());
+  }
+  const Task& Next(int s) const {
+    return stages_[s].tasks[stages_[s].taken % stages_[s].tasks.size()];
+  }
+  std::vector<double>& Ends(const Task& task, int s) {
+    return ends_[static_cast<size_t>(task.part)][task.chunk * stages() + s];
+  }
+
+  // What a task needs, of its own micro-batch.
+  std::vector<Need> NeedsOf(const Task& task, int s) const {
+    const auto [part, chunk] = task;
+    if (part == Part::kWeights) return {{{Part::kBackward, chunk}, s}};
+    if (part == Part::kForward) {
+      if (s > 0) return {{{Part::kForward, chunk}, s - 1}};
+      if (chunk > 0) return {{{Part::kForward, chunk - 1}, stages() - 1}};
+    }
+    if (part != Part::kBackward) return {};
+    std::vector<Need> needs = {{{Part::kForward, chunk}, s}};
+    if (s + 1 < stages()) {
+      needs.push_back({{Part::kBackward, chunk}, s + 1});
+    } else if (chunk + 1 < chunks_) {
+      needs.push_back({{Part::kBackward, chunk + 1}, 0});
+    }
+    return needs;
+  }
+
+  std::optional<Need> Missing(int s) {
+    const size_t micro_batch = Ends(Next(s), s).size();
+    for (const Need& need : NeedsOf(Next(s), s)) {
+      if (Ends(need.task, need.stage).size() <= micro_batch) return need;
+    }
+    return std::nullopt;
+  }
+
+  double SecondsOf(Part part) const {
+    switch (part) {
+      case Part::kForward: return seconds_.forward;
+      case Part::kBackward: return seconds_.backward;
+      case Part::kWeights: return seconds_.weights;
+      default: return 0;
+    }
+  }
+
+  bool Advance(int s, PlayedSteps* played) {
+    Stage& stage = stages_[s];
+    const auto step = static_cast<int64_t>(stage.tasks.size());
+    bool moved = false;
+    for (; !Done(s) && !Missing(s); moved = true) {
+      const Task task = Next(s);
+      std::vector<double>& mine = Ends(task, s);
+      double start = stage.free_at;
+      for (const Need& need : NeedsOf(task, s)) {
+        start = std::max(start, Ends(need.task, need.stage)[mine.size()]);
+      }
+      stage.free_at = start + SecondsOf(task.part);
+      mine.push_back(stage.free_at);
+      if (++stage.taken % step == 0) (*played)[stage.taken / step - 1][s] = stage.free_at;
+    }
+    return moved;
+  }
+
+  // Each stuck stage waits for another stuck one: a walk along them comes back.
+  absl::Status Dead(int s) {
+    std::vector<int> walk;
+    while (std::find(walk.begin(), walk.end(), s) == walk.end()) {
+      walk.push_back(s);
+      s = Missing(s)->stage;
+    }
+    walk.erase(walk.begin(), std::find(walk.begin(), walk.end(), s));
+    std::string text;
+    for (const int at : walk) {
+      const auto micro_batch = static_cast<int64_t>(Ends(Next(at), at).size());
+      const Need need = *Missing(at);
+      absl::StrAppend(&text, text.empty() ? "" : "; ", "stage ", at, " stands at ",
+                      TaskText(Next(at), micro_batch), ", which waits for ",
+                      TaskText(need.task, micro_batch), " of stage ", need.stage);
+    }
+    return absl::FailedPreconditionError("the orders wait for each other: " + text);
+  }
+
+  const int chunks_, steps_;
+  const TaskSeconds seconds_;
+  std::vector<Stage> stages_;
+  std::array<std::vector<std::vector<double>>, kParts> ends_;
+};
+
+}  // namespace
+
+absl::StatusOr<PlayedSteps> PlayOrders(const std::vector<StageOrder>& orders, int chunks,
+                                       const TaskSeconds& seconds, int steps) {
+  return Game(orders, chunks, seconds, steps).Play();
+}
+
+std::string TaskText(const Task& task, int64_t micro_batch) {
+  std::string text = absl::StrCat(NameOf(task, false), micro_batch);
+  if (task.chunk > 0) absl::StrAppend(&text, ".", task.chunk);
+  return text;
+}
+
+}  // namespace oneflow

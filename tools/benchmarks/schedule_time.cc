@@ -1,0 +1,137 @@
+// How long a step of a schedule takes on the real runtime, with kernels that only wait: what is
+// left is the order, the slots and the messages of a compiled plan.
+//
+//   schedule_time SCHEDULE STAGES MICRO_BATCHES CHUNKS EXTRA MILLISECONDS STEPS
+//
+// A small GPT is compiled; in each segment one actor waits, the others do nothing. F takes
+// MILLISECONDS a stage, B (with W) twice as long; several chunks share them. Prints seconds a step
+// measured, of the work alone, and as the orders say.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "actor_runtime/exec/runtime.h"
+#include "compiler/compile.h"
+#include "compiler/schedule/play_orders.h"
+#include "compiler/schedule/schedule.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/tensor/mesh.h"
+
+namespace oneflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+CompileOptions OptionsOf(char** argv) {
+  CompileOptions options;
+  options.mesh = *ParseMesh("pipe=" + std::string(argv[2]));
+  options.train.set_schedule(argv[1]);
+  options.train.set_batch(std::atoi(argv[3]));
+  options.train.set_micro_batches(std::atoi(argv[3]));
+  options.train.set_chunks(std::atoi(argv[4]));
+  options.train.set_extra_in_flight(std::atoi(argv[5]));
+  options.train.set_no_global_norm(true);  // stages do not wait for each other's updates
+  return options;
+}
+
+absl::StatusOr<proto::Plan> PlanOf(const CompileOptions& options, const Schedule& schedule) {
+  GptConfig config;
+  config.layers = options.mesh.stages() * schedule.chunks;
+  config.heads = 1, config.hidden = 8, config.sequence = 4, config.vocab = 16;
+  config.tied = false;
+  return Compile(BuildGpt(config), "gpt", options);
+}
+
+// Seconds that an actor waits, by name: the first of its segment that hears from another stream, or
+// the first of all.
+absl::StatusOr<std::map<std::string, double>> Waits(const proto::Plan& plan,
+                                                    const TaskSeconds& seconds) {
+  const std::map<char, double> of_part = {
+      {'F', seconds.forward}, {'B', seconds.backward}, {'W', seconds.weights}};
+  ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, *FindProgram(plan, "train")));
+  std::map<std::string, double> waits;
+  for (const proto::Segment& segment : net.program->segment()) {
+    const int stream = net.actors[segment.actor(0)].stream;
+    const auto part = of_part.find(segment.name()[0]);
+    if (net.streams[stream].proto->name() != "compute" || part == of_part.end()) continue;
+    const auto hears = [&](int actor) {
+      const auto& inputs = net.actor(actor).input();
+      return std::any_of(inputs.begin(), inputs.end(), [&](const proto::Input& input) {
+        const int writer = net.registers[input.register_()].writer;
+        return writer >= 0 && net.actors[writer].stream != stream;
+      });
+    };
+    const auto found = std::find_if(segment.actor().begin(), segment.actor().end(), hears);
+    const int actor = found == segment.actor().end() ? segment.actor(0) : *found;
+    waits[net.actor(actor).name()] = part->second;
+  }
+  return waits;
+}
+
+absl::StatusOr<double> SecondsAStep(const proto::Plan& plan,
+                                    const std::map<std::string, double>& waits, int64_t steps) {
+  RuntimeOptions options;
+  options.spin = false;
+  options.make_kernel = [&waits](const KernelSetup& setup) -> absl::StatusOr<Kernel> {
+    const auto it = waits.find(setup.name);
+    if (it == waits.end()) return Kernel([](const KernelCall&) { return absl::OkStatus(); });
+    const auto time =
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(it->second));
+    return Kernel([time](const KernelCall&) {
+      std::this_thread::sleep_until(Clock::now() + time);
+      return absl::OkStatus();
+    });
+  };
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
+  // Of two runs the difference: starting and filling the pipe once is in both.
+  double seconds[2];
+  for (const int64_t i : {0, 1}) {
+    const auto start = Clock::now();
+    RETURN_IF_ERROR(runtime->Run("train", {}, i == 0 ? 1 : 1 + steps));
+    seconds[i] = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  return (seconds[1] - seconds[0]) / static_cast<double>(steps);
+}
+
+absl::Status Measure(char** argv) {
+  const CompileOptions options = OptionsOf(argv);
+  ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(options.train, options.mesh.stages()));
+  const double f = std::atof(argv[6]) / 1e3 / schedule.chunks;
+  const TaskSeconds seconds{f, schedule.splits_backward ? f : 2 * f, f};
+  ASSIGN_OR_RETURN(const proto::Plan plan, PlanOf(options, schedule));
+  ASSIGN_OR_RETURN(const auto waits, Waits(plan, seconds));
+  ASSIGN_OR_RETURN(const double measured, SecondsAStep(plan, waits, std::atoi(argv[7])));
+  const int stages = options.mesh.stages();
+  const int64_t m = options.train.micro_batches();
+  ASSIGN_OR_RETURN(const PlayedSteps played, PlayOrders(OrdersOf(schedule, stages, m),
+                                                        schedule.chunks, seconds, /*steps=*/4));
+  const double work = static_cast<double>(m * schedule.chunks) * 3 * f;
+  std::printf("%.6f %.6f %.6f\n", measured, work, played[3][0] - played[2][0]);
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  if (argc != 8) {
+    std::fprintf(stderr,
+                 "usage: schedule_time SCHEDULE STAGES MICRO_BATCHES CHUNKS EXTRA MILLISECONDS "
+                 "STEPS\n");
+    return 2;
+  }
+  const absl::Status status = Measure(argv);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "schedule_time: %s\n", std::string(status.message()).c_str());
+  return ExitCode(status);
+}
+
+}  // namespace
+}  // namespace oneflow
+
+int main(int argc, char** argv) { return oneflow::Main(argc, argv); }
