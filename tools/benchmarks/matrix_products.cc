@@ -18,17 +18,11 @@
 #include <vector>
 
 #include "actor_runtime/kernel/gemm.h"
-#include "dnnl.hpp"
 #include "oneflow_core/op/workspace.h"
+#include "tools/benchmarks/onednn_product.h"
 
 namespace oneflow {
 namespace {
-
-struct Shape {
-  long m, n, k;
-  char transpose_a, transpose_b;
-  bool rounded;
-};
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -62,28 +56,6 @@ Strided<T> View(const T* data, int64_t rows, int64_t columns, char transpose) {
   return transpose == 'T' ? Strided<T>{data, 1, rows} : Strided<T>{data, columns, 1};
 }
 
-dnnl::memory::desc Described(int64_t rows, int64_t columns, dnnl::memory::data_type type,
-                             char transpose) {
-  using Tag = dnnl::memory::format_tag;
-  return {{rows, columns}, type, transpose == 'T' ? Tag::ba : Tag::ab};
-}
-
-// A call of oneDNN's matmul primitive on these matrices.
-std::function<void()> OneDnnMatmul(const Shape& s, void* a, void* b, void* c) {
-  using Type = dnnl::memory::data_type;
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  const auto a_desc = Described(s.m, s.k, Type::bf16, s.transpose_a);
-  const auto b_desc = Described(s.k, s.n, Type::bf16, s.transpose_b);
-  const auto c_desc = Described(s.m, s.n, s.rounded ? Type::bf16 : Type::f32, 'N');
-  const dnnl::matmul matmul(
-      dnnl::matmul::primitive_desc(dnnl::matmul::desc(a_desc, b_desc, c_desc), engine));
-  return [=, stream = dnnl::stream(engine), a = dnnl::memory(a_desc, engine, a),
-          b = dnnl::memory(b_desc, engine, b), c = dnnl::memory(c_desc, engine, c)]() mutable {
-    matmul.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
-    stream.wait();
-  };
-}
-
 // Seconds of one call, from `calls` in a row. The pause lets the other side's threads stop
 // spinning.
 double Seconds(int calls, const std::function<void()>& call) {
@@ -100,7 +72,7 @@ double Median(std::vector<double> x) {
 }
 
 template <typename T, typename C>
-void Compare(const Shape& s, ThreadPool& pool) {
+void Compare(const MatrixProduct& s, ThreadPool& pool) {
   Matrix<T> a(s.m * s.k), b(s.k * s.n);
   Matrix<C> c(s.m * s.n);
   Matrix<std::byte> scratch(ProductWorkspace(s.m, s.n, s.k));
@@ -112,16 +84,10 @@ void Compare(const Shape& s, ThreadPool& pool) {
                                .c = c.data(),
                                .c_row = s.n};
   auto ours = [&] { Gemm(BestProductKernels<T>(), args, scratch.data(), pool); };
-  std::function<void()> theirs;
-  if constexpr (std::is_same_v<T, Bf16>) {
-    theirs = OneDnnMatmul(s, a.data(), b.data(), c.data());
-  } else {
-    const long lda = s.transpose_a == 'T' ? s.m : s.k, ldb = s.transpose_b == 'T' ? s.k : s.n;
-    theirs = [&, lda, ldb] {
-      dnnl_sgemm(s.transpose_a, s.transpose_b, s.m, s.n, s.k, 1, a.data(), lda, b.data(), ldb, 0,
-                 c.data(), s.n);
-    };
-  }
+  constexpr ProductTypes kTypes = std::is_same_v<T, float>   ? ProductTypes::kF32
+                                  : std::is_same_v<C, float> ? ProductTypes::kBf16ToF32
+                                                             : ProductTypes::kBf16;
+  const std::function<void()> theirs = OneDnnProduct(s, kTypes, a.data(), b.data(), c.data());
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n * s.k);
   const int calls = static_cast<int>(std::clamp(5e9 / flops, 1.0, 200.0));
   std::vector<double> our_seconds, their_seconds;
@@ -145,16 +111,16 @@ int Main(int argc, char** argv) {
   omp_set_num_threads(threads);
   ThreadPool pool(threads);
   for (int i = 3; i < argc; ++i) {
-    Shape s{};
+    MatrixProduct s{};
     if (std::sscanf(argv[i], "%ld,%ld,%ld,%c,%c", &s.m, &s.n, &s.k, &s.transpose_a,
                     &s.transpose_b) != 5) {
       std::fprintf(stderr, "matrix_products: %s is not M,N,K,TA,TB[,rounded]\n", argv[i]);
       return 2;
     }
-    s.rounded = std::string(argv[i]).ends_with(",rounded");
+    const bool rounded = std::string(argv[i]).ends_with(",rounded");
     if (!bf16) {
       Compare<float, float>(s, pool);
-    } else if (s.rounded) {
+    } else if (rounded) {
       Compare<Bf16, Bf16>(s, pool);
     } else {
       Compare<Bf16, float>(s, pool);

@@ -121,8 +121,8 @@ def products(model):
         yield f"{k},{n},{rows},{count},T,N"  # dw = xT dy
 
 
-def floor_seconds(binaries, model, threads):
-    """Seconds that the step's products alone take with oneDNN, in f32."""
+def floor_seconds(binaries, model, threads, precision="f32"):
+    """Seconds that the step's products alone take with oneDNN."""
     binary = os.path.join(binaries, "tools/benchmarks/matrix_floor")
-    done = subprocess.run([binary, str(threads), *products(model)], check=True, capture_output=True, text=True)
+    done = subprocess.run([binary, str(threads), precision, *products(model)], check=True, capture_output=True, text=True)
     return float(done.stdout.split()[0])

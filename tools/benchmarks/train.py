@@ -1,7 +1,7 @@
 """Seconds of a training step: oneflow, PyTorch, and the floor.
 
 The ratio is PyTorch / oneflow: above 1 is faster. The floor is what the step's matrix products alone take with
-oneDNN in f32; the share is floor / oneflow.
+oneDNN in the same precision; the share is floor / oneflow.
 """
 import json
 import statistics
@@ -35,7 +35,7 @@ def run(args, binaries):
         for peer in peers.values():
             peer.steps(2)
         for i in range(args.rounds):
-            floors.append(floor_seconds(binaries, model, args.threads))
+            floors.append(floor_seconds(binaries, model, args.threads, args.precision))
             seconds["oneflow"] += oneflow.steps(args.steps)
             for name, peer in peers.items():
                 seconds[name] += peer.steps(args.steps)
