@@ -9,7 +9,7 @@ import statistics
 import sys
 import tempfile
 
-from benchmarks.sides import MODELS, Oneflow
+from benchmarks.sides import MODELS, Oneflow, add_clock_flag
 
 TARGETS = []
 
@@ -19,11 +19,13 @@ def add_flags(parser):
     parser.add_argument("--micro_batches", type=int, default=4, help="of the pipe")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2)
+    add_clock_flag(parser)
 
 
 def run(args, binaries):
     model, m = MODELS[args.model], args.micro_batches
-    meshes = {"data=2": ("", 1, 1.0), "tensor=2": ("", 1, 1.0), "pipe=2": ("", m, (m + 1) / m)}
+    bubble = 1.0 if args.clock == "cpu" else (m + 1) / m  # the CPU's clock stands still in it
+    meshes = {"data=2": ("", 1, 1.0), "tensor=2": ("", 1, 1.0), "pipe=2": ("", m, bubble)}
     with tempfile.TemporaryDirectory() as folder:
         sides = {}
         for micro in sorted({micro for _, micro, _ in meshes.values()}):
@@ -33,14 +35,14 @@ def run(args, binaries):
         seconds = {name: [] for name in sides}
         for i in range(args.rounds):
             for name, side in sides.items():
-                seconds[name] += side.steps(args.steps)
+                seconds[name] += side.steps(args.steps, args.clock)
             print(f"round {i + 1}/{args.rounds}", file=sys.stderr)
     result = {}
-    for mesh, (_, micro, bubble) in meshes.items():
+    for mesh, (_, micro, idle) in meshes.items():
         base = statistics.median(seconds[f"one/{micro}"])
         took = statistics.median(seconds[mesh])
-        result[mesh] = {"seconds": took, "one_device_seconds": base, "bubble": bubble - 1,
-                        "overhead": took / (base * bubble) - 1}
+        result[mesh] = {"seconds": took, "one_device_seconds": base, "bubble": idle - 1,
+                        "overhead": took / (base * idle) - 1}
     if args.format == "json":
         print(json.dumps(result))
         return

@@ -1,6 +1,8 @@
 """The two sides of a comparison, as processes: oneflow and PyTorch. And what both train."""
 import json
+import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,6 +23,11 @@ def build(targets):
         return os.environ["ONEFLOW_BIN"]
     subprocess.run(["bazel", "build", "//tools/oneflow", *targets], cwd=ROOT, check=True)
     return os.path.join(ROOT, "bazel-bin")
+
+
+def add_clock_flag(parser):
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall",
+                        help="cpu: CPU seconds over threads, which a busy machine hardly changes; without waiting")
 
 
 def add_peer_flags(parser):
@@ -79,6 +86,7 @@ class Oneflow:
                  schedule="1f1b"):
         self.binary = os.path.join(binaries, "tools/oneflow/oneflow")
         self.folder, self.threads = folder, threads
+        self.cores = threads * math.prod(int(axis.split("=")[1]) for axis in mesh.split(",") if axis)
         self.plan, self.metrics = (os.path.join(folder, name + end) for end in [".plan", ".jsonl"])
         graph = os.path.join(folder, "gpt.textproto")
         shape = [f"--{k}={v}" for k, v in model.items() if k != "batch"]
@@ -105,9 +113,19 @@ class Oneflow:
         with open(self.metrics) as lines:
             return [json.loads(line) for line in lines]
 
-    def steps(self, n):
-        """Seconds of n steps, after one of warm-up."""
+    def steps(self, n, clock="wall"):
+        """Seconds of n steps, after one of warm-up; by the CPU's clock their mean."""
+        if clock == "cpu":
+            return [(self.cpu_seconds(n + 1) - self.cpu_seconds(1)) / n / self.cores]
         return [row["step_seconds"] for row in self.train(self.noise(), n + 1, "--learning_rate=1e-4")][1:]
+
+    def cpu_seconds(self, steps):
+        def used():
+            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return usage.ru_utime + usage.ru_stime
+        before = used()
+        self.steps(steps - 1)
+        return used() - before
 
 
 def products(model):

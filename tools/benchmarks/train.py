@@ -8,7 +8,7 @@ import statistics
 import sys
 import tempfile
 
-from benchmarks.sides import MODELS, Oneflow, Torch, add_peer_flags, floor_seconds, peer_python
+from benchmarks.sides import MODELS, Oneflow, Torch, add_clock_flag, add_peer_flags, floor_seconds, peer_python
 
 TARGETS = ["//tools/benchmarks:matrix_floor"]
 
@@ -19,15 +19,16 @@ def add_flags(parser):
     parser.add_argument("--mesh", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3)
+    add_clock_flag(parser)
     add_peer_flags(parser)
 
 
 def run(args, binaries):
     model = MODELS[args.model]
-    python, precision = peer_python(args), f"--precision={args.precision}"
-    peers = {"PyTorch": Torch(python, model, args.threads, precision)}
+    python, flags = peer_python(args), [f"--precision={args.precision}", f"--clock={args.clock}"]
+    peers = {"PyTorch": Torch(python, model, args.threads, *flags)}
     if args.peer == "torch2":
-        peers["PyTorch compiled"] = Torch(python, model, args.threads, precision, "--compile")
+        peers["PyTorch compiled"] = Torch(python, model, args.threads, *flags, "--compile")
     seconds = {name: [] for name in ["oneflow", *peers]}
     floors = []
     with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +37,7 @@ def run(args, binaries):
             peer.steps(2)
         for i in range(args.rounds):
             floors.append(floor_seconds(binaries, model, args.threads, args.precision))
-            seconds["oneflow"] += oneflow.steps(args.steps)
+            seconds["oneflow"] += oneflow.steps(args.steps, args.clock)
             for name, peer in peers.items():
                 seconds[name] += peer.steps(args.steps)
             so_far = ", ".join(f"{name} {statistics.median(s):.4f} s" for name, s in seconds.items())
