@@ -18,6 +18,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_gpt.h"
+#include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -35,6 +36,7 @@ absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view f
   logical.mesh = options.mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
                               {.split_positions = options.split_positions, .chunks = chunks}));
+  RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));
   RETURN_IF_ERROR(FoldStages(&logical, chunks));
   return logical;
 }

@@ -243,7 +243,8 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
     draft->notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(graph),
                                         " products in bf16, added up in f32"));
   }
-  ASSIGN_OR_RETURN(const SbpChoice choice, InferSbp(&graph, sbp_options));
+  ASSIGN_OR_RETURN(SbpChoice choice, InferSbp(&graph, sbp_options));
+  if (draft->train) Recompute(&graph, &choice);
   draft->notes.insert(draft->notes.end(), choice.notes.begin(), choice.notes.end());
   const std::vector<TensorId> raw = graph.outputs;
   RETURN_IF_ERROR(InsertBoxing(&graph, choice, draft->lower.cluster));

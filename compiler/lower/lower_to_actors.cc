@@ -115,6 +115,7 @@ class Lowering {
     actor->set_kernel(std::string(kernel));
     actor->set_stage(op.stage);
     actor->set_scope(op.scope);
+    actor->set_again(op.again);
     *actor->mutable_attr() = AttrsToProto(op.attrs);
     SegmentFor(op, lane)->add_actor(actor->id());
     return actor;

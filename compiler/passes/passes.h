@@ -11,6 +11,7 @@
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             how each tensor lies on each mesh axis
+//      Recompute            what is computed again in the backward, and not kept
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
@@ -30,5 +31,6 @@
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/place_variables.h"
+#include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dropout.h"
 #include "compiler/passes/verify_graph.h"

@@ -57,8 +57,10 @@ struct Op {
   int stage = 0;
   int chunk = 0;  // which of the stage's slices of the model; 0 for what fires once a step
   Phase phase = Phase::kForward;
-  std::string scope;  // the logical op it came from (itself, for the user's ops)
-  std::string why;    // for ops a pass added: the reason, one sentence
+  std::string recompute;  // ops of one such name are computed again together, in the backward
+  bool again = false;     // computes again what a forward op did
+  std::string scope;      // the logical op it came from (itself, for the user's ops)
+  std::string why;        // for ops a pass added: the reason, one sentence
 };
 
 struct Graph {

@@ -196,6 +196,7 @@ class Importer {
         graph_.AddOp(op.kind(), op.name(), std::move(inputs), std::move(attrs), n_outputs_[i]);
     op_ids_[op.name()] = id;
     graph_.ops[id].stage = op.stage();
+    graph_.ops[id].recompute = op.recompute();
     for (int k = 0; k < op.sbp_size(); ++k) {
       Tensor& tensor = graph_.tensors[graph_.ops[id].outputs[k]];
       ASSIGN_OR_RETURN(tensor.constraint, ConstraintFromProto(op.sbp(k), Where(i)));
@@ -267,6 +268,7 @@ proto::Graph GraphToProto(const Graph& graph) {
     }
     *added->mutable_attr() = AttrsToProto(op.attrs);
     added->set_stage(op.stage);
+    added->set_recompute(op.recompute);
     int constrained = 0;  // outputs up to the last one with a constraint
     for (const TensorId t : op.outputs) {
       if (!graph.tensors[t].constraint.empty()) constrained = graph.tensors[t].output + 1;

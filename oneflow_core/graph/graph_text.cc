@@ -47,6 +47,7 @@ std::string RestText(const Graph& graph, const Op& op, bool staged,
   std::string text;
   if (staged) Append(&text, "stage=" + std::to_string(op.stage));
   if (op.chunk > 0) Append(&text, "chunk=" + std::to_string(op.chunk));
+  if (!op.recompute.empty()) Append(&text, "recompute=" + op.recompute);
   if (op.phase == Phase::kPrepare) Append(&text, "phase=P");
   if (op.phase == Phase::kBackward) Append(&text, "phase=B");
   if (op.phase == Phase::kUpdate) Append(&text, "phase=U");

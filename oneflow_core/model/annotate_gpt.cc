@@ -1,13 +1,13 @@
 #include "oneflow_core/model/annotate_gpt.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/balance_stages.h"
+#include "oneflow_core/model/gpt_block.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
 
@@ -35,17 +35,6 @@ void Constrain(Tensor* tensor, const std::vector<std::string>& axes, Sbp sbp) {
     if (tensor->constraint.contains(axis.substr(0, axis.find('.')))) continue;
     tensor->constraint.emplace(axis, sbp);
   }
-}
-
-// The block of "h.12.attn.qkv" is 12; -1 outside of blocks. `rest` gets what follows: "attn.qkv".
-int BlockOf(std::string_view name, std::string_view* rest) {
-  if (!name.starts_with("h.")) return -1;
-  int block = -1;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + 2, end, block);
-  if (error != std::errc() || stop == end || *stop != '.' || block < 0) return -1;
-  *rest = {stop + 1, static_cast<size_t>(end - stop - 1)};
-  return block;
 }
 
 // The number of blocks; 0 if the graph is no GPT: it has embeddings, and attention in each block.

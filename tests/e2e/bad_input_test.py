@@ -187,6 +187,7 @@ class BadInputTest(unittest.TestCase):
         self.compile(["data", "2"], "--mesh=data=4", "--batch=4", "--micro_batches=2")
         self.compile(["heads", "2"], "--mesh=tensor=4", "--batch=4")
         self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
+        self.compile(["recompute", "all", "selective"], "--recompute=all", "--batch=4")
         self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         self.compile(["extra_in_flight -1"], "--extra_in_flight=-1", "--batch=4")

@@ -17,6 +17,7 @@ struct SmallRun {
   std::string mesh;  // "pipe=2,data=2"
   std::string schedule = "1f1b";
   int chunks = 0;
+  std::string recompute;
   int64_t extra_in_flight = 0;
   bool global_norm = true;  // else there is no clipping either
   proto::DataType precision = proto::F32;

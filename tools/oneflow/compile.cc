@@ -28,41 +28,10 @@ absl::Status CompileGraph(const Arguments& args) {
 }  // namespace
 
 Verb CompileVerb() {
-  return {"compile",
-          "lower a graph to a plan, prove it and write it",
+  return {"compile", "lower a graph to a plan, prove it and write it",
           "  oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
           "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n",
-          {"graph",
-           "mesh",
-           "batch",
-           "micro_batches",
-           "schedule",
-           "order",
-           "chunks",
-           "extra_in_flight",
-           "fill_memory",
-           "sync_every",
-           "global_norm",
-           "staleness",
-           "steps_a_round",
-           "precision",
-           "sequence_parallel",
-           "keep_axis_order",
-           "memory",
-           "cluster",
-           "out",
-           "format",
-           "threads",
-           "learning_rate",
-           "min_learning_rate",
-           "lr_schedule",
-           "warmup_steps",
-           "decay_steps",
-           "beta1",
-           "beta2",
-           "epsilon",
-           "weight_decay",
-           "clip"},
+          Flags({kPlanFlags, kOptimizerFlags}, {"memory", "cluster", "out", "format", "threads"}),
           CompileGraph};
 }
 

@@ -46,37 +46,14 @@ absl::Status Explain(const Arguments& args) {
 
 Verb ExplainVerb() {
   return {
-      "explain",
-      "say what a plan does, needs and why",
+      "explain", "say what a plan does, needs and why",
       "  oneflow explain --plan=gpt.plan\n"
       "  oneflow explain --plan=gpt.plan --format=json\n"
       "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
       "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
       "> plan.html\n",
-      {"plan",
-       "graph",
-       "mesh",
-       "batch",
-       "micro_batches",
-       "schedule",
-       "order",
-       "chunks",
-       "extra_in_flight",
-       "fill_memory",
-       "sync_every",
-       "global_norm",
-       "staleness",
-       "steps_a_round",
-       "precision",
-       "sequence_parallel",
-       "keep_axis_order",
-       "memory",
-       "cluster",
-       "threads",
-       "format",
-       "program",
-       "full",
-       "steps"},
+      Flags({kPlanFlags},
+            {"plan", "memory", "cluster", "threads", "format", "program", "full", "steps"}),
       Explain};
 }
 

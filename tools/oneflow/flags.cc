@@ -35,6 +35,7 @@ DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together
 DEFINE_int64(micro_batches, 1, "micro-batches a step");
 DEFINE_string(schedule, "1f1b", "1f1b, gpipe, interleaved, zero_bubble, pipedream or 2bw");
 DEFINE_string(order, "", "file of your own pipeline order, in the place of --schedule");
+DEFINE_string(recompute, "none", "of each block in the backward: none, selective or full");
 DEFINE_int32(chunks, 0, "slices of the model a stage; 0: 2 where the schedule interleaves, else 1");
 DEFINE_int64(extra_in_flight, 0, "micro-batches a stage may hold beyond what the schedule needs");
 DEFINE_string(precision, "f32",

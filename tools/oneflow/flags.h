@@ -33,6 +33,7 @@ DECLARE_int64(batch);
 DECLARE_int64(micro_batches);
 DECLARE_string(schedule);
 DECLARE_string(order);
+DECLARE_string(recompute);
 DECLARE_int32(chunks);
 DECLARE_int64(extra_in_flight);
 DECLARE_string(precision);

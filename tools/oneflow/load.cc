@@ -66,6 +66,7 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_schedule(FLAGS_schedule);
   train.set_chunks(FLAGS_chunks);
   train.set_extra_in_flight(FLAGS_extra_in_flight);
+  train.set_recompute(FLAGS_recompute);
   train.set_no_global_norm(!FLAGS_global_norm);
   train.set_staleness(FLAGS_staleness);
   train.set_steps_a_round(FLAGS_steps_a_round);
@@ -214,14 +215,19 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   return Compile(graph, graph.name(), options);
 }
 
+std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::string_view>> lists,
+                                    std::initializer_list<std::string_view> own) {
+  std::vector<std::string_view> flags;
+  for (const auto& list : lists) flags.insert(flags.end(), list.begin(), list.end());
+  flags.insert(flags.end(), own.begin(), own.end());
+  return flags;
+}
+
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
-  for (const char* flag :
-       {"graph", "mesh", "batch", "micro_batches", "schedule", "order", "chunks", "extra_in_flight",
-        "fill_memory", "sync_every", "global_norm", "staleness", "steps_a_round", "precision",
-        "sequence_parallel", "keep_axis_order"}) {
+  for (const std::string_view flag : kPlanFlags) {
     if (args.Given(flag)) {
-      return InputError(std::string("--") + flag,
+      return InputError("--" + std::string(flag),
                         "cannot be given together with --plan: the plan has it fixed",
                         "leave one of the two out");
     }

@@ -1,8 +1,11 @@
 // What several verbs share: from flags to a plan, a cluster, an optimizer.
 #pragma once
 
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
@@ -12,6 +15,20 @@
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
+
+// What a plan is compiled from, and so what cannot be given together with --plan.
+inline constexpr std::string_view kPlanFlags[] = {
+    "graph",          "mesh",       "batch",       "micro_batches",
+    "schedule",       "order",      "chunks",      "extra_in_flight",
+    "fill_memory",    "sync_every", "global_norm", "staleness",
+    "steps_a_round",  "recompute",  "precision",   "sequence_parallel",
+    "keep_axis_order"};
+inline constexpr std::string_view kOptimizerFlags[] = {
+    "learning_rate", "min_learning_rate", "lr_schedule",  "warmup_steps", "decay_steps", "beta1",
+    "beta2",         "epsilon",           "weight_decay", "clip"};
+// The flags of a verb: those of the lists, then its own.
+std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::string_view>> lists,
+                                    std::initializer_list<std::string_view> own);
 
 // --plan read and checked, or --graph compiled for --mesh, --batch, ... on the way.
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args);

@@ -51,7 +51,7 @@ double FlopsOfStep(const proto::Plan& plan) {
     for (const proto::OrderRun& run : stream.order()) {
       for (int segment : run.segment()) {
         for (int actor : program->segment(segment).actor())
-          flops += run.repeat() * program->actor(actor).flops();
+          if (!program->actor(actor).again()) flops += run.repeat() * program->actor(actor).flops();
       }
     }
   }

@@ -114,15 +114,11 @@ absl::Status RunGraph(const Arguments& args) {
 
 Verb RunVerb() {
   return {
-      "run",
-      "execute any graph on given inputs, and show each rank's part",
+      "run", "execute any graph on given inputs, and show each rank's part",
       "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
       "--fetch=out=out.npy --shards\n",
-      {"graph",      "plan",        "mesh",      "batch",           "micro_batches",
-       "schedule",   "order",       "chunks",    "extra_in_flight", "fill_memory",
-       "sync_every", "global_norm", "staleness", "steps_a_round",   "feed",
-       "fetch",      "shards",      "seed",      "threads",         "memory",
-       "cluster"},
+      Flags({kPlanFlags},
+            {"plan", "feed", "fetch", "shards", "seed", "threads", "memory", "cluster"}),
       RunGraph};
 }
 

@@ -30,37 +30,14 @@ absl::Status SimulatePlan(const Arguments& args) {
 }  // namespace
 
 Verb SimulateVerb() {
-  return {"simulate",
-          "say how long a plan takes on a cluster, without running it",
+  return {"simulate", "say how long a plan takes on a cluster, without running it",
           "  oneflow simulate --plan=gpt.plan --cluster=examples/a100.textproto\n"
           "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --steps=3 "
           "--trace=simulated.json\n"
           "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
           "--format=json\n",
-          {"plan",
-           "graph",
-           "mesh",
-           "batch",
-           "micro_batches",
-           "schedule",
-           "order",
-           "chunks",
-           "extra_in_flight",
-           "fill_memory",
-           "sync_every",
-           "global_norm",
-           "staleness",
-           "steps_a_round",
-           "precision",
-           "sequence_parallel",
-           "keep_axis_order",
-           "memory",
-           "cluster",
-           "threads",
-           "program",
-           "steps",
-           "trace",
-           "format"},
+          Flags({kPlanFlags},
+                {"plan", "memory", "cluster", "threads", "program", "steps", "trace", "format"}),
           SimulatePlan};
 }
 

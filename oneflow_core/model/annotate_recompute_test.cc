@@ -1,0 +1,60 @@
+#include "oneflow_core/model/annotate_recompute.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/gpt.h"
+
+namespace oneflow {
+namespace {
+
+Graph SmallGpt() {
+  GptConfig config;
+  config.layers = 2, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
+  return *GraphFromProto(BuildGpt(config), "gpt");
+}
+
+std::string ScopeOf(const Graph& graph, const std::string& op) {
+  return graph.FindOp(op)->recompute;
+}
+
+}  // namespace
+
+TEST_CASE("full: every op of a block is of the block's scope; variables and the rest of none") {
+  Graph graph = SmallGpt();
+  REQUIRE(AnnotateRecompute(&graph, "full").ok());
+  CHECK(ScopeOf(graph, "h.0.ln_1") == "h.0");
+  CHECK(ScopeOf(graph, "h.1.mlp.fc") == "h.1");
+  CHECK(ScopeOf(graph, "h.1.mlp.fc.weight").empty());
+  CHECK(ScopeOf(graph, "ln_f").empty());
+  CHECK(ScopeOf(graph, "logits").empty());
+}
+
+TEST_CASE("selective: all of a block but matrix products, each by itself; the user's scope stays") {
+  Graph graph = SmallGpt();
+  for (Op& op : graph.ops) {
+    if (op.name == "h.1.mlp.gelu") op.recompute = "mine";
+  }
+  REQUIRE(AnnotateRecompute(&graph, "selective").ok());
+  CHECK(ScopeOf(graph, "h.0.ln_1") == "h.0.ln_1");
+  CHECK(ScopeOf(graph, "h.0.attn.core") == "h.0.attn.core");
+  CHECK(ScopeOf(graph, "h.0.mlp.gelu") == "h.0.mlp.gelu");
+  CHECK(ScopeOf(graph, "h.0.mlp.fc").empty());
+  CHECK(ScopeOf(graph, "h.1.mlp.gelu") == "mine");
+}
+
+TEST_CASE("what cannot be meant is refused") {
+  Graph graph = SmallGpt();
+  CHECK(AnnotateRecompute(&graph, "").ok());
+  CHECK(AnnotateRecompute(&graph, "none").ok());
+  CHECK(AnnotateRecompute(&graph, "all").message() ==
+        "recompute: \"all\" is not known; use none, selective or full");
+  Graph other;
+  other.name = "mlp";
+  CHECK(AnnotateRecompute(&other, "full").message() ==
+        "recompute full: \"mlp\" has no blocks h.0, h.1, ...; write `recompute: \"name\"` on the "
+        "graph's ops");
+}
+
+}  // namespace oneflow
