@@ -1,34 +1,31 @@
 #include "oneflow_core/plan/marking.h"
 
-#include <algorithm>
-
 namespace oneflow {
-namespace {
 
-// Each stream, and those that share a register with it.
-std::vector<std::vector<int>> NeighboursOf(const PlanNet& net) {
-  std::vector<std::vector<int>> neighbours(net.streams.size());
-  const auto join = [&](int a, int b) {
-    if (a != b) neighbours[a].push_back(b), neighbours[b].push_back(a);
-  };
-  for (size_t s = 0; s < neighbours.size(); ++s) neighbours[s].push_back(static_cast<int>(s));
-  for (const NetRegister& r : net.registers) {
-    if (r.writer < 0) continue;
-    for (const NetReader& reader : r.readers) {
-      join(net.actors[r.writer].stream, net.actors[reader.actor].stream);
+std::shared_ptr<const Marking::Edges> Marking::EdgesOf(const PlanNet& net) {
+  auto edges = std::make_shared<Edges>();
+  for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
+    edges->first_source.push_back(static_cast<int>(edges->sources.size()));
+    edges->first_output.push_back(static_cast<int>(edges->outputs.size()));
+    for (const proto::Input& input : net.actor(a).input()) {
+      const NetRegister& r = net.registers[input.register_()];
+      if (r.writer < 0) continue;  // always full
+      edges->sources.push_back({r.writer, input.register_(), r.proto->fires_per_fill(),
+                                input.fires_per_read(), input.initial_fills()});
     }
+    for (int id : net.actor(a).output()) edges->outputs.push_back(id);
   }
-  for (std::vector<int>& n : neighbours) {
-    std::sort(n.begin(), n.end());
-    n.erase(std::unique(n.begin(), n.end()), n.end());
-  }
-  return neighbours;
+  edges->first_source.push_back(static_cast<int>(edges->sources.size()));
+  edges->first_output.push_back(static_cast<int>(edges->outputs.size()));
+  return edges;
 }
 
-}  // namespace
-
 Marking::Marking(const PlanNet& net, int64_t steps)
-    : net_(&net), steps_(steps), places_(net.streams.size()), fired_(net.actors.size(), 0) {
+    : net_(&net),
+      edges_(EdgesOf(net)),
+      steps_(steps),
+      places_(net.streams.size()),
+      fired_(net.actors.size(), 0) {
   for (size_t s = 0; s < places_.size(); ++s) {
     if (net.streams[s].runs.empty()) places_[s].step = steps;
   }
@@ -36,22 +33,22 @@ Marking::Marking(const PlanNet& net, int64_t steps)
 
 Wait Marking::BlockerOf(int actor) const {
   const int64_t n = fired_[actor];
-  const proto::Actor& proto = net_->actor(actor);
-  for (const proto::Input& input : proto.input()) {
-    const NetRegister& r = net_->registers[input.register_()];
-    if (r.writer < 0) continue;  // always full
-    if (input.initial_fills() + fills(r) <= n / input.fires_per_read()) {
-      return {r.writer, input.register_(), false};
+  for (int i = edges_->first_source[actor]; i < edges_->first_source[actor + 1]; ++i) {
+    const Source& s = edges_->sources[i];
+    if (s.initial_fills + Whole(fired_[s.writer], s.per_fill) <= Whole(n, s.per_read)) {
+      return {s.writer, s.reg, false};
     }
   }
-  for (int id : proto.output()) {
-    const NetRegister& r = net_->registers[id];
-    const int64_t per_fill = r.proto->fires_per_fill();
-    if (n % per_fill != 0) continue;
-    const int64_t oldest = n / per_fill - r.slots;
+  for (int i = edges_->first_output[actor]; i < edges_->first_output[actor + 1]; ++i) {
+    const NetRegister& r = net_->registers[edges_->outputs[i]];
+    const int64_t per_fill = r.proto->fires_per_fill(), fill = Whole(n, per_fill);
+    if (fill * per_fill != n) continue;
+    const int64_t oldest = fill - r.slots;
     for (const NetReader& reader : r.readers) {
       if (oldest < -reader.initial_fills) continue;
-      if (reads(reader) < oldest + 1 + reader.initial_fills) return {reader.actor, id, true};
+      if (reads(reader) < oldest + 1 + reader.initial_fills) {
+        return {reader.actor, edges_->outputs[i], true};
+      }
     }
   }
   return {};
@@ -76,8 +73,7 @@ void Marking::SkipRepeats(int stream, int64_t repeats) {
   for (int actor : net_->streams[stream].runs[p.run].actors) fired_[actor] += repeats;
 }
 
-ReadyStreams::ReadyStreams(const PlanNet& net)
-    : neighbours_(NeighboursOf(net)), queued_(net.streams.size(), true) {
+ReadyStreams::ReadyStreams(const PlanNet& net) : net_(&net), queued_(net.streams.size(), true) {
   for (size_t s = 0; s < net.streams.size(); ++s) ready_.push_back(static_cast<int>(s));
 }
 
@@ -89,7 +85,7 @@ int ReadyStreams::Pop() {
 }
 
 void ReadyStreams::Wake(int stream) {
-  for (int other : neighbours_[stream]) {
+  for (int other : net_->streams[stream].neighbours) {
     if (!queued_[other]) ready_.push_back(other), queued_[other] = true;
   }
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "oneflow_core/plan/plan_net.h"
@@ -46,9 +47,11 @@ class Marking {
   const StreamPlace& place(int stream) const { return places_[stream]; }
   int64_t fired(int actor) const { return fired_[actor]; }
   // Fills of a register since the start, and reads of one of its readers that are over.
-  int64_t fills(const NetRegister& r) const { return fired_[r.writer] / r.proto->fires_per_fill(); }
+  int64_t fills(const NetRegister& r) const {
+    return Whole(fired_[r.writer], r.proto->fires_per_fill());
+  }
   int64_t reads(const NetReader& reader) const {
-    return fired_[reader.actor] / reader.fires_per_read;
+    return Whole(fired_[reader.actor], reader.fires_per_read);
   }
   // What the next firing of `actor` waits for, its order aside.
   Wait BlockerOf(int actor) const;
@@ -58,7 +61,22 @@ class Marking {
   void SkipRepeats(int stream, int64_t repeats);
 
  private:
+  // What each actor reads and writes, out of the plan's messages: a game asks often.
+  struct Source {
+    int writer = -1, reg = 0;
+    int64_t per_fill = 1, per_read = 1, initial_fills = 0;
+  };
+  struct Edges {
+    std::vector<Source> sources;
+    std::vector<int> outputs;                     // registers
+    std::vector<int> first_source, first_output;  // by actor, and the end
+  };
+  static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net);
+  // n / per; most rates are 1, and a division takes longer than all the rest.
+  static int64_t Whole(int64_t n, int64_t per) { return per == 1 ? n : n / per; }
+
   const PlanNet* net_;
+  std::shared_ptr<const Edges> edges_;  // of the net; copies share it
   int64_t steps_;
   std::vector<StreamPlace> places_;  // by stream
   std::vector<int64_t> fired_;       // by actor
@@ -76,7 +94,7 @@ class ReadyStreams {
   void Wake(int stream);
 
  private:
-  std::vector<std::vector<int>> neighbours_;  // by stream, itself included
+  const PlanNet* net_;
   std::deque<int> ready_;
   std::vector<bool> queued_;
 };

@@ -147,6 +147,26 @@ absl::Status IndexStreams(PlanNet& net) {
   return absl::OkStatus();
 }
 
+void JoinNeighbours(PlanNet& net) {
+  const auto join = [&](int a, int b) {
+    net.streams[a].neighbours.push_back(b);
+    net.streams[b].neighbours.push_back(a);
+  };
+  for (NetStream& stream : net.streams) stream.neighbours.push_back(stream.proto->id());
+  for (const NetRegister& r : net.registers) {
+    if (r.writer < 0) continue;
+    for (const NetReader& reader : r.readers) {
+      const int a = net.actors[r.writer].stream, b = net.actors[reader.actor].stream;
+      if (a != b && a >= 0 && b >= 0) join(a, b);  // -1: in no order, which a proof refuses
+    }
+  }
+  for (NetStream& stream : net.streams) {
+    std::vector<int>& n = stream.neighbours;
+    std::sort(n.begin(), n.end());
+    n.erase(std::unique(n.begin(), n.end()), n.end());
+  }
+}
+
 }  // namespace
 
 std::vector<int> Unrolled(const NetStream& stream) {
@@ -173,6 +193,7 @@ absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Progra
   RETURN_IF_ERROR(IndexEdges(net));
   RETURN_IF_ERROR(IndexSegments(net));
   RETURN_IF_ERROR(IndexStreams(net));
+  JoinNeighbours(net);
   return net;
 }
 

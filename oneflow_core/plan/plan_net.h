@@ -44,8 +44,9 @@ struct NetStream {
     int64_t repeat = 1;
     int64_t firings() const { return repeat * static_cast<int64_t>(actors.size()); }
   };
-  std::vector<Run> runs;  // none is empty
-  int64_t firings = 0;    // a step
+  std::vector<Run> runs;        // none is empty
+  int64_t firings = 0;          // a step
+  std::vector<int> neighbours;  // itself, and the streams that share a register with it; ascending
 };
 
 // The actors of one step of a stream, one by one: for a runtime, and for planners that look at
