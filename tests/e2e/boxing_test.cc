@@ -2,10 +2,10 @@
 // gathering the whole and scattering it as the other would give; on one stage, and from one stage
 // to the next, which are other ranks. Prime sizes, so parts are ragged. With ONEFLOW_TEST_FULL more
 // shapes, meshes of three axes and nodes with slow links between them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
@@ -169,13 +169,13 @@ std::map<std::string, Pieces> Run(const Case& c, uint64_t seed) {
   RunContext context;
   context.load = [&](const Piece& piece) {
     const Values values = Fed(c, piece.rank);
-    std::memcpy(piece.data, values.data(), values.size() * sizeof(float));
+    std::copy(values.begin(), values.end(), reinterpret_cast<float*>(piece.data));
     return absl::OkStatus();
   };
   context.save = [&](const Piece& piece) {
     Values& values = fetched[*piece.name][piece.rank];
-    values.resize(piece.slice->elements());
-    std::memcpy(values.data(), piece.data, values.size() * sizeof(float));
+    const float* data = reinterpret_cast<const float*>(piece.data);
+    values.assign(data, data + piece.slice->elements());
     return absl::OkStatus();
   };
   const absl::Status status = (*runtime)->Run("run", context, 1, seed);
