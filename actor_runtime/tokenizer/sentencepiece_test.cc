@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "actor_runtime/data/temporary_directory.h"
+#include "actor_runtime/tokenizer/load_for_test.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
@@ -16,18 +17,7 @@ using Proto = proto::SentencePieceModel;
 
 const std::string kData = "actor_runtime/tokenizer/testdata/";
 
-Tokenizer Load(const std::string& name) {
-  auto tokenizer = LoadTokenizer(kData + name + ".model");
-  INFO(tokenizer.status().ToString());
-  REQUIRE(tokenizer.ok());
-  return *std::move(tokenizer);
-}
-
-std::vector<int32_t> Encode(const Tokenizer& tokenizer, std::string_view text) {
-  std::vector<int32_t> ids;
-  tokenizer.encode(text, &ids);
-  return ids;
-}
+Tokenizer LoadModel(const std::string& name) { return Load(kData + name + ".model"); }
 
 std::string Decode(const Tokenizer& tokenizer, std::string_view text) {
   std::string decoded;
@@ -39,7 +29,7 @@ std::string Decode(const Tokenizer& tokenizer, std::string_view text) {
 
 TEST_CASE("unigram and BPE models give the ids of the library") {
   for (const std::string name : {"unigram", "bpe"}) {
-    const Tokenizer tokenizer = Load(name);
+    const Tokenizer tokenizer = LoadModel(name);
     for (const nlohmann::json& expected :
          nlohmann::json::parse(*ReadFile(kData + "expected_" + name + ".json"))) {
       const auto text = expected["text"].get<std::string>();
@@ -50,21 +40,21 @@ TEST_CASE("unigram and BPE models give the ids of the library") {
 }
 
 TEST_CASE("decoding gives the normalized text with a space in front") {
-  const Tokenizer bpe = Load("bpe"), unigram = Load("unigram");
+  const Tokenizer bpe = LoadModel("bpe"), unigram = LoadModel("unigram");
   CHECK(Decode(bpe, "the  Ａ 🙂\n") == " the  A 🙂 ");  // bytes stand for what no piece covers
   CHECK(Decode(bpe, "a\xff") == " a\ufffd");
   CHECK(Decode(unigram, " the  cat 🙃🙃 ") == " the cat  \u2047 ");  // one unknown piece a run
 }
 
 TEST_CASE("a text ends in </s>, which is never found in one") {
-  const Tokenizer tokenizer = Load("unigram");
+  const Tokenizer tokenizer = LoadModel("unigram");
   REQUIRE(tokenizer.end_of_text == 2);
   CHECK(tokenizer.bytes(2).empty());
   for (const int32_t id : Encode(tokenizer, "a </s> b")) CHECK(id != 2);
 }
 
 TEST_CASE("text is cut after lines") {
-  const Tokenizer tokenizer = Load("bpe");
+  const Tokenizer tokenizer = LoadModel("bpe");
   CHECK(tokenizer.cut("ab\ncd\nef", 7) == 6);
   CHECK(tokenizer.cut("ab\ncd\nef", 5) == 3);
   CHECK(tokenizer.cut("ab\ncd\nef", 2) == 0);

@@ -7,6 +7,7 @@
 
 #include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/random/random.h"
+#include "actor_runtime/tokenizer/load_for_test.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 
@@ -14,19 +15,6 @@ namespace oneflow {
 namespace {
 
 const std::string kData = "actor_runtime/tokenizer/testdata";
-
-Tokenizer Load(const std::string& spec) {
-  auto tokenizer = LoadTokenizer(spec);
-  INFO(tokenizer.status().ToString());
-  REQUIRE(tokenizer.ok());
-  return *std::move(tokenizer);
-}
-
-std::vector<int32_t> Encode(const Tokenizer& tokenizer, std::string_view text) {
-  std::vector<int32_t> ids;
-  tokenizer.encode(text, &ids);
-  return ids;
-}
 
 std::string Decode(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   std::string text;

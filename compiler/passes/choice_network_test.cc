@@ -6,6 +6,8 @@
 #include <random>
 #include <set>
 
+#include "compiler/passes/brute_force.h"
+
 namespace oneflow {
 namespace {
 
@@ -22,17 +24,6 @@ std::shared_ptr<const CostTable> DrawTable(const ChoiceNetwork& network,
     table.costs.push_back((*random)() % 12 == 0 ? kNever : static_cast<Cost>((*random)() % 100));
   }
   return std::make_shared<const CostTable>(std::move(table));
-}
-
-Cost BruteForce(const ChoiceNetwork& network) {
-  std::vector<int> label(network.variables(), 0);
-  Cost least = network.CostOf(label);
-  while (true) {
-    int v = network.variables() - 1;
-    while (v >= 0 && ++label[v] == network.labels(v)) label[v--] = 0;
-    if (v < 0) return least;
-    least = std::min(least, network.CostOf(label));
-  }
 }
 
 // Of `variables` variables, with `terms` tables over up to three of them each.

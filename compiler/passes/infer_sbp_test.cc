@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "compiler/passes/brute_force.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/sbp_network.h"
@@ -57,17 +58,6 @@ proto::Cluster Slow(std::mt19937* random) {
   cluster.mutable_device()->set_peak_flops(1e9 * static_cast<double>(1 + (*random)() % 100));
   cluster.mutable_device()->set_memory_bandwidth(1e9 * static_cast<double>(1 + (*random)() % 20));
   return cluster;
-}
-
-Cost BruteForce(const ChoiceNetwork& network) {
-  std::vector<int> label(network.variables(), 0);
-  Cost least = network.CostOf(label);
-  while (true) {
-    int v = network.variables() - 1;
-    while (v >= 0 && ++label[v] == network.labels(v)) label[v--] = 0;
-    if (v < 0) return least;
-    least = std::min(least, network.CostOf(label));
-  }
 }
 
 TEST_CASE("infer_sbp: small graphs of any form are given the cheapest of all layouts") {

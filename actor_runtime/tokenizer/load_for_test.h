@@ -1,0 +1,29 @@
+// What tests of tokenizers share: one that must load, and its ids of a text.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/tokenizer/tokenizer.h"
+
+namespace oneflow {
+
+// Fails the test where `spec` does not load.
+inline Tokenizer Load(const std::string& spec) {
+  auto tokenizer = LoadTokenizer(spec);
+  INFO(tokenizer.status().ToString());
+  REQUIRE(tokenizer.ok());
+  return *std::move(tokenizer);
+}
+
+inline std::vector<int32_t> Encode(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> ids;
+  tokenizer.encode(text, &ids);
+  return ids;
+}
+
+}  // namespace oneflow
