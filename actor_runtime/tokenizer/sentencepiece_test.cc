@@ -19,6 +19,10 @@ const std::string kData = "actor_runtime/tokenizer/testdata/";
 
 Tokenizer LoadModel(const std::string& name) { return Load(kData + name + ".model"); }
 
+nlohmann::json ExpectedOf(const std::string& name) {
+  return nlohmann::json::parse(*ReadFile(kData + "expected_" + name + ".json"));
+}
+
 std::string Decode(const Tokenizer& tokenizer, std::string_view text) {
   std::string decoded;
   for (const int32_t id : Encode(tokenizer, text)) decoded += tokenizer.bytes(id);
@@ -30,8 +34,7 @@ std::string Decode(const Tokenizer& tokenizer, std::string_view text) {
 TEST_CASE("unigram and BPE models give the ids of the library") {
   for (const std::string name : {"unigram", "bpe"}) {
     const Tokenizer tokenizer = LoadModel(name);
-    for (const nlohmann::json& expected :
-         nlohmann::json::parse(*ReadFile(kData + "expected_" + name + ".json"))) {
+    for (const nlohmann::json& expected : ExpectedOf(name)) {
       const auto text = expected["text"].get<std::string>();
       INFO(name << ": " << text);
       CHECK(Encode(tokenizer, text) == expected["ids"].get<std::vector<int32_t>>());
