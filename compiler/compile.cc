@@ -35,7 +35,9 @@ absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view f
   RETURN_IF_ERROR(CheckLogicalGraph(logical));
   logical.mesh = options.mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
-                              {.split_positions = options.split_positions, .chunks = chunks}));
+                              {.split_positions = options.split_positions,
+                               .chunks = chunks,
+                               .stage_layers = options.stage_layers}));
   RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));
   RETURN_IF_ERROR(FoldStages(&logical, chunks));
   return logical;

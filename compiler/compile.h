@@ -21,6 +21,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/schedule/schedule.h"
@@ -50,6 +51,8 @@ struct CompileOptions {
   // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
   // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
   bool keep_axis_order = false;
+  // Of a GPT, the blocks of each place along the pipe (annotate_gpt.h); empty: balanced.
+  std::vector<int> stage_layers;
 };
 
 // `file`: where the graph came from, for errors. Input errors name the place and the mend; a plan

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/balance_stages.h"
 #include "oneflow_core/model/gpt_block.h"
@@ -73,34 +75,76 @@ BlockCosts FlopsOf(Graph graph, int blocks) {
   return costs;
 }
 
-absl::Status SetStages(Graph* graph, int blocks, int pipe, int chunks) {
-  const int stages = pipe * chunks;
-  if (stages == 1) return absl::OkStatus();
-  for (const Op& op : graph->ops) {
-    if (op.stage != 0) return absl::OkStatus();  // the user has chosen
+// The stage of each block, as the user says.
+absl::StatusOr<std::vector<int>> WrittenStages(const std::vector<int>& layers, int blocks,
+                                               int stages) {
+  const std::string where = "stage_layers " + absl::StrJoin(layers, ",");
+  if (static_cast<int>(layers.size()) != stages) {
+    return InputError(where, "has " + std::to_string(layers.size()) + " numbers",
+                      "write one for each of the " + std::to_string(stages) +
+                          " places along the pipe: stages times chunks");
   }
-  if (blocks < stages) {
-    return InputError(
-        "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
-        "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph->name + "\"",
-        chunks > 1 ? "use fewer chunks" : "use pipe=" + std::to_string(blocks) + " or less");
+  std::vector<int> stage_of;
+  for (int stage = 0; stage < stages; ++stage) {
+    const bool end = stage == 0 || stage == stages - 1;
+    if (layers[stage] < (end ? 0 : 1) || layers[stage] > blocks) {
+      return InputError(
+          where,
+          "gives place " + std::to_string(stage) + ' ' + std::to_string(layers[stage]) + " layers",
+          "use 1 or more; only the first place and the last may have none");
+    }
+    stage_of.insert(stage_of.end(), layers[stage], stage);
   }
-  const std::vector<int> stage_of = BalancedStages(FlopsOf(*graph, blocks), stages);
-  // Outside of blocks an op stands where its latest input does: the embedding first, the head last.
+  if (static_cast<int>(stage_of.size()) == blocks) return stage_of;
+  return InputError(where, "adds up to " + std::to_string(stage_of.size()) + " layers",
+                    "the model has " + std::to_string(blocks));
+}
+
+// The stage of each block, balanced.
+absl::StatusOr<std::vector<int>> ChosenStages(const Graph& graph, int blocks, int pipe,
+                                              int chunks) {
+  if (blocks >= pipe * chunks) return BalancedStages(FlopsOf(graph, blocks), pipe * chunks);
+  return InputError(
+      "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
+      "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",
+      chunks > 1 ? "use fewer chunks" : "use pipe=" + std::to_string(blocks) + " or less");
+}
+
+// What stands before the blocks is on stage 0 (the embedding), what reads of them on the last (the
+// head).
+void PlaceOps(const std::vector<int>& stage_of, int stages, Graph* graph) {
+  std::vector<bool> from_block(graph->ops.size());
   for (Op& op : graph->ops) {
     std::string_view rest;
     const int block = BlockOf(op.name, &rest);
-    if (block >= 0) op.stage = stage_of[block];
-    for (const TensorId t : op.inputs) {
-      const Op& producer = graph->ProducerOf(t);
-      if (!HasOwnShape(producer.kind)) op.stage = std::max(op.stage, producer.stage);
-    }
+    const bool after = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId t) {
+      return from_block[&graph->ProducerOf(t) - graph->ops.data()];
+    });
+    from_block[&op - graph->ops.data()] = after || (block >= 0 && !HasOwnShape(op.kind));
+    if (block >= 0 || after) op.stage = block >= 0 ? stage_of[block] : stages - 1;
   }
   const std::vector<std::vector<Use>> uses = UsesOf(*graph);
   for (Op& op : graph->ops) {
     if (!HasOwnShape(op.kind) || uses[op.outputs[0]].empty()) continue;
     op.stage = graph->ops[uses[op.outputs[0]].front().op].stage;
   }
+}
+
+absl::Status SetStages(Graph* graph, int blocks, int pipe, const AnnotateOptions& options) {
+  const std::vector<int>& layers = options.stage_layers;
+  const int stages = pipe * options.chunks;
+  const bool staged =
+      std::any_of(graph->ops.begin(), graph->ops.end(), [](const Op& op) { return op.stage != 0; });
+  if (staged && !layers.empty()) {
+    return InputError("stage_layers " + absl::StrJoin(layers, ","),
+                      "is given, and \"" + graph->name + "\" has stages of its own",
+                      "leave one of the two out");
+  }
+  if (staged || (stages == 1 && layers.empty())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<int> stage_of,
+                   layers.empty() ? ChosenStages(*graph, blocks, pipe, options.chunks)
+                                  : WrittenStages(layers, blocks, stages));
+  PlaceOps(stage_of, stages, graph);
   return absl::OkStatus();
 }
 
@@ -177,11 +221,16 @@ absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& 
   const std::vector<std::string> data = AxesOf(mesh, "data"), tensor = AxesOf(mesh, "tensor");
   const int blocks = CountBlocks(*graph);
   if (blocks == 0) {
+    if (!options.stage_layers.empty()) {
+      return InputError("stage_layers " + absl::StrJoin(options.stage_layers, ","),
+                        "counts the layers of a GPT, and \"" + graph->name + "\" is none",
+                        "write `stage` into the graph");
+    }
     ConstrainInputs(graph, data);
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
-  RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options.chunks));
+  RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
   ConstrainGpt(graph, data, tensor, options.split_positions);
   return absl::OkStatus();
 }

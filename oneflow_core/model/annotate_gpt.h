@@ -12,6 +12,8 @@
 //   any other             none
 #pragma once
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/tensor/mesh.h"
@@ -23,12 +25,16 @@ struct AnnotateOptions {
   // dearer.
   bool split_positions = false;
   int chunks = 1;  // a stage
+  // Blocks of each place along the pipe, in order; empty: balanced. Only the first place, which has
+  // the embedding, and the last, which has the head, may have none.
+  std::vector<int> stage_layers = {};
 };
 
 // Annotates `graph` for `mesh` (graph->mesh is not looked at). What the user wrote wins: a
 // constraint on (tensor, axis) is kept, and where any op has a stage, all stages are. A graph
 // without the blocks of a GPT only gets S(0) on data axes, on inputs whose first dimension is named
-// "batch". Errors: fewer blocks than places; fewer heads or words than parts.
+// "batch". Errors: fewer blocks than places; fewer heads or words than parts; stage_layers that are
+// not these places and blocks, or come with stages of the user's own.
 absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& options = {});
 
 }  // namespace oneflow

@@ -108,6 +108,39 @@ TEST_CASE("a stage may be one block; less is refused with the numbers") {
         "pipe=4: is more stages than the 2 layers of \"gpt\"; use pipe=2 or less");
 }
 
+TEST_CASE("places take the layers that they are told, the ends none where they shall have none") {
+  Graph graph = Gpt(2);
+  REQUIRE(
+      AnnotateGpt(&graph, *ParseMesh("pipe=2"), {.chunks = 2, .stage_layers = {0, 1, 1, 0}}).ok());
+  CHECK(StageOf(graph, "embed") == 0);
+  CHECK(StageOf(graph, "wte") == 0);
+  CHECK(StageOf(graph, "h.0.ln_1.weight") == 1);
+  CHECK(StageOf(graph, "h.1.mlp.add") == 2);
+  CHECK(StageOf(graph, "ln_f.weight") == 3);
+  CHECK(StageOf(graph, "labels") == 3);
+  CHECK(StageOf(graph, "loss") == 3);
+}
+
+TEST_CASE("layers of places that do not fit the model are refused") {
+  const auto error = [](Graph graph, std::vector<int> layers) {
+    const AnnotateOptions options{.stage_layers = std::move(layers)};
+    return std::string(ToStd(AnnotateGpt(&graph, *ParseMesh("pipe=3"), options).message()));
+  };
+  CHECK(
+      error(Gpt(4), {2, 2}) ==
+      "stage_layers 2,2: has 2 numbers; write one for each of the 3 places along the pipe: stages "
+      "times chunks");
+  CHECK(error(Gpt(4), {2, 0, 2}) ==
+        "stage_layers 2,0,2: gives place 1 0 layers; use 1 or more; only the first place and the "
+        "last may have none");
+  CHECK(error(Gpt(4), {1, 2, 2}) == "stage_layers 1,2,2: adds up to 5 layers; the model has 4");
+  Graph staged = Gpt(4);
+  staged.ops.back().stage = 1;
+  CHECK(error(std::move(staged), {1, 2, 1}).find("has stages of its own") != std::string::npos);
+  CHECK(error(*ParseGraphText(R"(op { name: "x" kind: "input" shape { dim { size: 8 } } })"), {1})
+            .find("counts the layers of a GPT, and") != std::string::npos);
+}
+
 TEST_CASE("each part of a tensor axis gets a head") {
   CHECK(Error(Gpt(1), "tensor=2x2") ==
         "tensor=4: is more parts than the 2 of heads in \"h.0.attn.qkv.weight\" [8,3,2,4]; "

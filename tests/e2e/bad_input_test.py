@@ -198,6 +198,8 @@ class BadInputTest(unittest.TestCase):
         self.compile(["fill_memory", "--memory"], "--mesh=pipe=2", "--schedule=zero_bubble", "--fill_memory", "--clip=0",
                      "--global_norm=false", "--batch=4")
         self.compile(["--sync_every=0"], "--sync_every=0", "--batch=4")
+        self.compile(["--stage_layers=1,one", "one"], "--mesh=pipe=2", "--stage_layers=1,one", "--batch=4")
+        self.compile(["stage_layers 2,1", "3 layers", "has 2"], "--mesh=pipe=2", "--stage_layers=2,1", "--batch=4")
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2",
             "--out=lag.plan", cwd=self.dir)
         lag = ["train", "--plan=lag.plan", "--data=text.txt"]

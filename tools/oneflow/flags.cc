@@ -37,6 +37,9 @@ DEFINE_string(schedule, "1f1b", "1f1b, gpipe, interleaved, zero_bubble, pipedrea
 DEFINE_string(order, "", "file of your own pipeline order, in the place of --schedule");
 DEFINE_string(recompute, "none", "of each block in the backward: none, selective or full");
 DEFINE_int32(chunks, 0, "slices of the model a stage; 0: 2 where the schedule interleaves, else 1");
+DEFINE_string(stage_layers, "",
+              "layers of each place along the pipe (stages times chunks), e.g. 2,3,3,2; default: "
+              "balanced");
 DEFINE_int64(extra_in_flight, 0, "micro-batches a stage may hold beyond what the schedule needs");
 DEFINE_string(precision, "f32",
               "of matrix products: f32, or bf16 with f32 master weights and sums");

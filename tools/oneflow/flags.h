@@ -36,6 +36,7 @@ DECLARE_string(order);
 DECLARE_string(recompute);
 DECLARE_int32(chunks);
 DECLARE_int64(extra_in_flight);
+DECLARE_string(stage_layers);
 DECLARE_string(precision);
 DECLARE_bool(sequence_parallel);
 DECLARE_bool(keep_axis_order);

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "compiler/compile.h"
 #include "compiler/schedule/order_file.h"
 #include "google/protobuf/text_format.h"
@@ -91,6 +93,20 @@ absl::StatusOr<std::optional<Schedule>> OrderFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_order, "--order wants a textproto"));
   ASSIGN_OR_RETURN(Schedule schedule, ParseOrder(text, FLAGS_order));
   return schedule;
+}
+
+// "2,3,2", or none.
+absl::StatusOr<std::vector<int>> StageLayersFromFlags() {
+  std::vector<int> layers;
+  if (FLAGS_stage_layers.empty()) return layers;
+  for (const absl::string_view part : absl::StrSplit(FLAGS_stage_layers, ',')) {
+    if (!absl::SimpleAtoi(part, &layers.emplace_back())) {
+      return InputError("--stage_layers=" + FLAGS_stage_layers,
+                        "\"" + std::string(ToStd(part)) + "\" is no number of layers",
+                        "write e.g. 2,3,3,2");
+    }
+  }
+  return layers;
 }
 
 }  // namespace
@@ -192,6 +208,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
   options.split_positions = FLAGS_sequence_parallel;
   options.keep_axis_order = FLAGS_keep_axis_order;
+  ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
   return Compile(graph, FLAGS_graph, options);
 }
 
