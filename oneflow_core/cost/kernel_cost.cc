@@ -50,7 +50,7 @@ double KernelCost::Roofline(const KernelCall& call) const {
   const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
   const double compute = call.flops / (peak * ShareOf(device_.matrix_efficiency(), call.flops));
   const double memory = call.bytes / (bandwidth * ShareOf(device_.memory_efficiency(), call.bytes));
-  return std::max(compute, memory);
+  return device_.no_overlap() ? compute + memory : std::max(compute, memory);
 }
 
 double KernelCost::Seconds(const KernelCall& call) const {

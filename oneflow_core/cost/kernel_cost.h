@@ -4,11 +4,12 @@
 //   double seconds = cost.Seconds({"linear", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
 //
 // Roofline: max(flops / matrix rate, bytes / memory rate), with the rates that the cluster file
-// gives for the call's size. Where the file has measured calls (`oneflow calibrate`), the roofline
-// is multiplied by the measured share: measured / roofline of the calls of the same kernel and
-// type, each weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs
-// what was measured, and shapes between two classes cost what lies between. A kernel that was not
-// measured takes the share of all that were: those near it in size and intensity.
+// gives for the call's size; their sum where the device says `no_overlap`. Where the file has
+// measured calls (`oneflow calibrate`), the roofline is multiplied by the measured share: measured
+// / roofline of the calls of the same kernel and type, each weighted by its nearness in (flops,
+// bytes), on a log scale. So a measured call costs what was measured, and shapes between two
+// classes cost what lies between. A kernel that was not measured takes the share of all that were:
+// those near it in size and intensity.
 //
 // A device that says nothing has 100 GFLOP/s and 10 GB/s.
 #pragma once

@@ -42,6 +42,14 @@ TEST_CASE("without measurements the slower of compute and memory counts") {
   CHECK(cost.Seconds({"slice", DType::kF32, 0, 0}) == 0);
 }
 
+TEST_CASE("where nothing overlaps, compute and memory add up") {
+  proto::Device device = Accelerator();
+  device.set_no_overlap(true);
+  const KernelCost cost(device);
+  CHECK(cost.Seconds({"linear", DType::kF32, 9e10, 8e8}) == Approx(2e-3));
+  CHECK(cost.Seconds({"add", DType::kF32, 0, 8e8}) == Approx(1e-3));
+}
+
 TEST_CASE("a device that says nothing has 100 GFLOP/s and 10 GB/s") {
   const KernelCost cost(proto::Device{});
   CHECK(cost.Seconds({"linear", DType::kF32, 1e11, 1e3}) == Approx(1));
