@@ -14,11 +14,15 @@
 namespace oneflow {
 namespace {
 
-// Of a stage, one micro-batch; B with W where they are one. Chunks share them.
-constexpr double kForward = 1, kBackward = 2, kActivations = 1, kWeights = 1;
+// Of a stage, one micro-batch; chunks share them. B takes W's time, too, where they are one.
+struct StageTimes {
+  double forward = 1, activations = 1, weights = 1;
+  double transfer = 0;  // of activations or their gradients, from stage to stage
+  double work() const { return forward + activations + weights; }
+};
 
-// The first actor of each F, B and W takes the time of its segment, all others none.
-std::vector<double> EqualStageTimes(const proto::Program& program, int chunks) {
+// The first actor of each F, B and W takes the time of its segment, all others but transfers none.
+std::vector<double> ActorTimes(const proto::Program& program, int chunks, const StageTimes& times) {
   const auto named = [](const proto::Segment& segment, char part) {
     return segment.name()[0] == part &&
            std::all_of(segment.name().begin() + 1, segment.name().end(),
@@ -30,9 +34,13 @@ std::vector<double> EqualStageTimes(const proto::Program& program, int chunks) {
   std::vector<double> seconds(program.actor_size(), 0);
   for (const proto::Segment& segment : segments) {
     double& first = seconds[segment.actor(0)];
-    if (named(segment, 'F')) first = kForward / chunks;
-    if (named(segment, 'B')) first = (split ? kActivations : kBackward) / chunks;
-    if (named(segment, 'W')) first = kWeights / chunks;
+    if (named(segment, 'F')) first = times.forward / chunks;
+    if (named(segment, 'B')) first = (times.activations + (split ? 0 : times.weights)) / chunks;
+    if (named(segment, 'W')) first = times.weights / chunks;
+  }
+  for (const proto::Actor& actor : program.actor()) {
+    const bool number = actor.bytes_moved() <= sizeof(double);  // a term of the norm
+    if (actor.kernel() == "transfer" && !number) seconds[actor.id()] = times.transfer;
   }
   return seconds;
 }
@@ -48,13 +56,13 @@ SmallRun RunOf(const std::string& schedule, int stages, int micro_batches) {
 }
 
 // Seconds a step among others.
-double StepSeconds(const SmallRun& small) {
+double StepSeconds(const SmallRun& small, const StageTimes& times = {}) {
   const proto::Plan plan = CompileSmall(small);
   const proto::Program& program = plan.program(1);
   REQUIRE(program.name() == "train");
-  const absl::StatusOr<SimulatedRun> run =
-      Simulate(plan, "train",
-               {.steps = 3, .actor_seconds = EqualStageTimes(program, std::max(1, small.chunks))});
+  const absl::StatusOr<SimulatedRun> run = Simulate(
+      plan, "train",
+      {.steps = 3, .actor_seconds = ActorTimes(program, std::max(1, small.chunks), times)});
   INFO(run.status());
   REQUIRE(run.ok());
   return run->StepSeconds();
@@ -66,7 +74,7 @@ Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batc
   for (const proto::Program& program : plan.program()) {
     if (program.name() != "train") continue;
     const absl::StatusOr<SimulatedRun> run = Simulate(
-        plan, "train", {.steps = steps, .actor_seconds = EqualStageTimes(program, /*chunks=*/1)});
+        plan, "train", {.steps = steps, .actor_seconds = ActorTimes(program, /*chunks=*/1, {})});
     INFO(run.status());
     REQUIRE(run.ok());
     return UtilizationOf(*run);
@@ -118,6 +126,36 @@ TEST_CASE("zero bubble waits p - 1 - e forwards, down to none, where steps overl
         CHECK(StepSeconds(small) == Approx(3.0 * m + (p - 1 - e)).epsilon(1e-9));
       }
     }
+  }
+}
+
+// Zero Bubble (Qi et al., ICLR'24) profiled its stages and reports the bubbles that follow.
+struct ProfiledRun {
+  int stages, micro_batches;
+  StageTimes times;  // milliseconds
+  double one_f_one_b, interleaved, h1, h2;
+};
+constexpr ProfiledRun kProfiled[] = {
+    {8, 24, {18.522, 18.086, 9.337, 0.601}, .2431, .1055, .1585, .1083},
+    {16, 48, {11.347, 11.248, 8.132, 0.377}, .2552, .1104, .1397, .0672}};
+
+TEST_CASE("with the times that Zero Bubble profiled, its bubbles come out") {
+  for (const ProfiledRun& run : kProfiled) {
+    INFO(run.stages << " stages");
+    const auto bubble = [&](const char* schedule, int chunks, int extra) {
+      SmallRun small = RunOf(schedule, run.stages, run.micro_batches);
+      small.model.tied = false;
+      small.model.layers = run.stages * std::max(1, chunks);
+      small.chunks = chunks;
+      small.extra_in_flight = extra;
+      small.global_norm = false;
+      return 1 - run.micro_batches * run.times.work() / StepSeconds(small, run.times);
+    };
+    CHECK(bubble("1f1b", 0, 0) == Approx(run.one_f_one_b).margin(1e-4));
+    // Megatron's transfers wait for each other in pairs, ours do not.
+    CHECK(bubble("interleaved", 3, 0) == Approx(run.interleaved).margin(5e-3));
+    CHECK(bubble("zero_bubble", 0, 0) == Approx(run.h1).margin(1e-4));
+    CHECK(bubble("zero_bubble", 0, run.stages - 1) == Approx(run.h2).margin(1e-4));
   }
 }
 
