@@ -55,9 +55,19 @@ absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
 
 absl::Status CheckPrecision(const proto::Train& train) {
   ASSIGN_OR_RETURN(const DType precision, DTypeFromProto(train.precision(), "precision"));
-  if (precision == DType::kF32 || precision == DType::kBF16) return absl::OkStatus();
-  return InputError(absl::StrCat("precision ", ToAbsl(Name(precision))),
-                    "is none of matrix products", "use f32 or bf16");
+  if (precision != DType::kF32 && precision != DType::kBF16) {
+    return InputError(absl::StrCat("precision ", ToAbsl(Name(precision))),
+                      "is none of matrix products", "use f32 or bf16");
+  }
+  ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(train.residual(), "residual"));
+  if (residual == DType::kF32) return absl::OkStatus();
+  if (residual != DType::kBF16) {
+    return InputError(absl::StrCat("residual ", ToAbsl(Name(residual))),
+                      "is none of a residual stream", "use f32 or bf16");
+  }
+  if (precision == DType::kBF16) return absl::OkStatus();
+  return InputError("residual bf16", "is narrower than the products, which are f32",
+                    "add --precision=bf16, or leave it out");
 }
 
 absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const UpdateRule& rule,
@@ -239,7 +249,8 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   names.reserve(graph.outputs.size());
   for (TensorId t : graph.outputs) names.push_back(graph.tensors[t].name);
   if (plan.train().precision() == proto::BF16) {
-    RETURN_IF_ERROR(MixedPrecision(&graph, &sbp_options.mirrors));
+    ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(plan.train().residual(), "residual"));
+    RETURN_IF_ERROR(MixedPrecision(&graph, residual, &sbp_options.mirrors));
     draft->notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(graph),
                                         " products in bf16, added up in f32"));
   }

@@ -23,20 +23,31 @@ absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
   });
 }
 
-// b may be narrower than the sum.
+namespace {
+
+// a, and the sum, are stored as A, b as S; `run` is the loop of VectorKernels for them.
+template <typename A, typename S, typename Run>
+Kernel AddOf(const KernelSetup& s, Run run) {
+  return [n = Elements(s.out[0]), run](const KernelCall& call) {
+    const A* a = call.input<A>(0);
+    const S* b = call.input<S>(1);
+    A* y = call.output<A>(0);
+    ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+      run(a + begin, b + begin, y + begin, end - begin, call.accumulate);
+    });
+    return absl::OkStatus();
+  };
+}
+
+}  // namespace
+
+// b may be narrower than the sum, or both may be narrow.
 absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
   return ForStored(s, In(s, 1).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    return [n = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
-      const T* a = call.input<T>(0);
-      const S* b = call.input<S>(1);
-      T* y = call.output<T>(0);
-      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
-        v.add(a + begin, b + begin, y + begin, end - begin, call.accumulate);
-      });
-      return absl::OkStatus();
-    };
+    const VectorKernels<T, S>& v = Vector<T, S>();
+    return s.out[0].dtype == DType::kBF16 ? AddOf<S, S>(s, v.add_narrow) : AddOf<T, S>(s, v.add);
   });
 }
 
@@ -60,8 +71,34 @@ absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
   });
 }
 
+namespace {
+
+// Elements that are summed wide before they are rounded.
+constexpr int64_t kWideSums = 256;
+
+// Narrow terms: the sum of all, in input order, is rounded once.
+Kernel AddNarrow(const KernelSetup& s) {
+  const int inputs = static_cast<int>(s.in.size());
+  return [n = Elements(s.out[0]), inputs, &v = Vector<float, Bf16>()](const KernelCall& call) {
+    Bf16* y = call.output<Bf16>(0);
+    ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+      float sums[kWideSums];
+      for (int64_t at = begin; at < end; at += kWideSums) {
+        const int64_t count = std::min(kWideSums, end - at);
+        v.widen(call.input<Bf16>(0) + at, sums, count, false);
+        for (int i = 1; i < inputs; ++i) v.accumulate(call.input<Bf16>(i) + at, sums, count);
+        v.round(sums, y + at, count, call.accumulate);
+      }
+    });
+    return absl::OkStatus();
+  };
+}
+
+}  // namespace
+
 // add_n and sum_uses: in input order.
 absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
+  if (s.out[0].dtype == DType::kBF16) return AddNarrow(s);
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int inputs = static_cast<int>(s.in.size());

@@ -34,6 +34,7 @@ constexpr Row kTable[] = {
     {"causal_attention_grad", "nnnw"},
     {"gelu", "n"},
     {"gelu_grad", "nn"},
+    {"dropout", "e"},
     {"add", "we"},
     {"layer_norm_grad_input", "ewwww"},
     {"layer_norm_grad_weight", "ewww"},
@@ -43,17 +44,21 @@ constexpr Row kTable[] = {
     {"cross_entropy_grad", "ewwww"},
 };
 
-const Row* FindRow(std::string_view kind) {
-  const auto it = std::find_if(std::begin(kTable), std::end(kTable),
-                               [kind](const Row& row) { return row.kind == kind; });
-  return it == std::end(kTable) ? nullptr : it;
-}
+// In the place of those above where the residual stream is narrow: what adds it up and what norms
+// it. An add_n has any number of inputs, all alike.
+constexpr Row kNarrowStream[] = {
+    {"add", "nn"},
+    {"add_n", "n"},
+    {"layer_norm", "nww"},
+    {"layer_norm_grad_input", "nnwww"},
+    {"layer_norm_grad_weight", "nnww"},
+};
 
-Want WantOf(const Op& op, int input) {
-  const Row* row = FindRow(op.kind);
-  if (row == nullptr || input >= static_cast<int>(row->wants.size())) return Want::kWide;
-  const char letter = row->wants[input];
-  return letter == 'n' ? Want::kNarrow : letter == 'e' ? Want::kEither : Want::kWide;
+template <size_t kRows>
+const Row* FindRow(const Row (&table)[kRows], std::string_view kind) {
+  const auto it = std::find_if(std::begin(table), std::end(table),
+                               [kind](const Row& row) { return row.kind == kind; });
+  return it == std::end(table) ? nullptr : it;
 }
 
 // Invariants:
@@ -61,7 +66,8 @@ Want WantOf(const Op& op, int input) {
 //  2. Tensors of ops visited have their final types; uses_ and graph_->ops are as they were.
 class Narrower {
  public:
-  explicit Narrower(Graph* graph) : graph_(graph), uses_(UsesOf(*graph)) {
+  Narrower(Graph* graph, DType residual)
+      : graph_(graph), residual_(residual), uses_(UsesOf(*graph)) {
     for (const Op& op : graph_->ops) names_.insert(op.name);
   }
 
@@ -91,6 +97,27 @@ class Narrower {
   }
 
  private:
+  // Whether `op` may be of a narrow stream. A sum of single numbers is none: it may be of losses;
+  // nor is one of a single term: it is a copy, perhaps as a variable's gradient.
+  bool MayStream(const Op& op) const {
+    return residual_ == DType::kBF16 && op.inputs.size() >= 2 &&
+           graph_->tensors[op.inputs[0]].shape.rank() >= 2;
+  }
+
+  const Row* RowOf(const Op& op) const {
+    const Row* row = MayStream(op) ? FindRow(kNarrowStream, op.kind) : nullptr;
+    return row != nullptr ? row : FindRow(kTable, op.kind);
+  }
+
+  Want WantOf(const Op& op, int input) const {
+    const Row* row = RowOf(op);
+    if (row == nullptr) return Want::kWide;
+    if (op.kind == "add_n") input = 0;
+    if (input >= static_cast<int>(row->wants.size())) return Want::kWide;
+    const char letter = row->wants[input];
+    return letter == 'n' ? Want::kNarrow : letter == 'e' ? Want::kEither : Want::kWide;
+  }
+
   bool IsLeaving(TensorId t) const {
     return t == graph_->loss ||
            std::find(graph_->outputs.begin(), graph_->outputs.end(), t) != graph_->outputs.end();
@@ -168,6 +195,7 @@ class Narrower {
   }
 
   Graph* graph_;
+  const DType residual_;
   const std::vector<std::vector<Use>> uses_;
   std::vector<Op> ops_;
   std::set<std::string> names_;
@@ -176,13 +204,13 @@ class Narrower {
 
 }  // namespace
 
-absl::Status MixedPrecision(Graph* graph, std::vector<GradientMirror>* mirrors) {
-  return Narrower(graph).Run(mirrors);
+absl::Status MixedPrecision(Graph* graph, DType residual, std::vector<GradientMirror>* mirrors) {
+  return Narrower(graph, residual).Run(mirrors);
 }
 
 int CountNarrowProducts(const Graph& graph) {
   return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&graph](const Op& op) {
-    const Row* row = FindRow(op.kind);
+    const Row* row = FindRow(kTable, op.kind);
     return row != nullptr && row->product && graph.tensors[op.inputs[0]].dtype == DType::kBF16;
   }));
 }

@@ -2,6 +2,10 @@
 // still add up in f32. What the bits of a step rest on stays f32: variables, their gradients and
 // the optimizer's states, the residual stream, statistics of norms and softmax, the loss.
 //
+// The residual stream may be bf16, too: what layer norms read and what is added up between them (of
+// matrices and more; each sum is rounded once), and the gradients of both. It halves what is kept
+// and sent of it; a block that adds less than 1/256 of the stream is then partly lost in rounding.
+//
 // Which inputs a kind reads as bf16 stands in the table of mixed_precision.cc; which outputs are
 // bf16 then follows from the ops' definitions (docs/ops.md). Where types disagree a `cast` is
 // added:
@@ -21,9 +25,9 @@
 
 namespace oneflow {
 
-// Requires shapes, primitive ops and placed variables; SBP not yet. Ops move: `mirrors`, from
-// Differentiate, follow them.
-absl::Status MixedPrecision(Graph* graph, std::vector<GradientMirror>* mirrors);
+// Requires shapes, primitive ops and placed variables; SBP not yet. `residual`, f32 or bf16: the
+// type of the residual stream. Ops move: `mirrors`, from Differentiate, follow them.
+absl::Status MixedPrecision(Graph* graph, DType residual, std::vector<GradientMirror>* mirrors);
 
 // Ops that multiply matrices of bf16.
 int CountNarrowProducts(const Graph& graph);

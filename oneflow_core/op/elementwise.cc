@@ -1,15 +1,22 @@
 // Ops that work element by element on tensors of one shape.
+#include <numeric>
+
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
 namespace {
 
+std::vector<std::string> RolesOf(const OpView& v) {
+  std::vector<std::string> roles;
+  for (int i = 0; i < v.n_inputs(); ++i) roles.push_back("input " + std::to_string(i));
+  return roles;
+}
+
 // All inputs have the shape of the first, and so has the output. Those listed in `narrow` may be
 // bf16.
 Specs InferShaped(const OpView& v, DType dtype, const std::vector<int>& narrow) {
-  std::vector<std::string> roles;
-  for (int i = 0; i < v.n_inputs(); ++i) roles.push_back("input " + std::to_string(i));
+  const std::vector<std::string> roles = RolesOf(v);
   RETURN_IF_ERROR(ExpectFloat(v, roles, narrow));
   for (int i = 1; i < v.n_inputs(); ++i) {
     RETURN_IF_ERROR(
@@ -18,10 +25,22 @@ Specs InferShaped(const OpView& v, DType dtype, const std::vector<int>& narrow) 
   return std::vector<OutputSpec>{{v.in(0).shape, dtype}};
 }
 
-Specs InferSum(const OpView& v) { return InferShaped(v, v.in(0).dtype, {}); }
+Specs InferSumUses(const OpView& v) { return InferShaped(v, v.in(0).dtype, {}); }
 
-// The residual stream stays wide; what is added to it may be narrow.
-Specs InferAdd(const OpView& v) { return InferShaped(v, v.in(0).dtype, {1}); }
+// All wide, or all narrow.
+Specs InferAddN(const OpView& v) {
+  std::vector<int> all(v.n_inputs());
+  std::iota(all.begin(), all.end(), 0);
+  ASSIGN_OR_RETURN(std::vector<OutputSpec> sum, InferShaped(v, v.in(0).dtype, all));
+  for (const int i : all) RETURN_IF_ERROR(ExpectSameType(v, RolesOf(v), 0, i));
+  return sum;
+}
+
+// What is added to a wide residual stream may be narrow; to a narrow one it is.
+Specs InferAdd(const OpView& v) {
+  if (v.in(0).dtype == DType::kBF16) return InferAddN(v);
+  return InferShaped(v, v.in(0).dtype, {1});
+}
 
 Specs InferGelu(const OpView& v) { return InferShaped(v, v.in(0).dtype, {0}); }
 
@@ -75,7 +94,7 @@ std::vector<OpDef> ElementwiseOps() {
        .usage = "x1, x2, ... -> their sum",
        .min_inputs = 1,
        .max_inputs = -1,
-       .infer = InferSum,
+       .infer = InferAddN,
        .signatures = LinearAlikeRows,
        .gradient = SumGradient,
        .flops = SumFlops},
@@ -84,7 +103,7 @@ std::vector<OpDef> ElementwiseOps() {
        .usage = "g1, g2, ... -> their sum",
        .min_inputs = 1,
        .max_inputs = -1,
-       .infer = InferSum,
+       .infer = InferSumUses,
        .signatures = AlikeRows,
        .flops = SumFlops},
       {.kind = "gelu",

@@ -1,5 +1,6 @@
 // layer_norm: x[..., H], gamma[H], (beta[H]) -> y, and the mean and 1/deviation of each row, which
-// its gradients read again. y and its gradient may be bf16; all else is as wide as x.
+// its gradients read again. y and its gradient may be bf16, or these and x and its gradient; all
+// else is wide.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -14,8 +15,10 @@ absl::StatusOr<DType> OutputType(const OpView& v) {
   const auto attr = v.op.attrs.find("dtype");
   if (attr == v.op.attrs.end()) return x;
   ASSIGN_OR_RETURN(const DType y, ParseDType(std::get<std::string>(attr->second)));
-  if (WideOf(y) != DType::kF32) {
-    return Mismatch("attribute \"dtype\" is " + std::string(Name(y)), "use bf16 or f32");
+  if (WideOf(y) != DType::kF32 || (x == DType::kBF16 && y != x)) {
+    return Mismatch(
+        "attribute \"dtype\" is " + std::string(Name(y)) + " with " + Describe("x", v.in(0)),
+        "use bf16, or f32 where x is f32");
   }
   return x == DType::kF64 ? x : y;
 }
@@ -24,7 +27,7 @@ Specs InferLayerNorm(const OpView& v) {
   const Tensor& x = v.in(0);
   std::vector<std::string> roles = {"x", "gamma", "beta"};
   roles.resize(v.n_inputs());
-  RETURN_IF_ERROR(ExpectFloat(v, roles));
+  RETURN_IF_ERROR(ExpectFloat(v, roles, {0}));
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   const Shape rows = Part(x.shape, 0, LeadOf(x));
   for (int i = 1; i < v.n_inputs(); ++i) {
@@ -35,7 +38,8 @@ Specs InferLayerNorm(const OpView& v) {
     return Mismatch("attribute \"epsilon\" is not positive", "use 1e-5");
   }
   ASSIGN_OR_RETURN(const DType y, OutputType(v));
-  return std::vector<OutputSpec>{{x.shape, y}, {rows, x.dtype}, {rows, x.dtype}};
+  const DType wide = WideOf(x.dtype);
+  return std::vector<OutputSpec>{{x.shape, y}, {rows, wide}, {rows, wide}};
 }
 
 Rows LayerNormRows(const OpView& v) {
@@ -62,9 +66,11 @@ InputGrads LayerNormGradient(GradientContext& g) {
   return grads;
 }
 
-// dy and x are alike; mean and rstd (inputs `saved` and the next) have one number a row.
+// dy and x are alike, and dy is narrow if x is; mean and rstd (inputs `saved` and the next) have
+// one number a row.
 absl::Status ExpectSaved(const OpView& v, int saved) {
   const Tensor &dy = v.in(0), &x = v.in(1);
+  if (x.dtype == DType::kBF16) RETURN_IF_ERROR(ExpectSameType(v, {"dy", "x"}, 0, 1));
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   RETURN_IF_ERROR(ExpectDims("dy", dy, x.shape.dims, "that of " + Describe("x", x)));
   const Dims rows = Part(x.shape, 0, LeadOf(x)).dims;
@@ -74,7 +80,7 @@ absl::Status ExpectSaved(const OpView& v, int saved) {
 
 Specs InferGradInput(const OpView& v) {
   const Tensor& x = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "gamma", "mean", "rstd"}, {0}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "gamma", "mean", "rstd"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSaved(v, 3));
   RETURN_IF_ERROR(
       ExpectDims("gamma", v.in(2), {x.shape.dims.back()}, "the last dim of " + Describe("x", x)));
@@ -85,10 +91,11 @@ Rows GradInputRows(const OpView& v) { return LeadRows(v, LeadOf(v.in(1)), {2}); 
 
 Specs InferGradWeight(const OpView& v) {
   const Tensor& x = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "mean", "rstd"}, {0}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "mean", "rstd"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSaved(v, 2));
   const Shape hidden = Part(x.shape, LeadOf(x), x.shape.rank());
-  return std::vector<OutputSpec>{{hidden, x.dtype}, {hidden, x.dtype}};
+  const DType wide = WideOf(x.dtype);
+  return std::vector<OutputSpec>{{hidden, wide}, {hidden, wide}};
 }
 
 // Also split by columns: each column's sum needs that column and the saved numbers of all rows.

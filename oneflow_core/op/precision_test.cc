@@ -35,7 +35,28 @@ TEST_CASE("products of bf16 are bf16, gradients that add up over micro-batches f
   CHECK(OutputTypes({"add_bias", {{{2, 8}, kNarrow}, {{8}}}, {}}) == "bf16");
 }
 
-TEST_CASE("the residual stream, statistics and the loss stay f32") {
+TEST_CASE("a residual stream of bf16 stays bf16, its statistics f32") {
+  const SampleInput x{{2, 6}, kNarrow}, row{{6}}, saved{{2}};
+  CHECK(OutputTypes({"add", {x, x}, {}}) == "bf16");
+  CHECK(OutputTypes({"add_n", {x, x, x}, {}}) == "bf16");
+  CHECK(OutputTypes({"layer_norm", {x, row}, {}}) == "bf16 f32 f32");
+  CHECK(OutputTypes({"layer_norm", {x, row}, {{"dtype", kBf16}}}) == "bf16 f32 f32");
+  CHECK(OutputTypes({"layer_norm_grad_input", {x, x, row, saved, saved}, {}}) == "bf16");
+  CHECK(OutputTypes({"layer_norm_grad_weight", {x, x, saved, saved}, {}}) == "f32 f32");
+  CHECK(OutputTypes({"layer_norm", {x, row}, {{"dtype", std::string("f32")}}}) ==
+        "op op (layer_norm): attribute \"dtype\" is f32 with x bf16[2,6]; use bf16, or f32 where x "
+        "is f32; inputs: in0 bf16[2,6], in1 f32[6]");
+  const SampleInput wide{{2, 6}};
+  for (const Sample& sample : {Sample{"add", {x, wide}, {}}, Sample{"add_n", {x, wide}, {}},
+                               Sample{"add_n", {wide, x}, {}},
+                               Sample{"layer_norm_grad_input", {wide, x, row, saved, saved}, {}},
+                               Sample{"layer_norm_grad_weight", {wide, x, saved, saved}, {}}}) {
+    INFO(ToString(sample));
+    CHECK(OutputTypes(sample).find("differ in type; give both one dtype") != std::string::npos);
+  }
+}
+
+TEST_CASE("a residual stream of f32, statistics and the loss stay f32") {
   CHECK(OutputTypes({"add", {{{2, 4}}, {{2, 4}, kNarrow}}, {}}) == "f32");
   CHECK(OutputTypes({"layer_norm", {{{2, 6}}, {{6}}}, {{"dtype", kBf16}}}) == "bf16 f32 f32");
   CHECK(OutputTypes(
@@ -80,9 +101,8 @@ TEST_CASE("a cast goes between f32 and bf16; f64 stays f64") {
 }
 
 TEST_CASE("bf16 where a kernel reads f32 is refused") {
-  CHECK(OutputTypes({"add", {{{2}, kNarrow}, {{2}}}, {}}) ==
-        "op op (add): input 0 bf16[2] is read as f32 only; cast it; inputs: in0 bf16[2], in1 "
-        "f32[2]");
+  CHECK(OutputTypes({"row_sum_exp", {{{2, 6}}, {{2}, kNarrow}}, {}})
+            .find("bf16[2] is read as f32 only; cast it") != std::string::npos);
   CHECK(OutputTypes({"linear", {{{2, 6}, kNarrow}, {{6, 8}}}, {}})
             .find("x bf16[2,6] and w f32[6,8] differ in type") != std::string::npos);
   CHECK(OutputTypes({"gelu_grad", {{{2}}, {{2}, kNarrow}}, {}}).find("differ in type") !=

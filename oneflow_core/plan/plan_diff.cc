@@ -141,15 +141,14 @@ void AddOrders(const proto::Program& a, const proto::Program& b, PlanDiff* diff)
   }
 }
 
-std::string Precision(const proto::Plan& plan) {
-  return plan.train().precision() == proto::BF16 ? "bf16" : "f32";
-}
+std::string Precision(proto::DataType type) { return type == proto::BF16 ? "bf16" : "f32"; }
 
 void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
   AddFact("model", a.model(), b.model(), diff);
   AddFact("mesh", MeshText(a.mesh()), MeshText(b.mesh()), diff);
   AddFact("schedule", a.train().schedule(), b.train().schedule(), diff);
-  AddFact("precision", Precision(a), Precision(b), diff);
+  AddFact("precision", Precision(a.train().precision()), Precision(b.train().precision()), diff);
+  AddFact("residual", Precision(a.train().residual()), Precision(b.train().residual()), diff);
 }
 
 // Digits of a whole number, else four that count.

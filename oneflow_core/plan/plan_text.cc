@@ -138,14 +138,14 @@ std::string ProgramSummary(const proto::Program& program, int stages) {
 
 std::string Header(const proto::Plan& plan) {
   const int devices = Devices(plan.mesh());
-  return absl::StrCat("plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ",
-                      plan.fingerprint(), "\nmesh ", MeshText(plan.mesh()), ": ", devices,
-                      devices == 1 ? " device, " : " devices, ", plan.memory_size(),
-                      plan.memory_size() == 1 ? " stage" : " stages", "; batch ",
-                      plan.train().batch(), " in ", plan.train().micro_batches(),
-                      plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches",
-                      ", schedule ", plan.train().schedule(),
-                      plan.train().precision() == proto::BF16 ? ", precision bf16" : "", "\n");
+  return absl::StrCat(
+      "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
+      "\nmesh ", MeshText(plan.mesh()), ": ", devices, devices == 1 ? " device, " : " devices, ",
+      plan.memory_size(), plan.memory_size() == 1 ? " stage" : " stages", "; batch ",
+      plan.train().batch(), " in ", plan.train().micro_batches(),
+      plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
+      plan.train().schedule(), plan.train().precision() == proto::BF16 ? ", precision bf16" : "",
+      plan.train().residual() == proto::BF16 ? ", residual bf16" : "", "\n");
 }
 
 // "dropout: 25 ops, rate 0.1; in program train only"; nothing where the graph has none.

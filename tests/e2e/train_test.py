@@ -169,6 +169,17 @@ class TrainTest(unittest.TestCase):
         self.assertAlmostEqual(on[-1]["loss"], whole[-1]["loss"], delta=0.03)
         run("generate", "--checkpoint=bf16", "--prompt=The ", "--tokens=5", cwd=self.dir)
 
+    def test_a_residual_stream_of_bf16_has_the_same_bits_at_any_pipe_degree(self):
+        losses = []
+        for mesh in ["pipe=1", "pipe=2"]:
+            plan = ["--graph=gpt.textproto", "--mesh=" + mesh, "--batch=8", "--micro_batches=4", "--precision=bf16"]
+            self.assertIn("residual bf16", run("compile", *plan, "--residual=bf16", "--out=stream.plan", cwd=self.dir)[0])
+            losses.append([r["loss"] for r in self.train("--plan=stream.plan", "--steps=8")])
+        self.assertEqual(losses[0], losses[1])
+        wide = [r["loss"] for r in self.train(*plan, "--steps=8")]
+        self.assertNotEqual(losses[0], wide)
+        self.assertAlmostEqual(losses[0][-1], wide[-1], delta=0.03)
+
     def test_generate_is_a_function_of_the_seed(self):
         self.train("--graph=gpt.textproto", "--batch=8", "--steps=3", "--checkpoint_dir=gen")
         line = lambda seed: run("generate", "--checkpoint=gen", "--prompt=The ", "--tokens=20", "--temperature=0.8",

@@ -141,8 +141,9 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* s
   }
   if (pass == "add_optimizer") return AddOptimizer(graph, state->gradients);
   if (pass == "mixed_precision") {
-    return golden.precision == "bf16" ? MixedPrecision(graph, &state->gradients.mirrors)
-                                      : absl::OkStatus();
+    if (golden.precision != "bf16") return absl::OkStatus();
+    const DType residual = golden.residual == "bf16" ? DType::kBF16 : DType::kF32;
+    return MixedPrecision(graph, residual, &state->gradients.mirrors);
   }
   if (pass == "infer_sbp") {
     ASSIGN_OR_RETURN(state->choice, InferSbp(graph, {.micro_batches = golden.micro_batches,
@@ -231,6 +232,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.chunks = std::stoi(value);
     } else if (key == "precision") {
       golden.precision = value;
+    } else if (key == "residual") {
+      golden.residual = value;
     } else if (key == "show") {
       golden.show = Words(value);
     } else if (key == "names") {
@@ -276,6 +279,7 @@ absl::Status RunDry(const GoldenCase& golden) {
   options.train.set_schedule(golden.schedule);
   options.train.set_chunks(golden.chunks);
   if (golden.precision == "bf16") options.train.set_precision(proto::BF16);
+  if (golden.residual == "bf16") options.train.set_residual(proto::BF16);
   ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, options));
   ASSIGN_OR_RETURN(const auto runtime, DeterministicRuntime::Create(plan, {}));
   for (const proto::Program& program : plan.program()) {

@@ -8,6 +8,7 @@
 //   schedule: gpipe          (optional; 1f1b by default)
 //   chunks: 3                (optional; of a schedule that interleaves, 2 by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
+//   residual: bf16           (optional; with it the residual stream, too)
 //   show: boxing             (optional; see below)
 //   names: fc1 fc1.dw        (optional; see below)
 //   -- graph --
@@ -40,7 +41,7 @@ struct GoldenCase {
   std::string head;  // all before "-- expect --", as it stands in the file
   std::vector<std::string> passes;
   int64_t micro_batch_size = 2, micro_batches = 1, positions = 1;
-  std::string schedule, precision;
+  std::string schedule, precision, residual;
   int chunks = 0;
   std::vector<std::string> show, names;  // empty: all
   std::string graph;

@@ -62,7 +62,7 @@ void CopyPiece(const Piece& piece, float* whole, bool to_piece) {
 class Model {
  public:
   Model(const Reference& reference, const std::string& mesh, int64_t micro_batches,
-        proto::DataType precision = proto::F32)
+        proto::DataType precision = proto::F32, proto::DataType residual = proto::F32)
       : reference_(reference), batches_(reference) {
     CompileOptions options;
     options.mesh = *ParseMesh(mesh);
@@ -70,6 +70,7 @@ class Model {
     options.train.set_micro_batches(micro_batches);
     options.train.set_schedule("1f1b");
     options.train.set_precision(precision);
+    options.train.set_residual(residual);
     auto plan = Compile(BuildGpt(reference.config), "reference", options);
     INFO(plan.status().ToString());
     REQUIRE(plan.ok());
@@ -205,10 +206,12 @@ void CheckAgainst(const std::string& folder, const std::string& mesh, int64_t mi
 }
 
 // Against PyTorch's f32. The key bias is left out: its true gradient is zero.
-void CheckNarrow(const std::string& folder, const std::string& mesh, int64_t micro_batches) {
-  INFO(folder << " on mesh " << mesh << " in bf16, " << micro_batches << " micro-batches");
+void CheckNarrow(const std::string& folder, const std::string& mesh, int64_t micro_batches,
+                 proto::DataType residual = proto::F32) {
+  INFO(folder << " on mesh " << mesh << " in bf16, " << micro_batches << " micro-batches, residual "
+              << proto::DataType_Name(residual));
   const Reference r = *LoadReference(folder);
-  Model once(r, mesh, micro_batches, proto::BF16);
+  Model once(r, mesh, micro_batches, proto::BF16, residual);
   once.Train(1, /*clip=*/0);
   CHECK(std::abs(once.losses[0] - r.losses[0]) < kNarrowBound / 10 * r.losses[0]);
   CHECK(std::abs(once.norms[0] - r.norms[0]) < kNarrowBound / 4 * r.norms[0]);
@@ -221,7 +224,7 @@ void CheckNarrow(const std::string& folder, const std::string& mesh, int64_t mic
     }
     CHECK(Error(gradient, expected) < kNarrowBound);
   }
-  Model ten(r, mesh, micro_batches, proto::BF16);
+  Model ten(r, mesh, micro_batches, proto::BF16, residual);
   ten.Train(r.steps(), r.train.optimizer().clip());
   for (int i = 0; i < r.steps(); ++i) {
     CHECK(std::abs(ten.losses[i] - r.losses[i]) < kNarrowBound / 4 * r.losses[i]);
@@ -233,6 +236,11 @@ TEST_CASE("In bf16 loss, norm and gradients are near those of PyTorch's f32") {
   CheckNarrow("tests/numerics/no_bias", "pipe=2,data=2,tensor=2", 2);
   const Reference r = *LoadReference("tests/numerics/bias");
   CHECK(Error(Model(r, "", 1, proto::BF16).Logits(), r.logits) < kNarrowBound);
+}
+
+TEST_CASE("A residual stream in bf16 keeps loss, norm and gradients near those of PyTorch's f32") {
+  CheckNarrow("tests/numerics/bias", "", 1, proto::BF16);
+  CheckNarrow("tests/numerics/no_bias", "pipe=2,data=2,tensor=2", 2, proto::BF16);
 }
 
 TEST_CASE("Logits of PyTorch") {

@@ -43,6 +43,9 @@ DEFINE_string(stage_layers, "",
 DEFINE_int64(extra_in_flight, 0, "micro-batches a stage may hold beyond what the schedule needs");
 DEFINE_string(precision, "f32",
               "of matrix products: f32, or bf16 with f32 master weights and sums");
+DEFINE_string(residual, "f32",
+              "of the residual stream: f32, or bf16 with --precision=bf16: half the bytes kept and "
+              "sent of it, and what is added to it is rounded");
 DEFINE_bool(sequence_parallel, false,
             "let activations between blocks be split by position over tensor axes where that is no "
             "dearer");

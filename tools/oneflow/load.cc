@@ -56,6 +56,13 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   return cluster;
 }
 
+// "f32", which is left unspecified, or "bf16".
+absl::StatusOr<proto::DataType> PrecisionOf(const std::string& flag, const std::string& name) {
+  if (name == "bf16") return proto::BF16;
+  if (name == "f32") return proto::DATA_TYPE_UNSPECIFIED;
+  return InputError(flag + name, "no such precision", "use f32 or bf16");
+}
+
 absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   proto::Train train;
   if (FLAGS_sync_every < 1) {
@@ -72,10 +79,10 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_no_global_norm(!FLAGS_global_norm);
   train.set_staleness(FLAGS_staleness);
   train.set_steps_a_round(FLAGS_steps_a_round);
-  if (FLAGS_precision != "f32" && FLAGS_precision != "bf16") {
-    return InputError("--precision=" + FLAGS_precision, "no such precision", "use f32 or bf16");
-  }
-  if (FLAGS_precision == "bf16") train.set_precision(proto::BF16);
+  ASSIGN_OR_RETURN(const proto::DataType precision, PrecisionOf("--precision=", FLAGS_precision));
+  train.set_precision(precision);
+  ASSIGN_OR_RETURN(const proto::DataType residual, PrecisionOf("--residual=", FLAGS_residual));
+  train.set_residual(residual);
   ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
   return train;
 }

@@ -22,8 +22,8 @@ void Convert(const From* x, To* y, int64_t n, bool accumulate) {
       n, y, accumulate, [](Vec<T> u) { return u; }, x);
 }
 
-template <typename T, typename S>
-void Add(const T* a, const S* b, T* y, int64_t n, bool accumulate) {
+template <typename T, typename A, typename S>
+void Add(const A* a, const S* b, A* y, int64_t n, bool accumulate) {
   Map<T>(
       n, y, accumulate, [](Vec<T> u, Vec<T> v) { return u + v; }, a, b);
 }

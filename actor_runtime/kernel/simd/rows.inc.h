@@ -5,8 +5,9 @@ T Dot(const S* a, const T* b, int64_t n) {
   return SumTerms<T>(n, [&](auto load, int64_t i) { return load(a, i) * load(b, i); });
 }
 
-template <typename T, typename S>
-void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean, T* rstd,
+// Of rows stored as X: the residual stream, T or S.
+template <typename T, typename X, typename S>
+void LayerNorm(const X* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean, T* rstd,
                int64_t rows, int64_t width) {
   for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
     const T mu = SumTerms<T>(width, [&](auto load, int64_t i) { return load(x, i); }) / T(width);
@@ -17,7 +18,10 @@ void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, S* y, T* me
       const Vec<T> d = load(x, i) - mu;
       return d * d;
     });
-    for (int64_t i = whole; i < width; ++i) squares += (x[i] - mu) * (x[i] - mu);
+    for (int64_t i = whole; i < width; ++i) {
+      const T d = LoadPart<T>(x + i, 1)[0] - mu;
+      squares += d * d;
+    }
     const T r = T(1) / Root(squares / T(width) + epsilon);
     mean[row] = mu;
     rstd[row] = r;
@@ -33,9 +37,9 @@ void LayerNorm(const T* x, const T* gamma, const T* beta, T epsilon, S* y, T* me
   }
 }
 
-template <typename T, typename S>
-void LayerNormGradInput(const S* dy, const T* x, const T* gamma, const T* mean, const T* rstd,
-                        T* dx, int64_t rows, int64_t width, bool accumulate) {
+template <typename T, typename X, typename S>
+void LayerNormGradInput(const S* dy, const X* x, const T* gamma, const T* mean, const T* rstd,
+                        X* dx, int64_t rows, int64_t width, bool accumulate) {
   for (int64_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
     const T mu = mean[row], r = rstd[row];
     // With z = (x - mean) rstd and u = dy gamma: dx = rstd (u - mean(u) - z mean(u z)).
@@ -99,8 +103,8 @@ void ColumnSums(const S* x, T* y, int64_t rows, int64_t width, int64_t begin, in
              [&](auto load, int64_t row, int64_t c) { return load(x + row * width + begin, c); });
 }
 
-template <typename T, typename S>
-void LayerNormGradWeight(const S* dy, const T* x, const T* mean, const T* rstd, T* dgamma, T* dbeta,
+template <typename T, typename X, typename S>
+void LayerNormGradWeight(const S* dy, const X* x, const T* mean, const T* rstd, T* dgamma, T* dbeta,
                          int64_t rows, int64_t width, int64_t begin, int64_t end, bool accumulate) {
   SumRows<T>(rows, end - begin, dgamma + begin, accumulate, [&](auto load, int64_t row, int64_t c) {
     const int64_t at = row * width + begin;

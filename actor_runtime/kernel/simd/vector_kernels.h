@@ -47,6 +47,7 @@ struct VectorKernels {
   void (*widen)(const S* x, T* y, int64_t n, bool accumulate);  // y = x
   void (*round)(const T* x, S* y, int64_t n, bool accumulate);  // y = x
   void (*add)(const T* a, const S* b, T* y, int64_t n, bool accumulate);
+  void (*add_narrow)(const S* a, const S* b, S* y, int64_t n, bool accumulate);
   void (*add_bias)(const S* x, const T* bias, S* y, int64_t n, bool accumulate);
   void (*accumulate)(const S* x, T* y, int64_t n);  // y += x
   void (*maximum)(const S* x, T* y, int64_t n);     // y = max(y, x)
@@ -68,6 +69,15 @@ struct VectorKernels {
   void (*layer_norm_grad_weight)(const S* dy, const T* x, const T* mean, const T* rstd, T* dgamma,
                                  T* dbeta, int64_t rows, int64_t width, int64_t begin, int64_t end,
                                  bool accumulate);
+  // The same of rows that are themselves stored as S.
+  void (*layer_norm_narrow)(const S* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean,
+                            T* rstd, int64_t rows, int64_t width);
+  void (*layer_norm_grad_input_narrow)(const S* dy, const S* x, const T* gamma, const T* mean,
+                                       const T* rstd, S* dx, int64_t rows, int64_t width,
+                                       bool accumulate);
+  void (*layer_norm_grad_weight_narrow)(const S* dy, const S* x, const T* mean, const T* rstd,
+                                        T* dgamma, T* dbeta, int64_t rows, int64_t width,
+                                        int64_t begin, int64_t end, bool accumulate);
   void (*column_sums)(const S* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
                       bool accumulate);
   T (*row_max)(const S* x, int64_t n);  // -inf for n = 0
