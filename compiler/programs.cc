@@ -8,6 +8,7 @@
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -258,7 +259,8 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   if (draft->train) Recompute(&graph, &choice);
   draft->notes.insert(draft->notes.end(), choice.notes.begin(), choice.notes.end());
   const std::vector<TensorId> raw = graph.outputs;
-  RETURN_IF_ERROR(InsertBoxing(&graph, choice, draft->lower.cluster));
+  ASSIGN_OR_RETURN(const RecomputePolicy again, ParseRecompute(plan.train().recompute()));
+  RETURN_IF_ERROR(InsertBoxing(&graph, choice, draft->lower.cluster, again.gather));
   RETURN_IF_ERROR(VerifyGraph(graph));
   if (draft->loss) ReportLoss(draft);
   for (size_t i = 0; i < raw.size(); ++i) {

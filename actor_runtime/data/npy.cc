@@ -53,6 +53,7 @@ const char* Descr(DType dtype) {
   switch (dtype) {
     case DType::kF64: return "<f8";
     case DType::kI32: return "<i4";
+    case DType::kU8: return "|u1";
     default: return "<f4";
   }
 }

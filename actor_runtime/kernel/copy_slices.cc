@@ -297,6 +297,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
     case DType::kF64: return CopyKernel<double>(shared);
     case DType::kI32: return CopyKernel<int32_t>(shared);
     case DType::kBF16: return CopyKernel<float, Bf16>(shared);
+    case DType::kU8: return CopyKernel<uint8_t>(shared);
   }
   return absl::UnimplementedError(s.name + ": no boxing for dtype " + std::string(Name(out.dtype)));
 }

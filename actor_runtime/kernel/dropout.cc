@@ -48,4 +48,45 @@ absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
   });
 }
 
+absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    const Port& port = s.out[0];
+    return [mask = DropoutMask(s, "rate", Product(port.dims)), dims = port.dims, slice = port.slice,
+            &v = Vector<T, S>()](const KernelCall& call) {
+      const S* x = call.input<S>(0);
+      S* y = call.output<S>(0);
+      uint8_t* kept = call.output<uint8_t>(1);
+      const DropoutNumbers numbers = mask.Numbers(call);
+      const uint64_t first = mask.First(call);
+      ForPieces(call, slice.elements(), kPiece, [&](int64_t begin, int64_t end) {
+        ForRuns(dims, slice, begin, end, [&](int64_t at, int64_t index, int64_t count) {
+          v.dropout_mask(numbers, first + static_cast<uint64_t>(index), kept + at, count);
+        });
+        v.apply_mask(kept + begin, static_cast<T>(numbers.scale), x + begin, y + begin, end - begin,
+                     call.accumulate);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    const T scale = static_cast<T>(1 / (1 - DoubleAttr(s, "rate")));
+    return [n = Elements(s.out[0]), scale, &v = Vector<T, S>()](const KernelCall& call) {
+      const S* dy = call.input<S>(0);
+      const uint8_t* kept = call.input<uint8_t>(1);
+      S* dx = call.output<S>(0);
+      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+        v.apply_mask(kept + begin, scale, dy + begin, dx + begin, end - begin, call.accumulate);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// Dropout's masks: which elements the kernels dropout, causal_attention and its gradient keep. This
-// is the one place that says what a mask depends on. Internal to kernel/.
+// Dropout's masks: which elements the kernels dropout and stored_dropout keep. This is the one
+// place that says what a mask depends on. Internal to kernel/.
 //
 // Whether an element is kept is a function of (seed, step, mask, element):
 //   seed     of the run
@@ -12,7 +12,7 @@
 //            comes first, this is (global sample, element of the sample).
 //
 // So micro-batches, shards, stages, slots, clones, threads and resumes change no bit, and no mask
-// is stored: backward makes it again.
+// need be stored: the backward of dropout makes it again, that of stored_dropout reads it.
 //
 //   const DropoutMask mask(setup, "rate", Product(port.dims));
 //   v.dropout(mask.Numbers(call), mask.First(call) + e, x, y, count, call.accumulate);

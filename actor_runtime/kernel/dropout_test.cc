@@ -112,6 +112,29 @@ TEST_CASE("a gradient or a clone has the mask of the op it names") {
   CHECK(Drop({.name = "drop.dx"}, {1000}) != forward);
 }
 
+TEST_CASE("a mask that is stored is that of dropout, on any slice, and its gradient reads it") {
+  const Dims dims{6, 37};
+  const Slice slice = SliceOf(LayoutOf(dims, {S(1)}), Mesh{{{"x", 2}}}, {1});
+  const Port port = SlicePort(dims, slice, DType::kF32);
+  const Port mask_port = SlicePort(dims, slice, DType::kU8);
+  const AttrMap rate{{"rate", 0.25}};
+  KernelHarness forward("stored_dropout", rate, {{port}}, {port, mask_port});
+  forward.setup().name = "drop";
+  forward.run().seed = 1;
+  forward.SetInput(0, Values(slice.elements(), 1));
+  REQUIRE(forward.Make() == absl::OkStatus());
+  REQUIRE(forward.Call() == absl::OkStatus());
+  const Values expected = Drop({}, dims, slice);
+  CHECK(forward.Output(0) == expected);
+
+  KernelHarness backward("stored_dropout_grad", rate, {{port}, {mask_port}}, {port});
+  backward.SetInput(0, Values(slice.elements(), 1));
+  backward.SetInput(1, forward.Output(1));
+  REQUIRE(backward.Make() == absl::OkStatus());
+  REQUIRE(backward.Call() == absl::OkStatus());
+  CHECK(backward.Output(0) == expected);
+}
+
 TEST_CASE("every dtype drops the same elements") {
   const Dims dims{10, 33};
   const Slice whole{{0, 0}, dims};

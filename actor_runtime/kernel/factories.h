@@ -21,6 +21,8 @@ absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& setup);
 
 // dropout.cc
 absl::StatusOr<Kernel> MakeDropout(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& setup);
 
 // matmul.cc, linear.cc
 absl::StatusOr<Kernel> MakeMatmul(const KernelSetup& setup);
@@ -45,6 +47,14 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& setup);
 // attention.cc
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup);
+
+// split_heads.cc, batch_matmul.cc, causal_softmax.cc: attention without a fused kernel
+absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeBatchMatmul(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& setup);
 
 // cached_attention.cc
 absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup);

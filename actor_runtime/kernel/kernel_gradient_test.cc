@@ -160,6 +160,29 @@ TEST_CASE("the gradient of softmax cross entropy is what finite differences give
   CheckGradients(p);
 }
 
+TEST_CASE("the gradient of unfused attention is what finite differences give") {
+  Problem p;
+  Graph& g = p.graph;
+  const TensorId qkv = g.ops[g.AddOp("input", "qkv", {}, {})].outputs[0];
+  g.tensors[qkv].shape = Shape{2, 7, 3, 2, 5};
+  g.tensors[qkv].dtype = DType::kF64;
+  p.feeds[qkv] = RandomValues(2 * 7 * 3 * 2 * 5, 5, -2, 2);
+  auto op = [&](const char* kind, const char* name, std::vector<TensorId> in, AttrMap attrs = {}) {
+    const OpId id = g.AddOp(kind, name, std::move(in), std::move(attrs), FindOpDef(kind)->outputs);
+    p.path.insert(p.path.begin(), id);
+    return g.ops[id].outputs;
+  };
+  const std::vector<TensorId> heads = op("split_heads", "split", {qkv});
+  const TensorId scores =
+      op("batch_matmul", "scores", {heads[0], heads[1]}, {{"transpose_b", true}})[0];
+  const TensorId softmax = op("causal_softmax", "softmax", {scores}, {{"scale", 0.45}})[0];
+  const TensorId kept = op("stored_dropout", "drop", {softmax}, {{"rate", 0.25}})[0];
+  const TensorId values = op("batch_matmul", "values", {kept, heads[2]})[0];
+  p.output = op("swap_dims", "out", {values})[0];
+  REQUIRE(InferShapes(&g) == absl::OkStatus());
+  CheckGradients(p);
+}
+
 TEST_CASE("attention's gradient holds over several query blocks") {
   CheckGradients(ProblemOf({"causal_attention", {{{1, 150, 3, 2, 5}, 0, -2, 2}}, {}}));
 }

@@ -67,6 +67,34 @@ void AddBlocks(const Sizes& s, std::vector<KernelSample>& all) {
         {}}});
 }
 
+// Attention without a fused kernel, of f32 and of bf16.
+void AddUnfused(const Sizes& s, std::vector<KernelSample>& all) {
+  const auto [b, t, c, o, h, d, vocab] = s;
+  for (const bool narrow : {false, true}) {
+    const auto in = [narrow](Dims dims, double low = -1, double high = 1) {
+      return SampleInput{std::move(dims), 0, low, high, false, narrow};
+    };
+    const SampleInput head = in({b, h, t, d}), scores = in({b, h, t, t}, -3, 3);
+    const SampleInput weights = in({b, h, t, t}, 0, 1), x = in({b, t, c});
+    SampleInput mask{{b, t, c}};
+    mask.mask = true;
+    const AttrMap scale{{"scale", 0.5}}, rate{{"rate", 0.3}};
+    all.insert(all.end(), {{"split_heads", {in({b, t, 3, h, d})}, {}},
+                           {"split_heads_grad", {head, head, head}, {}},
+                           {"swap_dims", {in({b, t, h, d})}, {}},
+                           {"batch_matmul", {head, head}, {{"transpose_b", true}}},
+                           {"batch_matmul", {weights, head}, {}},
+                           {"batch_matmul", {weights, head}, {{"transpose_a", true}}},
+                           {"batch_matmul",
+                            {weights, in({b, h, d, t})},
+                            {{"transpose_a", true}, {"transpose_b", true}}},
+                           {"causal_softmax", {scores}, scale},
+                           {"causal_softmax_grad", {scores, weights}, scale},
+                           {"stored_dropout", {x}, rate},
+                           {"stored_dropout_grad", {x, mask}, rate}});
+  }
+}
+
 void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
   const SampleInput logits{{b, t, vocab}, 0, -3, 3}, max{{b, t}, 0, 1, 3}, ids{{b, t}, vocab};
@@ -131,6 +159,7 @@ std::vector<KernelSample> SamplesOf(const Sizes& sizes) {
   std::vector<KernelSample> all;
   AddProducts(sizes, all);
   AddBlocks(sizes, all);
+  AddUnfused(sizes, all);
   AddLoss(sizes, all);
   AddNarrow(sizes, all);
   return all;
@@ -161,6 +190,7 @@ namespace {
 
 DType TypeOf(const SampleInput& input, DType dtype) {
   if (input.ids > 0) return DType::kI32;
+  if (input.mask) return DType::kU8;
   if (input.wide) return DType::kF64;
   return input.narrow && dtype == DType::kF32 ? DType::kBF16 : dtype;
 }
@@ -193,8 +223,9 @@ std::vector<Values> InputValues(const KernelSample& sample) {
   for (const SampleInput& input : sample.in) {
     const int64_t n = Product(input.dims);
     const uint64_t seed = 1000 * (values.size() + 1) + static_cast<uint64_t>(n);
-    values.push_back(input.ids > 0 ? RandomIds(n, seed, input.ids)
-                                   : RandomValues(n, seed, input.low, input.high));
+    const int64_t ids = input.mask ? 2 : input.ids;
+    values.push_back(ids > 0 ? RandomIds(n, seed, ids)
+                             : RandomValues(n, seed, input.low, input.high));
     if (!input.narrow) continue;
     for (double& v : values.back()) v = ToFloat(ToBf16(static_cast<float>(v)));
   }

@@ -15,6 +15,7 @@ struct SampleInput {
   double low = -1, high = 1;
   bool wide = false;    // f64 whatever the sample's type
   bool narrow = false;  // bf16 in a sample of f32
+  bool mask = false;    // u8, 0 or 1
 };
 
 struct KernelSample {

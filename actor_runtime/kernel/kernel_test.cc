@@ -84,10 +84,10 @@ TEST_CASE("the number of threads does not change bits, and a call allocates noth
 }
 
 // The kinds that never write an accumulating register: updates, norms, row maxima, saved
-// statistics.
+// statistics, masks.
 const std::set<std::string> kNeverAdded = {
-    "adamw",       "cached_attention", "causal_attention", "causal_attention_grad",
-    "global_norm", "layer_norm",       "next_adamw",       "row_max"};
+    "adamw",      "cached_attention", "causal_attention", "causal_attention_grad", "global_norm",
+    "layer_norm", "next_adamw",       "row_max",          "stored_dropout"};
 
 TEST_CASE("accumulating adds to what is there") {
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {

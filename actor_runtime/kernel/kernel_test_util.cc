@@ -17,6 +17,7 @@ void Write(const Values& values, DType dtype, std::byte* to) {
     if (dtype == DType::kF32) reinterpret_cast<float*>(to)[i] = static_cast<float>(values[i]);
     if (dtype == DType::kF64) reinterpret_cast<double*>(to)[i] = values[i];
     if (dtype == DType::kI32) reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]);
+    if (dtype == DType::kU8) to[i] = static_cast<std::byte>(values[i]);
     if (dtype == DType::kBF16) {
       reinterpret_cast<Bf16*>(to)[i] = ToBf16(static_cast<float>(values[i]));
     }
@@ -29,6 +30,7 @@ Values Read(const std::byte* from, DType dtype, int64_t n) {
     if (dtype == DType::kF32) values[i] = reinterpret_cast<const float*>(from)[i];
     if (dtype == DType::kF64) values[i] = reinterpret_cast<const double*>(from)[i];
     if (dtype == DType::kI32) values[i] = reinterpret_cast<const int32_t*>(from)[i];
+    if (dtype == DType::kU8) values[i] = static_cast<double>(from[i]);
     if (dtype == DType::kBF16) values[i] = ToFloat(reinterpret_cast<const Bf16*>(from)[i]);
   }
   return values;

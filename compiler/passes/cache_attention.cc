@@ -50,6 +50,11 @@ class Cacher {
       op.inputs.push_back(position_);
     }
     if (op.kind == "causal_attention") RETURN_IF_ERROR(Cache(&op));
+    if (op.kind == "causal_softmax") {
+      return InputError("op " + op.name, "attends to whole sequences, which no cache continues",
+                        "generate from a graph with causal_attention (`oneflow model gpt "
+                        "--attention=fused`): its variables are the same");
+    }
     ops_.push_back(std::move(op));
     return absl::OkStatus();
   }

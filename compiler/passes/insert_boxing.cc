@@ -37,8 +37,8 @@ struct Need {
 
 class BoxingInserter {
  public:
-  BoxingInserter(Graph* graph, const proto::Cluster& cluster)
-      : graph_(graph), prices_{cluster, graph->mesh} {
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster, bool gather_again)
+      : graph_(graph), gather_again_(gather_again), prices_{cluster, graph->mesh} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -164,7 +164,8 @@ class BoxingInserter {
   }
 
   TensorId Box(TensorId t, const BoxingStep& step, const Need& need, const std::string& why) {
-    const Key key{t, ToString(step.to), need.stage, need.chunk, SharingClass(t, need.phase)};
+    const int sharing = GathersAgain(t, step, need) ? kAgain : SharingClass(t, need.phase);
+    const Key key{t, ToString(step.to), need.stage, need.chunk, sharing};
     if (auto it = boxed_.find(key); it != boxed_.end()) return it->second;
     Op op;
     op.kind = std::string(step.kind);
@@ -217,6 +218,13 @@ class BoxingInserter {
     return Provide(t, need);
   }
 
+  // Whether the backward gathers for itself what the forward has made, and gathered, too.
+  bool GathersAgain(TensorId t, const BoxingStep& step, const Need& need) const {
+    return gather_again_ && step.kind == "all_gather" && !origin_[t].variable &&
+           origin_[t].phase == Phase::kForward && need.phase == Phase::kBackward;
+  }
+
+  static constexpr int kAgain = 2;  // beside the classes below of what is no variable
   int SharingClass(TensorId t, Phase phase) const {
     if (origin_[t].variable) return static_cast<int>(phase);
     return phase == Phase::kUpdate ? 1 : 0;
@@ -243,6 +251,7 @@ class BoxingInserter {
   using PathKey = std::tuple<Dims, DType, std::string, std::string>;
 
   Graph* graph_;
+  const bool gather_again_;
   const BoxingPrices prices_;
   std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
@@ -253,9 +262,10 @@ class BoxingInserter {
 
 }  // namespace
 
-absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster) {
+absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster,
+                          bool gather_again) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  BoxingInserter(graph, cluster).Run(choice);
+  BoxingInserter(graph, cluster, gather_again).Run(choice);
   return absl::OkStatus();
 }
 

@@ -6,7 +6,8 @@
 // Readers that need the same of a tensor in the same chunk of a stage share the ops; readers of the
 // update phase have their own, which run after accumulation, once a step. Forward and backward
 // readers share, except of a variable: what is gathered from it does not live from forward to
-// backward.
+// backward; and with `gather_again` except of what is gathered from the forward: its parts are
+// kept.
 //
 // Between stages with a slow link a tensor that is whole on an axis crosses in parts, where cutting
 // it before and gathering it behind takes less.
@@ -30,7 +31,7 @@
 namespace oneflow {
 
 // Requires `choice` from InferSbp of this very graph. `cluster`: for prices.
-absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice,
-                          const proto::Cluster& cluster = {});
+absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster = {},
+                          bool gather_again = false);
 
 }  // namespace oneflow

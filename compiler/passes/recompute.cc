@@ -28,7 +28,7 @@ bool IsDear(const Graph& graph, const Op& op) {
 }
 
 bool DrawsRandomNumbers(const Op& op) {
-  return op.kind == "dropout" || op.attrs.find("dropout") != op.attrs.end();
+  return op.kind == "dropout" || op.kind == "stored_dropout";
 }
 
 // Invariants:

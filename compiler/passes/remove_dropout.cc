@@ -9,13 +9,19 @@ namespace oneflow {
 void RemoveDropout(Graph* graph) {
   std::vector<TensorId> read_instead(graph->tensors.size());
   std::iota(read_instead.begin(), read_instead.end(), 0);
+  const std::vector<std::vector<Use>> uses = UsesOf(*graph);
+  const auto leaves = [graph](TensorId t) {
+    const std::vector<TensorId>& outputs = graph->outputs;
+    return t == graph->loss || std::find(outputs.begin(), outputs.end(), t) != outputs.end();
+  };
   for (Op& op : graph->ops) {
     for (TensorId& t : op.inputs) t = read_instead[t];
-    if (op.kind == "causal_attention") op.attrs.erase("dropout");
-    if (op.kind != "dropout") continue;
+    if (op.kind != "dropout" && op.kind != "stored_dropout") continue;
     const TensorId y = op.outputs[0];
-    const std::vector<TensorId>& outputs = graph->outputs;
-    if (y == graph->loss || std::find(outputs.begin(), outputs.end(), y) != outputs.end()) {
+    const TensorId mask = op.outputs.size() > 1 ? op.outputs[1] : -1;
+    if (mask >= 0 && (leaves(y) || leaves(mask) || !uses[mask].empty())) {
+      op.attrs["rate"] = 0.0;
+    } else if (leaves(y)) {
       op.kind = "add_n";
       op.attrs.clear();
     } else {

@@ -1,8 +1,10 @@
 // Takes dropout out of the programs that do not train: eval, generate and run compute with the
-// whole model. Readers of a dropout read what it read, and attention drops no probabilities.
+// whole model. Readers of a dropout, or a stored_dropout, read what it read.
 //
 //   dropout "drop" of x  ->  nothing: its readers read x. Where it is the loss or an output, which
 //                            keeps its name: add_n "drop" of x alone.
+//
+// A stored_dropout whose mask is read, or that leaves the graph, stays and drops nothing: rate 0.
 #pragma once
 
 #include "oneflow_core/graph/graph.h"

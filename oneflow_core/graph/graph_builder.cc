@@ -65,11 +65,24 @@ Value GraphBuilder::Op(std::string kind, std::string name, const std::vector<Val
   return Append(std::move(op));
 }
 
-Value GraphBuilder::Matmul(std::string name, Value a, Value b, bool transpose_a, bool transpose_b) {
+namespace {
+
+AttrMap Transposes(bool a, bool b) {
   AttrMap attrs;
-  if (transpose_a) attrs["transpose_a"] = true;
-  if (transpose_b) attrs["transpose_b"] = true;
-  return Op("matmul", std::move(name), {a, b}, std::move(attrs));
+  if (a) attrs["transpose_a"] = true;
+  if (b) attrs["transpose_b"] = true;
+  return attrs;
+}
+
+}  // namespace
+
+Value GraphBuilder::Matmul(std::string name, Value a, Value b, bool transpose_a, bool transpose_b) {
+  return Op("matmul", std::move(name), {a, b}, Transposes(transpose_a, transpose_b));
+}
+
+Value GraphBuilder::BatchMatmul(std::string name, Value a, Value b, bool transpose_a,
+                                bool transpose_b) {
+  return Op("batch_matmul", std::move(name), {a, b}, Transposes(transpose_a, transpose_b));
 }
 
 Value GraphBuilder::Linear(std::string name, Value x, Value w, Value bias, LinearOptions options) {
@@ -101,6 +114,22 @@ Value GraphBuilder::Gelu(std::string name, Value x) { return Op("gelu", std::mov
 
 Value GraphBuilder::Dropout(std::string name, Value x, double rate) {
   return Op("dropout", std::move(name), {x}, {{"rate", rate}});
+}
+
+Value GraphBuilder::StoredDropout(std::string name, Value x, double rate) {
+  return Op("stored_dropout", std::move(name), {x}, {{"rate", rate}});
+}
+
+Value GraphBuilder::SplitHeads(std::string name, Value qkv) {
+  return Op("split_heads", std::move(name), {qkv});
+}
+
+Value GraphBuilder::CausalSoftmax(std::string name, Value x, double scale) {
+  return Op("causal_softmax", std::move(name), {x}, {{"scale", scale}});
+}
+
+Value GraphBuilder::SwapDims(std::string name, Value x) {
+  return Op("swap_dims", std::move(name), {x});
 }
 
 Value GraphBuilder::CausalAttention(std::string name, Value qkv) {

@@ -78,7 +78,13 @@ class GraphBuilder {
   Value LayerNorm(std::string name, Value x, Value gamma, Value beta = {}, double epsilon = 1e-5);
   Value Gelu(std::string name, Value x);
   Value Dropout(std::string name, Value x, double rate);
+  Value StoredDropout(std::string name, Value x, double rate);  // .output(1) is the mask
   Value CausalAttention(std::string name, Value qkv);
+  Value SplitHeads(std::string name, Value qkv);  // queries; .output(1) keys, .output(2) values
+  Value BatchMatmul(std::string name, Value a, Value b, bool transpose_a = false,
+                    bool transpose_b = false);
+  Value CausalSoftmax(std::string name, Value x, double scale = 1);
+  Value SwapDims(std::string name, Value x);
   Value Add(std::string name, Value a, Value b);
   Value SoftmaxCrossEntropy(std::string name, Value logits, Value labels);
   Value RowMax(std::string name, Value x);

@@ -49,7 +49,8 @@ int CountBlocks(const Graph& graph) {
     if (block < 0) continue;
     if (block >= static_cast<int>(graph.ops.size())) return 0;
     if (block >= static_cast<int>(seen.size())) seen.resize(block + 1);
-    if (op.kind == "causal_attention" && rest == "attn.core") seen[block] = true;
+    // A causal_attention, or what ends the unfused ops.
+    if (rest == "attn.core" && !HasOwnShape(op.kind)) seen[block] = true;
   }
   const bool all = std::find(seen.begin(), seen.end(), false) == seen.end();
   return all ? static_cast<int>(seen.size()) : 0;
@@ -191,6 +192,15 @@ absl::Status CheckDegree(const Graph& graph, int degree) {
   return absl::OkStatus();
 }
 
+// Whether an op's result is of the shape of the residual stream: between blocks, or about to be
+// added to it. The dropout inside of attention is not.
+bool IsOfStream(const Op& op) {
+  if (op.kind == "add" || op.kind == "positional_embedding") return true;
+  std::string_view rest;
+  const bool inside = BlockOf(op.name, &rest) >= 0 && rest.starts_with("attn.core.");
+  return !inside && (op.kind == "dropout" || op.kind == "stored_dropout");
+}
+
 void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
                   const std::vector<std::string>& tensor, bool split_positions) {
   for (const Op& op : graph->ops) {
@@ -198,8 +208,7 @@ void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
     if (op.kind == "variable") {
       Constrain(out, data, B());
       Constrain(out, tensor, TensorParallelSbp(op.name));
-    } else if (op.kind == "input" || op.kind == "add" || op.kind == "positional_embedding" ||
-               op.kind == "dropout") {
+    } else if (op.kind == "input" || IsOfStream(op)) {
       Constrain(out, data, S(0));
       if (!split_positions || op.kind == "input") Constrain(out, tensor, B());
     }

@@ -9,8 +9,9 @@
 namespace oneflow {
 namespace {
 
-Graph SmallGpt() {
+Graph SmallGpt(bool fused = true) {
   GptConfig config;
+  config.fused_attention = fused;
   config.layers = 2, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
   return *GraphFromProto(BuildGpt(config), "gpt");
 }
@@ -44,12 +45,33 @@ TEST_CASE("selective: all of a block but matrix products, each by itself; the us
   CHECK(ScopeOf(graph, "h.1.mlp.gelu") == "mine");
 }
 
+TEST_CASE("attention: its core is one scope, fused or not, and nothing else is computed again") {
+  for (const bool fused : {true, false}) {
+    Graph graph = SmallGpt(fused);
+    REQUIRE(AnnotateRecompute(&graph, "attention,gather").ok());
+    CHECK(ScopeOf(graph, "h.1.attn.core") == "h.1.attn.core");
+    if (!fused) CHECK(ScopeOf(graph, "h.1.attn.core.softmax") == "h.1.attn.core");
+    CHECK(ScopeOf(graph, "h.1.attn.qkv").empty());
+    CHECK(ScopeOf(graph, "h.1.ln_1").empty());
+  }
+  Graph graph = SmallGpt();
+  REQUIRE(AnnotateRecompute(&graph, "gather").ok());
+  CHECK(ScopeOf(graph, "h.1.attn.core").empty());
+  CHECK(ParseRecompute("gather")->gather);
+  CHECK(ParseRecompute("gather,full")->ops == "full");
+  CHECK_FALSE(ParseRecompute("")->gather);
+}
+
 TEST_CASE("what cannot be meant is refused") {
   Graph graph = SmallGpt();
   CHECK(AnnotateRecompute(&graph, "").ok());
   CHECK(AnnotateRecompute(&graph, "none").ok());
   CHECK(AnnotateRecompute(&graph, "all").message() ==
-        "recompute: \"all\" is not known; use none, selective or full");
+        "recompute: \"all\" is not known; use none, attention, selective or full, and gather "
+        "beside it");
+  CHECK(AnnotateRecompute(&graph, "full,attention").message() ==
+        "recompute: full and attention contradict; choose one of none, attention, selective and "
+        "full");
   Graph other;
   other.name = "mlp";
   CHECK(AnnotateRecompute(&other, "full").message() ==

@@ -82,7 +82,9 @@ class Gpt {
   }
 
   Value Dropout(const std::string& at, Value x) {
-    return config_.dropout > 0 ? g_.Dropout(at, x, config_.dropout) : x;
+    if (config_.dropout == 0) return x;
+    return config_.stored_masks ? g_.StoredDropout(at, x, config_.dropout)
+                                : g_.Dropout(at, x, config_.dropout);
   }
 
   Value Block(const std::string& at, Value x) {
@@ -93,9 +95,19 @@ class Gpt {
   Value Attention(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]
     const NamedDims qkv = {NamedDim(3), Heads(), HeadDim()};
     x = Linear(at + ".qkv", x, {Hidden()}, qkv, Normal(kDeviation));  // [b,t,3,heads,d]
-    x = g_.CausalAttention(at + ".core", x);                          // [b,t,heads,d]
+    x = config_.fused_attention ? g_.CausalAttention(at + ".core", x)
+                                : UnfusedAttention(at + ".core", x);  // [b,t,heads,d]
     x = Linear(at + ".proj", x, {Heads(), HeadDim()}, {Hidden()}, Residual());
     return Dropout(at + ".drop", x);
+  }
+
+  Value UnfusedAttention(const std::string& at, Value qkv) {
+    const double head_dim = static_cast<double>(config_.hidden / config_.heads);
+    const Value q = g_.SplitHeads(at + ".split", qkv);  // this and the two others [b,heads,t,d]
+    Value p = g_.BatchMatmul(at + ".scores", q, q.output(1), false, true);  // [b,heads,t,t]
+    p = g_.CausalSoftmax(at + ".softmax", p, 1 / std::sqrt(head_dim));
+    p = Dropout(at + ".drop", p);
+    return g_.SwapDims(at, g_.BatchMatmul(at + ".values", p, q.output(2)));
   }
 
   Value Mlp(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]

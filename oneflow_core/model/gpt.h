@@ -10,6 +10,9 @@
 //   tokens, labels [b,t]; wte [V,H]; wpe [t,H]; blocks h.0 .. h.(layers-1), pre-norm, each
 //     x + attn.proj(attn.core(attn.qkv(ln_1(x)))), then x + mlp.proj(gelu(mlp.fc(ln_2(x))));
 //   where dropout > 0: embed.drop, h.I.attn.drop and h.I.mlp.drop before the additions;
+//   where attention is unfused attn.core is softmax(q k^T) v of ops attn.core.split, .scores,
+//     .softmax, .drop (where dropout > 0) and .values: the probabilities are tensors of the graph,
+//     as in the memory tables of Korthikanti et al. 2022;
 //   logits [b,t,V] = ln_f(x) against wte (tied) or head.weight; loss [] = mean cross entropy.
 #pragma once
 
@@ -33,7 +36,9 @@ struct GptConfig {
   int64_t vocab = 50257;
   bool bias = true;    // in all linears and layer norms
   bool tied = true;    // the head is the token embedding, transposed
-  double dropout = 0;  // rate after the embeddings, of attention probabilities and of both branches
+  double dropout = 0;  // rate after the embeddings, of both branches and of unfused probabilities
+  bool fused_attention = true;  // one op that never stores the probabilities
+  bool stored_masks = false;    // dropout keeps its masks for the backward, a byte an element
 };
 
 // A configuration with a name: "tiny", "small", "gpt2-124m", ... , "gpt3-175b".

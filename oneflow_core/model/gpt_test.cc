@@ -150,6 +150,30 @@ TEST_CASE("dropout stands after the embeddings and at the end of both branches")
   }
 }
 
+TEST_CASE("unfused attention has the variables of the fused op, and its probabilities as tensors") {
+  GptConfig config = OneLayer(true, true);
+  config.fused_attention = false;
+  config.stored_masks = true;
+  config.dropout = 0.1;
+  Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+  REQUIRE(CheckGraph(graph).ok());
+  CHECK(ParameterCount(config) == VariableElements(BuildGpt(config)));
+  for (Tensor& tensor : graph.tensors) {
+    for (int64_t& size : tensor.shape.dims) size = size == 0 ? 3 : size;  // the batch
+  }
+  REQUIRE(InferShapes(&graph).ok());
+  const auto shape = [&](const char* name) { return graph.tensors[graph.FindTensor(name)].shape; };
+  CHECK(shape("h.0.attn.core.split") == Shape{3, 2, 4, 4});
+  CHECK(shape("h.0.attn.core.softmax") == Shape{3, 2, 4, 4});
+  CHECK(shape("h.0.attn.core.drop:1") == Shape{3, 2, 4, 4});
+  CHECK(shape("h.0.attn.core") == Shape{3, 4, 2, 4});
+  CHECK(AttrDouble(*graph.FindOp("h.0.attn.core.softmax"), "scale") == 0.5);
+  for (const char* name : {"embed.drop", "h.0.attn.core.drop", "h.0.attn.drop", "h.0.mlp.drop"}) {
+    INFO(name);
+    CHECK(graph.FindOp(name)->kind == "stored_dropout");
+  }
+}
+
 TEST_CASE("bad configurations name the flag") {
   GptConfig config;
   config.heads = 7;

@@ -8,12 +8,6 @@
 namespace oneflow {
 namespace {
 
-absl::Status ExpectQkv(const Tensor& qkv) {
-  if (qkv.shape.rank() == 5 && qkv.shape.dims[2] == 3) return absl::OkStatus();
-  return Mismatch(Describe("qkv", qkv) + " must be [batch, seq, 3, heads, head_dim]",
-                  "make it with a linear whose w is [hidden, 3, heads, head_dim]");
-}
-
 Shape OutShape(const Shape& qkv) { return Join(Part(qkv, 0, 2), Part(qkv, 3, 5)); }
 Shape LseShape(const Shape& qkv) {
   return Join(Join(Part(qkv, 0, 1), Part(qkv, 3, 4)), Part(qkv, 1, 2));

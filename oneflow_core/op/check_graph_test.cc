@@ -133,6 +133,34 @@ TEST_CASE("shape errors show what does not fit") {
         "inputs: in0 f32[4,6], in1 f32[4,6]");
 }
 
+TEST_CASE("shape errors of unfused attention") {
+  CHECK(ShapeError({"batch_matmul", {{{2, 4, 6}}, {{3, 6, 4}}}, {}}) ==
+        "op op (batch_matmul): a f32[2,4,6] and b f32[3,6,4] differ in their leading dimensions; "
+        "they have all in common but their last two; use `linear` for one matrix b; inputs: in0 "
+        "f32[2,4,6], in1 f32[3,6,4]");
+  CHECK(ShapeError({"batch_matmul", {{{2, 4, 6}}, {{2, 4, 6}}}, {}}).find("do not multiply") !=
+        std::string::npos);
+  CHECK(ShapeError({"batch_matmul", {{{4, 6}}, {{6, 4}}}, {}}).find("at least 3 dimension") !=
+        std::string::npos);
+  CHECK(ShapeError({"causal_softmax", {{{2, 4, 6}}}, {}}) ==
+        "op op (causal_softmax): x f32[2,4,6] must have scores of all positions for all positions; "
+        "make its last two dimensions equal; inputs: in0 f32[2,4,6]");
+  CHECK(ShapeError({"split_heads", {{{2, 4, 6, 8}}}, {}}).find("[batch, seq, 3, heads") !=
+        std::string::npos);
+  CHECK(ShapeError({"split_heads_grad", {{{2, 4}}, {{2, 4}}, {{2, 4}}}, {}})
+            .find("must be [batch, heads, seq, head_dim]") != std::string::npos);
+  CHECK(ShapeError({"swap_dims", {{{2, 4}}}, {}}).find("at least 3 dimension") !=
+        std::string::npos);
+  const AttrMap rate = {{"rate", 0.1}};
+  CHECK(ShapeError({"stored_dropout_grad", {{{2, 4}}, {{2, 4}}}, rate}) ==
+        "op op (stored_dropout_grad): mask f32[2,4] must be of type u8; it is the second output of "
+        "a stored_dropout; inputs: in0 f32[2,4], in1 f32[2,4]");
+  CHECK(ShapeError({"stored_dropout_grad", {{{2, 4}}, {{2}, DType::kU8}}, rate})
+            .find("must have shape [2,4]") != std::string::npos);
+  CHECK(ShapeError({"gelu", {{{2, 4}, DType::kU8}}, {}}).find("not of a floating point type") !=
+        std::string::npos);
+}
+
 TEST_CASE("extreme attributes are errors, not crashes") {
   const int64_t huge = int64_t{1} << 40;
   for (const int64_t n : {int64_t{-1}, int64_t{0}, huge}) {

@@ -1,7 +1,8 @@
 // dropout: x -> y. Each element is 0 with probability `rate`, else x / (1 - rate). Which ones is a
 // function of (seed, step, mask, element of the step's whole tensor), never of devices or micro-
 // batches: see actor_runtime/kernel/dropout.h. Programs that do not train have none: the pass
-// remove_dropout.
+// remove_dropout. stored_dropout does the same and keeps the mask, a byte an element, for its
+// gradient to read: bytes for random numbers.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -23,6 +24,33 @@ InputGrads DropoutGradient(GradientContext& g) {
                   {{"rate", AttrDouble(op, "rate")}, {"mask", MaskOf(op)}})};
 }
 
+Specs InferStored(const OpView& v) {
+  ASSIGN_OR_RETURN(std::vector<OutputSpec> outputs, InferDropout(v));
+  outputs.push_back({v.in(0).shape, DType::kU8});
+  return outputs;
+}
+
+InputGrads StoredGradient(GradientContext& g) {
+  RETURN_IF_ERROR(OnlyFirstOutput(g, "the mask of a stored_dropout"));
+  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
+  const Op op = g.graph.ops[g.op];
+  return std::vector<TensorId>{AddGradient(g, "stored_dropout_grad", ".dx",
+                                           {g.output_grads[0], op.outputs[1]},
+                                           {{"rate", AttrDouble(op, "rate")}})};
+}
+
+Specs InferStoredGrad(const OpView& v) {
+  const Tensor &dy = v.in(0), &mask = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy"}, {0}));
+  RETURN_IF_ERROR(ExpectRate(v.op, "rate"));
+  if (mask.dtype != DType::kU8) {
+    return Mismatch(Describe("mask", mask) + " must be of type u8",
+                    "it is the second output of a stored_dropout");
+  }
+  RETURN_IF_ERROR(ExpectDims("mask", mask, dy.shape.dims, "that of " + Describe("dy", dy)));
+  return std::vector<OutputSpec>{{dy.shape, dy.dtype}};
+}
+
 }  // namespace
 
 std::vector<OpDef> DropoutOps() {
@@ -34,6 +62,24 @@ std::vector<OpDef> DropoutOps() {
            .infer = InferDropout,
            .signatures = AlikeRows,
            .gradient = DropoutGradient,
+           .flops = PerElement(1)},
+          {.kind = "stored_dropout",
+           .usage = "x -> y, mask",
+           .min_inputs = 1,
+           .max_inputs = 1,
+           .outputs = 2,
+           .attrs = {{"rate", AttrType::kDouble, true}, {"mask", AttrType::kString}},
+           .infer = InferStored,
+           .signatures = AlikeRows,
+           .gradient = StoredGradient,
+           .flops = PerElement(1)},
+          {.kind = "stored_dropout_grad",
+           .usage = "dy, mask -> dx",
+           .min_inputs = 2,
+           .max_inputs = 2,
+           .attrs = {{"rate", AttrType::kDouble, true}},
+           .infer = InferStoredGrad,
+           .signatures = AlikeRows,
            .flops = PerElement(1)}};
 }
 

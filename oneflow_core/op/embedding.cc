@@ -42,7 +42,7 @@ Specs InferEmbeddingGrad(const OpView& v) {
   RETURN_IF_ERROR(ExpectIds("ids", ids));
   RETURN_IF_ERROR(ExpectRank("ids", ids, 1));
   const int lead = ids.shape.rank();
-  if (dy.dtype == DType::kI32 || dy.dtype == DType::kBF16 || dy.shape.rank() != lead + 1 ||
+  if (!IsFloat(dy.dtype) || dy.dtype == DType::kBF16 || dy.shape.rank() != lead + 1 ||
       Part(dy.shape, 0, lead) != ids.shape) {
     return Mismatch(Describe("dy", dy) + " must be f32 or f64, with the shape of " +
                     Describe("ids", ids) + " and one dimension more");

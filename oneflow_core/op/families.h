@@ -10,6 +10,7 @@ namespace oneflow {
 
 std::vector<OpDef> SourceOps();           // source.cc
 std::vector<OpDef> MatmulOps();           // matmul.cc
+std::vector<OpDef> BatchMatmulOps();      // batch_matmul.cc
 std::vector<OpDef> LinearOps();           // linear.cc
 std::vector<OpDef> LinearGradOps();       // linear_grad.cc
 std::vector<OpDef> EmbeddingOps();        // embedding.cc
@@ -17,6 +18,8 @@ std::vector<OpDef> LayerNormOps();        // layer_norm.cc
 std::vector<OpDef> ElementwiseOps();      // elementwise.cc
 std::vector<OpDef> DropoutOps();          // dropout.cc
 std::vector<OpDef> CausalAttentionOps();  // causal_attention.cc
+std::vector<OpDef> SplitHeadsOps();       // split_heads.cc
+std::vector<OpDef> CausalSoftmaxOps();    // causal_softmax.cc
 std::vector<OpDef> CachedAttentionOps();  // cached_attention.cc
 std::vector<OpDef> CrossEntropyOps();     // cross_entropy.cc
 std::vector<OpDef> OptimizerOps();        // optimizer.cc

@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph, OpId id) {
   GradientContext context{*graph, id, std::vector<TensorId>(op.outputs.size(), -1), {}};
   context.output_grads[0] = graph->ops[dy].outputs[0];
   for (const TensorId input : op.inputs) {
-    context.needs_grad.push_back(graph->tensors[input].dtype != DType::kI32);
+    context.needs_grad.push_back(IsFloat(graph->tensors[input].dtype));
   }
   return FindOpDef(op.kind)->gradient(context);
 }
@@ -68,7 +68,7 @@ TEST_CASE("every gradient has the shape and dtype of its input") {
     REQUIRE(grads->size() == op.inputs.size());
     for (size_t i = 0; i < grads->size(); ++i) {
       const Tensor& input = graph.tensors[op.inputs[i]];
-      CHECK(((*grads)[i] >= 0) == (input.dtype != DType::kI32));
+      CHECK(((*grads)[i] >= 0) == IsFloat(input.dtype));
       if ((*grads)[i] < 0) continue;
       CHECK(graph.tensors[(*grads)[i]].shape == input.shape);
       CHECK(graph.tensors[(*grads)[i]].dtype == input.dtype);
@@ -97,6 +97,23 @@ TEST_CASE("the ops of gradients") {
         "op.dw = layer_norm_grad_weight(dy, in0, op:1, op:2); -> op.dx op.dw op.dw:1");
   CHECK(GradientText({"causal_attention", {{{2, 4, 3, 6, 8}}}, {}}) ==
         "op.dqkv = causal_attention_grad(dy, in0, op, op:1); -> op.dqkv");
+}
+
+TEST_CASE("the gradients of unfused attention") {
+  CHECK(GradientText({"batch_matmul", {{{2, 4, 8}}, {{2, 8, 10}}}, {}}) ==
+        "op.da = batch_matmul(dy, in1, transpose_b); op.db = batch_matmul(in0, dy, transpose_a); "
+        "-> op.da op.db");
+  CHECK(GradientText({"batch_matmul", {{{2, 4, 8}}, {{2, 10, 8}}}, {{"transpose_b", true}}}) ==
+        "op.da = batch_matmul(dy, in1); op.db = batch_matmul(dy, in0, transpose_a); "
+        "-> op.da op.db");
+  CHECK(GradientText({"causal_softmax", {{{2, 4, 4}}}, {}}) ==
+        "op.dx = causal_softmax_grad(dy, op); -> op.dx");
+  CHECK(GradientText({"stored_dropout", {{{2}}}, {{"rate", 0.1}}}) ==
+        "op.dx = stored_dropout_grad(dy, op:1); -> op.dx");
+  CHECK(GradientText({"swap_dims", {{{2, 4, 6}}}, {}}) == "op.dx = swap_dims(dy); -> op.dx");
+  CHECK(GradientText({"split_heads", {{{2, 4, 3, 6, 8}}}, {}}) ==
+        "op.zeros = fill(); op.zeros.2 = fill(); op.dqkv = split_heads_grad(dy, op.zeros, "
+        "op.zeros.2); -> op.dqkv");
 }
 
 TEST_CASE("the gradients of a matmul are products, whatever is transposed") {

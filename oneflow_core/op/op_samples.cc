@@ -66,6 +66,24 @@ std::vector<Sample> BlockSamples() {
   };
 }
 
+// Attention without a fused kernel, with masks that are stored.
+std::vector<Sample> UnfusedSamples() {
+  constexpr DType kMask = DType::kU8;
+  return {
+      {"split_heads", {{{2, 4, 3, 6, 8}}}, {}},
+      {"split_heads_grad", {{{2, 6, 4, 8}}, {{2, 6, 4, 8}}, {{2, 6, 4, 8}}}, {}},
+      {"swap_dims", {{{2, 4, 6, 8}}}, {}},
+      {"batch_matmul", {{{2, 6, 4, 8}}, {{2, 6, 8, 10}}}, {}},
+      {"batch_matmul", {{{2, 6, 4, 8}}, {{2, 6, 10, 8}}}, {{"transpose_b", true}}},
+      {"batch_matmul", {{{2, 8, 4}}, {{2, 8, 10}}}, {{"transpose_a", true}}},
+      {"batch_matmul", {{{2, 8, 4}}, {{2, 10, 8}}}, {{"transpose_a", true}, {"transpose_b", true}}},
+      {"causal_softmax", {{{2, 6, 4, 4}}}, {{"scale", 0.5}}},
+      {"causal_softmax_grad", {{{2, 6, 4, 4}}, {{2, 6, 4, 4}}}, {{"scale", 0.5}}},
+      {"stored_dropout", {{{2, 4}}}, {{"rate", 0.25}}},
+      {"stored_dropout_grad", {{{2, 4}}, {{2, 4}, kMask}}, {{"rate", 0.25}}},
+  };
+}
+
 std::vector<Sample> LossAndUpdateSamples() {
   return {
       {"softmax_cross_entropy", {{{2, 4, 6}}, {{2, 4}, kIds}}, {}},
@@ -92,7 +110,8 @@ std::vector<Sample> LossAndUpdateSamples() {
 
 std::vector<Sample> AllSamples() {
   std::vector<Sample> all;
-  for (const auto& part : {LinearSamples(), BlockSamples(), LossAndUpdateSamples()}) {
+  for (const auto& part :
+       {LinearSamples(), BlockSamples(), UnfusedSamples(), LossAndUpdateSamples()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -33,7 +33,7 @@ absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles,
                          const std::vector<int>& narrow) {
   for (int i = 0; i < static_cast<int>(roles.size()); ++i) {
     const Tensor& tensor = v.in(i);
-    if (tensor.dtype == DType::kI32) {
+    if (!IsFloat(tensor.dtype)) {
       return Mismatch(Describe(roles[i], tensor) + " is not of a floating point type");
     }
     if (tensor.dtype == DType::kBF16 &&
@@ -66,6 +66,12 @@ absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims&
   if (tensor.shape.dims == dims) return absl::OkStatus();
   return Mismatch(Describe(role, tensor) + " must have shape " + ToString(dims) + ", " +
                   std::string(of));
+}
+
+absl::Status ExpectQkv(const Tensor& qkv) {
+  if (qkv.shape.rank() == 5 && qkv.shape.dims[2] == 3) return absl::OkStatus();
+  return Mismatch(Describe("qkv", qkv) + " must be [batch, seq, 3, heads, head_dim]",
+                  "make it with a linear whose w is [hidden, 3, heads, head_dim]");
 }
 
 absl::Status ExpectRate(const Op& op, std::string_view rate) {

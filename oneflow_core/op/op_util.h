@@ -34,6 +34,9 @@ absl::Status ExpectRank(std::string_view role, const Tensor& tensor, int at_leas
 absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims& dims,
                         std::string_view of);
 
+// [batch, seq, 3, heads, head_dim]: queries, keys and values of attention.
+absl::Status ExpectQkv(const Tensor& qkv);
+
 // Attribute `rate` is the rate of a dropout: at least 0 and below 1.
 absl::Status ExpectRate(const Op& op, std::string_view rate);
 

@@ -87,6 +87,21 @@ TEST_CASE("what is element-wise keeps its type") {
   CHECK(OutputTypes({"all_reduce", {{{2, 4}, kNarrow}}, {}}) == "bf16");
 }
 
+TEST_CASE("unfused attention of bf16 is bf16, its masks are bytes") {
+  const SampleInput head{{2, 3, 4, 6}, kNarrow}, scores{{2, 3, 4, 4}, kNarrow};
+  const SampleInput mask{{2, 3, 4, 4}, DType::kU8};
+  const AttrMap rate = {{"rate", 0.1}};
+  CHECK(OutputTypes({"split_heads", {{{2, 4, 3, 3, 6}, kNarrow}}, {}}) == "bf16 bf16 bf16");
+  CHECK(OutputTypes({"split_heads_grad", {head, head, head}, {}}) == "bf16");
+  CHECK(OutputTypes({"swap_dims", {head}, {}}) == "bf16");
+  CHECK(OutputTypes({"batch_matmul", {scores, head}, {}}) == "bf16");
+  CHECK(OutputTypes({"causal_softmax", {scores}, {}}) == "bf16");
+  CHECK(OutputTypes({"causal_softmax_grad", {scores, scores}, {}}) == "bf16");
+  CHECK(OutputTypes({"stored_dropout", {scores}, rate}) == "bf16 u8");
+  CHECK(OutputTypes({"stored_dropout", {{{2, 4}}}, rate}) == "f32 u8");
+  CHECK(OutputTypes({"stored_dropout_grad", {scores, mask}, rate}) == "bf16");
+}
+
 TEST_CASE("a cast goes between f32 and bf16; f64 stays f64") {
   CHECK(OutputTypes({"cast", {{{2}}}, {{"dtype", kBf16}}}) == "bf16");
   CHECK(OutputTypes({"cast", {{{2}, kNarrow}}, {{"dtype", std::string("f32")}}}) == "f32");

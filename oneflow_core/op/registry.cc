@@ -12,9 +12,10 @@ namespace {
 
 std::vector<OpDef> BuildTable() {
   std::vector<OpDef> table;
-  for (const auto family : {SourceOps, MatmulOps, LinearOps, LinearGradOps, EmbeddingOps,
-                            LayerNormOps, ElementwiseOps, DropoutOps, CausalAttentionOps,
-                            CachedAttentionOps, CrossEntropyOps, OptimizerOps, BoxingOps}) {
+  for (const auto family :
+       {SourceOps, MatmulOps, BatchMatmulOps, LinearOps, LinearGradOps, EmbeddingOps, LayerNormOps,
+        ElementwiseOps, DropoutOps, CausalAttentionOps, SplitHeadsOps, CausalSoftmaxOps,
+        CachedAttentionOps, CrossEntropyOps, OptimizerOps, BoxingOps}) {
     std::vector<OpDef> defs = family();
     std::move(defs.begin(), defs.end(), std::back_inserter(table));
   }

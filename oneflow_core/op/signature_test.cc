@@ -34,7 +34,7 @@ void CheckRange(const std::vector<Sbp>& sbp, const std::vector<TensorId>& tensor
     } else {
       CHECK(sbp[i].dim == 0);
     }
-    if (sbp[i].partial()) CHECK(tensor.dtype != DType::kI32);
+    if (sbp[i].partial()) CHECK(IsFloat(tensor.dtype));
   }
 }
 
@@ -153,6 +153,31 @@ TEST_CASE("attention splits samples and heads, never positions") {
         "B -> B B\n"
         "S(0) -> S(0) S(0)\n"
         "S(3) -> S(2) S(1)\n");
+}
+
+TEST_CASE("unfused attention splits samples and heads from end to end") {
+  CHECK(TableText({"split_heads", {{{2, 4, 3, 6, 8}}}, {}}) ==
+        "B -> B B B\n"
+        "S(0) -> S(0) S(0) S(0)\n"
+        "S(1) -> S(2) S(2) S(2)\n"
+        "S(3) -> S(1) S(1) S(1)\n"
+        "S(4) -> S(3) S(3) S(3)\n"
+        "P -> P P P\n");
+  CHECK(TableText({"batch_matmul", {{{2, 6, 4, 8}}, {{2, 6, 10, 8}}}, {{"transpose_b", true}}}) ==
+        "B B -> B\n"
+        "S(0) S(0) -> S(0)\n"
+        "S(1) S(1) -> S(1)\n"
+        "S(2) B -> S(2)\n"
+        "B S(2) -> S(3)\n"
+        "S(3) S(3) -> P\n"
+        "P B -> P\n"
+        "B P -> P\n");
+  CHECK(TableText({"causal_softmax", {{{2, 6, 4, 4}}}, {}}) ==
+        "B -> B\nS(0) -> S(0)\nS(1) -> S(1)\n");
+  CHECK(TableText({"swap_dims", {{{2, 6, 4, 8}}}, {}}) ==
+        "B -> B\nS(0) -> S(0)\nS(1) -> S(2)\nS(2) -> S(1)\nS(3) -> S(3)\nP -> P\n");
+  CHECK(TableText({"stored_dropout", {{{2, 4}}}, {{"rate", 0.1}}}) ==
+        "B -> B B\nS(0) -> S(0) S(0)\nS(1) -> S(1) S(1)\n");
 }
 
 TEST_CASE("a vocabulary that is split costs three numbers a row") {

@@ -35,6 +35,10 @@ int64_t AttentionWorkspace(int64_t t, int64_t d, int threads) {
   return threads * AttentionWorkspacePerThread(t, d);
 }
 
+int64_t SoftmaxWorkspacePerThread(const std::vector<int64_t>& x) {
+  return RoundUp(x.back() * kWidest);
+}
+
 int64_t CachedAttentionWorkspacePerThread(int64_t t, int64_t positions, int64_t d) {
   const int64_t rows = std::min(kCachedQueries, t), side = std::max(positions, d);
   return RoundUp(rows * positions * kWidest) + ProductWorkspace(rows, side, side);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace oneflow {
 
@@ -32,6 +33,9 @@ inline constexpr int64_t kMostPanelColumns = 32;
 // of what goes with them, and the block's scores and their gradients.
 int64_t AttentionWorkspacePerThread(int64_t t, int64_t d);
 int64_t AttentionWorkspace(int64_t t, int64_t d, int threads);
+
+// A row of the softmax of x, f32 or f64.
+int64_t SoftmaxWorkspacePerThread(const std::vector<int64_t>& x);
 
 // Attention of t new positions to a cache of `positions`: blocks of kCachedQueries queries.
 inline constexpr int64_t kCachedQueries = 64;

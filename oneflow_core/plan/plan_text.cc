@@ -21,8 +21,11 @@ int Devices(const proto::Mesh& mesh) {
 // "f32[4,256,768]", then what the mesh cuts: "/data:0/tensor:2".
 std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
                        proto::DataType dtype) {
-  static const std::map<int, const char*> kNames = {
-      {proto::F32, "f32"}, {proto::F64, "f64"}, {proto::I32, "i32"}, {proto::BF16, "bf16"}};
+  static const std::map<int, const char*> kNames = {{proto::F32, "f32"},
+                                                    {proto::F64, "f64"},
+                                                    {proto::I32, "i32"},
+                                                    {proto::BF16, "bf16"},
+                                                    {proto::U8, "u8"}};
   const auto name = kNames.find(dtype);
   std::string text = absl::StrCat(name == kNames.end() ? "?" : name->second, "[");
   for (int i = 0; i < layout.dim_size(); ++i)
@@ -153,7 +156,7 @@ std::string DropoutText(const proto::Graph& graph) {
   std::set<double> rates;
   int ops = 0;
   for (const proto::Op& op : graph.op()) {
-    const auto rate = op.attr().find(op.kind() == "dropout" ? "rate" : "dropout");
+    const auto rate = op.attr().find("rate");
     if (rate == op.attr().end()) continue;
     rates.insert(rate->second.f());
     ++ops;

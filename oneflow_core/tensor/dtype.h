@@ -10,20 +10,23 @@
 
 namespace oneflow {
 
-enum class DType : uint8_t { kF32 = 1, kF64 = 2, kI32 = 3, kBF16 = 4 };
+enum class DType : uint8_t { kF32 = 1, kF64 = 2, kI32 = 3, kBF16 = 4, kU8 = 5 };
 
 constexpr size_t SizeOf(DType t) {
   switch (t) {
     case DType::kF64: return 8;
     case DType::kBF16: return 2;
+    case DType::kU8: return 1;
     default: return 4;
   }
 }
 
+constexpr bool IsFloat(DType t) { return t != DType::kI32 && t != DType::kU8; }
+
 // What sums and statistics of tensors of a type are kept in.
 constexpr DType WideOf(DType t) { return t == DType::kBF16 ? DType::kF32 : t; }
 
-std::string_view Name(DType t);                        // "f32", "f64", "i32", "bf16"
+std::string_view Name(DType t);                        // "f32", "f64", "i32", "bf16", "u8"
 absl::StatusOr<DType> ParseDType(std::string_view s);  // the inverse
 
 }  // namespace oneflow

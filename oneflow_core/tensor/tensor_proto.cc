@@ -36,6 +36,7 @@ absl::StatusOr<DType> DTypeFromProto(proto::DataType type, std::string_view wher
     case proto::F64: return DType::kF64;
     case proto::I32: return DType::kI32;
     case proto::BF16: return DType::kBF16;
+    case proto::U8: return DType::kU8;
     default:
       return InputError(where, "element type " + std::to_string(type) + " is not known",
                         "use F32, F64, I32 or BF16");

@@ -23,7 +23,7 @@ std::string Error(const absl::StatusOr<T>& result) {
 }  // namespace
 
 TEST_CASE("values come back from their messages") {
-  for (const DType t : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16}) {
+  for (const DType t : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16, DType::kU8}) {
     CHECK(*DTypeFromProto(ToProto(t), "") == t);
   }
   CHECK(*DTypeFromProto(proto::DATA_TYPE_UNSPECIFIED, "") == DType::kF32);

@@ -107,6 +107,8 @@ class BadInputTest(unittest.TestCase):
                     "--vocab=8", "--out=x")
         for rate in ["-0.1", "1", "nan"]:
             self.refuse(["--dropout=" + rate, "less than 1"], "model", "gpt", *SMALL, "--dropout=" + rate, "--out=x")
+        self.refuse(["--attention=flash", "unfused"], "model", "gpt", *SMALL, "--attention=flash", "--out=x")
+        self.refuse(["--masks=kept", "recomputed"], "model", "gpt", *SMALL, "--masks=kept", "--out=x")
         self.refuse(["gpt9", "gpt2-124m"], "model", "gpt", "--preset=gpt9", "--out=x")
         self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
         self.refuse(["gpt.plan", "no flag"], "explain", "gpt.plan")
@@ -188,6 +190,7 @@ class BadInputTest(unittest.TestCase):
         self.compile(["heads", "2"], "--mesh=tensor=4", "--batch=4")
         self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
         self.compile(["recompute", "all", "selective"], "--recompute=all", "--batch=4")
+        self.compile(["full and attention contradict"], "--recompute=full,attention", "--batch=4")
         self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         self.compile(["extra_in_flight -1"], "--extra_in_flight=-1", "--batch=4")

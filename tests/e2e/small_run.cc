@@ -63,6 +63,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_extra_in_flight(run.extra_in_flight);
   options.train.set_no_global_norm(!run.global_norm);
   options.train.set_precision(run.precision);
+  options.train.set_residual(run.residual);
   *options.train.mutable_optimizer() = DefaultOptimizer();
   options.train.mutable_optimizer()->set_learning_rate(1e-2);
   if (!run.global_norm) options.train.mutable_optimizer()->set_clip(0);

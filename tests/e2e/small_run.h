@@ -20,7 +20,7 @@ struct SmallRun {
   std::string recompute;
   int64_t extra_in_flight = 0;
   bool global_norm = true;  // else there is no clipping either
-  proto::DataType precision = proto::F32;
+  proto::DataType precision = proto::F32, residual = proto::F32;
   int64_t batch = 8, micro_batches = 4;
   int64_t steps = 20;
   int threads = 1;

@@ -1,8 +1,10 @@
-// oneflow explain: what a plan is: text for people, json for programs, dot and html for pictures.
+// oneflow explain: what a plan is: text for people, json for programs, dot and html for pictures,
+// memory in the classes of published tables.
 #include <cstdio>
 
 #include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/gpt_memory.h"
 #include "oneflow_core/plan/boxing_text.h"
 #include "oneflow_core/plan/plan_dot.h"
 #include "oneflow_core/plan/plan_json.h"
@@ -25,13 +27,16 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
 }
 
 absl::Status Explain(const Arguments& args) {
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json", "dot", "html"}));
+  ASSIGN_OR_RETURN(const std::string format,
+                   FormatFromFlags({"text", "json", "dot", "html", "memory"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   std::string text;
   if (format == "json") {
     text = PlanJson(plan, ProofOf(plan));
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program));
+  } else if (format == "memory") {
+    ASSIGN_OR_RETURN(text, GptMemoryText(plan));
   } else if (format == "html") {
     ASSIGN_OR_RETURN(text, PageOf(args, plan));
   } else {
@@ -49,6 +54,7 @@ Verb ExplainVerb() {
       "explain", "say what a plan does, needs and why",
       "  oneflow explain --plan=gpt.plan\n"
       "  oneflow explain --plan=gpt.plan --format=json\n"
+      "  oneflow explain --plan=gpt.plan --format=memory\n"
       "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
       "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
       "> plan.html\n",

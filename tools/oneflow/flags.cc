@@ -26,8 +26,14 @@ DEFINE_bool(bias, true, "biases in linear layers and layer norms");
 DEFINE_bool(tied, true, "the head shares the embedding's table");
 
 DEFINE_double(dropout, 0,
-              "rate after the embeddings, on attention probabilities and on both branches; in "
-              "training only");
+              "rate after the embeddings, on both branches and, where attention is unfused, on its "
+              "probabilities; in training only");
+DEFINE_string(
+    attention, "fused",
+    "fused: one kernel that never stores the probabilities; unfused: products, softmax and "
+    "dropout as ops of their own");
+DEFINE_string(masks, "recomputed",
+              "of dropout: recomputed in the backward, or stored, a byte an element");
 
 DEFINE_string(mesh, "",
               "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
@@ -35,7 +41,10 @@ DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together
 DEFINE_int64(micro_batches, 1, "micro-batches a step");
 DEFINE_string(schedule, "1f1b", "1f1b, gpipe, interleaved, zero_bubble, pipedream or 2bw");
 DEFINE_string(order, "", "file of your own pipeline order, in the place of --schedule");
-DEFINE_string(recompute, "none", "of each block in the backward: none, selective or full");
+DEFINE_string(recompute, "none",
+              "of each block in the backward: none, attention, selective or full; and, after a "
+              "comma, gather: "
+              "what the forward gathers of activations");
 DEFINE_int32(chunks, 0, "slices of the model a stage; 0: 2 where the schedule interleaves, else 1");
 DEFINE_string(stage_layers, "",
               "layers of each place along the pipe (stages times chunks), e.g. 2,3,3,2; default: "

@@ -26,6 +26,8 @@ DECLARE_int64(vocab);
 DECLARE_bool(bias);
 DECLARE_bool(tied);
 DECLARE_double(dropout);
+DECLARE_string(attention);
+DECLARE_string(masks);
 
 // Placement and step.
 DECLARE_string(mesh);

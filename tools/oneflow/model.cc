@@ -11,6 +11,14 @@
 namespace oneflow {
 namespace {
 
+// Whether a flag of two words is the first of them.
+absl::StatusOr<bool> FirstOf(const std::string& flag, const std::string& value,
+                             const std::string& first, const std::string& second) {
+  if (value == first) return true;
+  if (value == second) return false;
+  return InputError("--" + flag + "=" + value, "is not known", "use " + first + " or " + second);
+}
+
 absl::StatusOr<GptConfig> ConfigFromFlags(const Arguments& args) {
   GptConfig config;
   if (!FLAGS_preset.empty()) {
@@ -24,6 +32,9 @@ absl::StatusOr<GptConfig> ConfigFromFlags(const Arguments& args) {
   if (args.Given("bias")) config.bias = FLAGS_bias;
   if (args.Given("tied")) config.tied = FLAGS_tied;
   if (args.Given("dropout")) config.dropout = FLAGS_dropout;
+  ASSIGN_OR_RETURN(config.fused_attention,
+                   FirstOf("attention", FLAGS_attention, "fused", "unfused"));
+  ASSIGN_OR_RETURN(config.stored_masks, FirstOf("masks", FLAGS_masks, "stored", "recomputed"));
   RETURN_IF_ERROR(CheckGptConfig(config));
   return config;
 }
@@ -50,9 +61,11 @@ Verb ModelVerb() {
           "  oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
           "  oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
           "--bias=false "
-          "--out=small.textproto\n",
+          "--out=small.textproto\n"
+          "  oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
+          "--out=megatron.textproto\n",
           {"preset", "layers", "heads", "hidden", "sequence", "vocab", "bias", "tied", "dropout",
-           "out"},
+           "attention", "masks", "out"},
           Model,
           /*takes_words=*/true};
 }

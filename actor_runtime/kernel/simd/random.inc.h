@@ -70,3 +70,27 @@ void Dropout(const DropoutNumbers& numbers, uint64_t first, const S* x, S* y, in
     i += count;
   }
 }
+
+inline void DropoutMask(const DropoutNumbers& numbers, uint64_t first, uint8_t* mask, int64_t n) {
+  const DropoutNumbers d = numbers;  // a copy: the stores below cannot alias it
+  for (int64_t i = 0; i < n;) {
+    const uint64_t element = first + static_cast<uint64_t>(i);
+    const int64_t place = static_cast<int64_t>(element % kWordGroup);
+    const int64_t room = kWordGroup - place, count = n - i < room ? n - i : room;
+    uint32_t words[kWordGroup];
+    RandomWords(d.key, d.stream, element / kWordGroup, words);
+    for (int64_t j = 0; j < count; ++j) mask[i + j] = words[place + j] >= d.drop_below;
+    i += count;
+  }
+}
+
+template <typename T, typename S>
+void ApplyMask(const uint8_t* mask, T scale, const S* x, S* y, int64_t n, bool accumulate) {
+  for (int64_t i = 0; i < n; i += kWordGroup) {
+    const int64_t count = n - i < kWordGroup ? n - i : kWordGroup;
+    T values[kWordGroup] = {};
+    Convert<T>(x + i, values, count, false);
+    for (int64_t j = 0; j < count; ++j) values[j] = mask[i + j] != 0 ? values[j] * scale : T(0);
+    Convert<T>(values, y + i, count, accumulate);
+  }
+}

@@ -158,3 +158,10 @@ T SoftmaxRow(T* s, T scale, int64_t n, T* max) {
       n, s, false, [&](Vec<T> v) { return Exp((v - top) * scale); }, old);
   return SumTerms<T>(n, [&](auto load, int64_t i) { return load(s, i); });
 }
+
+template <typename T, typename S>
+void SoftmaxGradRow(const S* dy, const S* y, T scale, S* dx, int64_t n, bool accumulate) {
+  const T dot = SumTerms<T>(n, [&](auto load, int64_t i) { return load(dy, i) * load(y, i); });
+  Map<T>(
+      n, dx, accumulate, [&](Vec<T> d, Vec<T> p) { return (d - dot) * p * scale; }, dy, y);
+}

@@ -58,6 +58,10 @@ struct VectorKernels {
   // Elements first, first + 1, ... of a random mask; y may be x.
   void (*dropout)(const DropoutNumbers& numbers, uint64_t first, const S* x, S* y, int64_t n,
                   bool accumulate);
+  // mask[i] = 1 where element first + i is kept, else 0; and y = x * scale where mask is not 0,
+  // else 0. One after the other they are `dropout`, bit for bit; y may be x.
+  void (*dropout_mask)(const DropoutNumbers& numbers, uint64_t first, uint8_t* mask, int64_t n);
+  void (*apply_mask)(const uint8_t* mask, T scale, const S* x, S* y, int64_t n, bool accumulate);
   double (*sum_squares)(const T* x, int64_t n);
   void (*adamw)(const AdamNumbers& numbers, const T* g, T* w, T* m, T* v, int64_t n);
   // Rows of `width`.
@@ -84,7 +88,9 @@ struct VectorKernels {
   T (*row_sum_exp)(const S* x, T max, int64_t n);
   // y = exp(x - max) * factor.
   void (*row_exp)(const S* x, T max, T factor, S* y, int64_t n, bool accumulate);
-  // Attention to a cache, one row of n scores in place: s becomes exp((s - max) * scale); returns
+  // The gradient of y = softmax(scale x), one row: dx = scale y (dy - Σ dy y).
+  void (*softmax_grad_row)(const S* dy, const S* y, T scale, S* dx, int64_t n, bool accumulate);
+  // Attention, one row of n scores in place: s becomes exp((s - max) * scale); returns
   // the sum, and max.
   T (*softmax_row)(T* s, T scale, int64_t n, T* max);
 };

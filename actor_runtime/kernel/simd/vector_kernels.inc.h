@@ -41,6 +41,8 @@ constexpr VectorKernels<T, S> Table() {
       .gelu_grad = GeluGrad<T, S>,
       .exp = ExpAll<T>,
       .dropout = Dropout<T, S>,
+      .dropout_mask = DropoutMask,
+      .apply_mask = ApplyMask<T, S>,
       .sum_squares = SumSquares<T>,
       .adamw = AdamW<T>,
       .layer_norm = LayerNorm<T, T, S>,
@@ -53,6 +55,7 @@ constexpr VectorKernels<T, S> Table() {
       .row_max = RowMax<T, S>,
       .row_sum_exp = RowSumExp<T, S>,
       .row_exp = RowExp<T, S>,
+      .softmax_grad_row = SoftmaxGradRow<T, S>,
       .softmax_row = SoftmaxRow<T>,
   };
 }

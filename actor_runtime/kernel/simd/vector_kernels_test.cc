@@ -119,6 +119,37 @@ TEST_CASE("dropout is its plain twin, bit for bit, at every place of a group") {
   }
 }
 
+template <typename T, typename S>
+void CheckStoredMask(Isa isa) {
+  const auto* v = VectorFor<T, S>(isa);
+  if (v == nullptr) return;
+  const DropoutNumbers numbers{0x123456789abcdef0, 42, 0x40000000, 4.0 / 3};
+  for (const uint64_t first : {uint64_t{0}, uint64_t{5}, uint64_t{1} << 40}) {
+    for (const int64_t n : {0, 1, 31, 32, 33, 100}) {
+      for (const bool accumulate : {false, true}) {
+        INFO("isa " << static_cast<int>(isa) << " first " << first << " n " << n);
+        std::vector<S> x(n), y(n, Stored<S>(T(3))), expected(n, Stored<S>(T(3)));
+        std::vector<uint8_t> mask(n, 7);
+        for (int64_t i = 0; i < n; ++i) x[i] = Stored<S>(std::sin(static_cast<T>(i)) * 3);
+        v->dropout(numbers, first, x.data(), expected.data(), n, accumulate);
+        v->dropout_mask(numbers, first, mask.data(), n);
+        v->apply_mask(mask.data(), static_cast<T>(numbers.scale), x.data(), y.data(), n,
+                      accumulate);
+        REQUIRE(y == expected);
+        for (const uint8_t kept : mask) REQUIRE(kept <= 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("a mask that is stored and applied is dropout, bit for bit") {
+  for (Isa isa : kAll) {
+    CheckStoredMask<float, float>(isa);
+    CheckStoredMask<float, Bf16>(isa);
+    CheckStoredMask<double, double>(isa);
+  }
+}
+
 TEST_CASE("a dropped element is zero, whatever it was") {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x(64, inf), y(64);
@@ -144,6 +175,9 @@ TEST_CASE("instruction sets agree") {
       v->gelu_grad(x.data(), x.data(), y.data(), n, false);
       wide.gelu_grad(dx.data(), dx.data(), dy.data(), n, false);
       for (int64_t i = 0; i < n; ++i) CHECK(y[i] == Approx(dy[i]).epsilon(1e-5).margin(1e-6));
+      v->softmax_grad_row(x.data(), x.data(), 0.5, y.data(), n, false);
+      wide.softmax_grad_row(dx.data(), dx.data(), 0.5, dy.data(), n, false);
+      for (int64_t i = 0; i < n; ++i) CHECK(y[i] == Approx(dy[i]).epsilon(1e-5).margin(1e-4));
     }
   }
 }

@@ -1,0 +1,163 @@
+#include "oneflow_core/model/gpt_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "absl/strings/str_format.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/gpt_block.h"
+#include "oneflow_core/plan/plan_lookup.h"
+
+namespace oneflow {
+namespace {
+
+absl::StatusOr<PlanNet> NetOfTrain(const proto::Plan& plan) {
+  const proto::Program* train = FindProgram(plan, "train");
+  if (train != nullptr) return MakePlanNet(plan, *train);
+  return InputError("plan of " + plan.model(), "has no program \"train\"",
+                    "compile a graph that has a loss");
+}
+
+bool IsBlockMatrix(const proto::Variable& variable) {
+  std::string_view rest, name = variable.name();
+  name = name.substr(0, name.find('/'));  // states of the optimizer: "w/m"
+  return BlockOf(name, &rest) >= 0 && rest.ends_with(".weight") && variable.layout().dim_size() > 1;
+}
+
+// Of a segment of the compute stream: 'F' in "F" and "F0"; 0 of any other stream.
+char PartOf(const PlanNet& net, int segment) {
+  for (const NetStream& stream : net.streams) {
+    if (stream.proto->name() != "compute") continue;
+    for (const proto::OrderRun& run : stream.proto->order()) {
+      const auto& ids = run.segment();
+      if (std::find(ids.begin(), ids.end(), segment) != ids.end()) {
+        return net.program->segment(segment).name()[0];
+      }
+    }
+  }
+  return 0;
+}
+
+class Parts {
+ public:
+  explicit Parts(const PlanNet& net) : net_(net) {
+    for (const proto::Segment& s : net.program->segment()) parts_.push_back(PartOf(net, s.id()));
+  }
+  int SegmentOf(int actor) const { return net_.actors[actor].segment; }
+  char Of(int actor) const { return parts_[SegmentOf(actor)]; }
+
+ private:
+  const PlanNet& net_;
+  std::vector<char> parts_;  // by segment
+};
+
+bool IsStatistics(const PlanNet& net, int writer, int id) {
+  if (writer < 0) return false;
+  const proto::Actor& actor = net.actor(writer);
+  return (actor.kernel() == "layer_norm" || actor.kernel() == "causal_attention") &&
+         actor.output(0) != id;
+}
+
+// The bytes of `kept` that are taken and not yet returned, at most at once.
+template <typename Counts>
+int64_t MostHeld(const PlanNet& net, int stage, const std::vector<KeptRegister>& kept,
+                 Counts counts) {
+  std::map<int, int64_t> change;  // by segment; none both takes and returns
+  for (const KeptRegister& r : kept) {
+    if (!counts(r)) continue;
+    change[r.taken] += r.proto->slot_bytes();
+    change[r.returned] -= r.proto->slot_bytes();
+  }
+  int64_t held = 0, most = 0;
+  for (const NetStream& stream : net.streams) {
+    if (stream.proto->stage() != stage || stream.proto->name() != "compute") continue;
+    for (const proto::OrderRun& run : stream.proto->order()) {
+      for (int i = 0; i < run.repeat(); ++i) {
+        for (const int segment : run.segment()) {
+          const auto it = change.find(segment);
+          if (it != change.end()) most = std::max(most, held += it->second);
+        }
+      }
+    }
+  }
+  return most;
+}
+
+// States of the variables, and of matrices in blocks alone.
+void AddStates(const PlanNet& net, int stage, GptMemory* memory) {
+  std::map<int, bool> is_matrix;  // by register
+  for (const proto::Variable& variable : net.plan->variable()) {
+    for (const int id : variable.register_()) is_matrix[id] = IsBlockMatrix(variable);
+  }
+  const auto add = [&](int id, bool matrix) {
+    const proto::Register& r = *net.registers[id].proto;
+    if (r.stage() != stage) return;
+    (matrix ? memory->matrices_of_blocks : memory->other_states) += r.slot_bytes() * r.slots();
+  };
+  for (const auto& [id, matrix] : is_matrix) add(id, matrix);
+  for (const proto::Actor& actor : net.program->actor()) {
+    if (actor.kernel() == "adamw") {  // its inputs: the gradient, the norm
+      add(actor.input(0).register_(), is_matrix.at(actor.output(0)));
+    }
+    if (actor.kernel() != "cast") continue;
+    const auto variable = is_matrix.find(actor.input(0).register_());
+    if (variable != is_matrix.end()) add(actor.output(0), variable->second);
+  }
+}
+
+}  // namespace
+
+std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
+  const Parts parts(net);
+  std::vector<KeptRegister> result;
+  for (int id = 0; id < static_cast<int>(net.registers.size()); ++id) {
+    const NetRegister& r = net.registers[id];
+    if (r.persistent || r.proto->stage() != stage || r.proto->slot_bytes() == 0) continue;
+    KeptRegister kept{.proto = r.proto, .statistics = IsStatistics(net, r.writer, id)};
+    const char written = r.writer < 0 ? 0 : parts.Of(r.writer);
+    if (written != 0 && written != 'F') continue;
+    if (written == 'F') kept.taken = parts.SegmentOf(r.writer);
+    for (const NetReader& reader : r.readers) {
+      const char part = parts.Of(reader.actor);
+      const int segment = parts.SegmentOf(reader.actor);
+      if (part == 'F') kept.taken = segment;
+      if (part != 'B' && part != 'W') continue;
+      if (kept.returned < 0 || part == 'W') kept.returned = segment;
+      std::string_view rest;
+      kept.block = std::max(kept.block, BlockOf(net.actor(reader.actor).scope(), &rest));
+    }
+    if (kept.taken >= 0 && kept.returned >= 0) result.push_back(kept);
+  }
+  return result;
+}
+
+absl::StatusOr<GptMemory> MemoryOfStage(const proto::Plan& plan, int stage) {
+  ASSIGN_OR_RETURN(const PlanNet net, NetOfTrain(plan));
+  if (stage < 0 || stage >= plan.memory_size()) {
+    return InputError("stage " + std::to_string(stage), "is not of the plan",
+                      "it has " + std::to_string(plan.memory_size()));
+  }
+  GptMemory memory;
+  AddStates(net, stage, &memory);
+  const std::vector<KeptRegister> kept = KeptRegisters(net, stage);
+  const auto most = [&](auto counts) { return MostHeld(net, stage, kept, counts); };
+  memory.kept_in_blocks = most([](const KeptRegister& r) { return r.block >= 0 && !r.statistics; });
+  memory.kept_statistics = most([](const KeptRegister& r) { return r.block >= 0 && r.statistics; });
+  memory.kept_elsewhere = most([](const KeptRegister& r) { return r.block < 0; });
+  return memory;
+}
+
+absl::StatusOr<std::string> GptMemoryText(const proto::Plan& plan) {
+  std::string text =
+      "stage  matrices_of_blocks    other_states  kept_in_blocks  kept_statistics  "
+      "kept_elsewhere\n";
+  for (int stage = 0; stage < plan.memory_size(); ++stage) {
+    ASSIGN_OR_RETURN(const GptMemory m, MemoryOfStage(plan, stage));
+    absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%16d\n", stage, m.matrices_of_blocks,
+                          m.other_states, m.kept_in_blocks, m.kept_statistics, m.kept_elsewhere);
+  }
+  return text;
+}
+
+}  // namespace oneflow

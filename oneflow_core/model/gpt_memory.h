@@ -1,0 +1,49 @@
+// What a stage of a GPT's plan holds, in the classes of published memory tables (Korthikanti et al.
+// 2022): states of the blocks' matrices, what blocks keep from forward to backward, and beside them
+// what those tables leave out. It reads registers and orders; it estimates nothing.
+//
+//   ASSIGN_OR_RETURN(const GptMemory memory, MemoryOfStage(plan, 0));
+//   memory.kept_in_blocks;   // bytes a device, at most at once
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/plan/plan_net.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// Bytes a device, for the largest part.
+struct GptMemory {
+  // Of a variable: itself, its moments, the gradient that its update reads and the copy of another
+  // type that products read; under --precision=bf16 4 + 8 + 4 + 2 bytes an element.
+  int64_t matrices_of_blocks = 0;
+  int64_t other_states = 0;  // embeddings, norms, biases
+  // Kept from the forward of a micro-batch to its backward: at most at once, as the order of the
+  // stage's compute stream has it. Slots beyond that, to fetch ahead, are not counted.
+  int64_t kept_in_blocks = 0;
+  int64_t kept_statistics = 0;  // numbers a row, in blocks: of layer norms and of fused attention
+  int64_t kept_elsewhere = 0;   // tokens, embeddings, the last norm, the head, the loss
+};
+
+// Of program "train". Errors: none such; a stage that the plan has not.
+absl::StatusOr<GptMemory> MemoryOfStage(const proto::Plan& plan, int stage);
+
+// A register that is taken in the forward and given back in the backward of a micro-batch.
+struct KeptRegister {
+  const proto::Register* proto = nullptr;  // into the plan
+  int block = -1;                          // of the ops that read it in the backward; -1: of none
+  bool statistics = false;
+  int taken = -1, returned = -1;  // segments of the compute stream
+};
+
+// In order of ids. `net`: of program "train".
+std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage);
+
+// A line for each stage, numbers in bytes.
+absl::StatusOr<std::string> GptMemoryText(const proto::Plan& plan);
+
+}  // namespace oneflow

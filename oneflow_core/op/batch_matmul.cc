@@ -1,0 +1,108 @@
+// batch_matmul: a[..., m, k] b[..., k, n] -> [..., m, n], a product for each index of the leading
+// dimensions, which both have. Its gradients are batch_matmuls.
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+#include "oneflow_core/op/workspace.h"
+
+namespace oneflow {
+namespace {
+
+// Which dimension is which. Transposed, a is [..., k, m] and b is [..., n, k].
+struct BatchDims {
+  int lead, a_m, a_k, b_k, b_n;
+};
+
+BatchDims Geometry(int rank, const AttrMap& attrs) {
+  const auto on = [&attrs](const char* name) {
+    const auto it = attrs.find(name);
+    return it != attrs.end() && std::get<bool>(it->second);
+  };
+  const int row = rank - 2, column = rank - 1;
+  const bool ta = on("transpose_a"), tb = on("transpose_b");
+  return {row, ta ? column : row, ta ? row : column, tb ? column : row, tb ? row : column};
+}
+
+BatchDims Geometry(const OpView& v) { return Geometry(v.in(0).shape.rank(), v.op.attrs); }
+
+Specs InferBatchMatmul(const OpView& v) {
+  const Tensor &a = v.in(0), &b = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"a", "b"}, {0, 1}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"a", "b"}, 0, 1));
+  RETURN_IF_ERROR(ExpectRank("a", a, 3));
+  const BatchDims d = Geometry(v);
+  if (b.shape.rank() != a.shape.rank() ||
+      Part(a.shape, 0, d.lead).dims != Part(b.shape, 0, d.lead).dims) {
+    return Mismatch(
+        Describe("a", a) + " and " + Describe("b", b) + " differ in their leading dimensions",
+        "they have all in common but their last two; use `linear` for one matrix b");
+  }
+  if (a.shape.dims[d.a_k] != b.shape.dims[d.b_k]) {
+    return Mismatch(Describe("a", a) + " and " + Describe("b", b) + " do not multiply: dim " +
+                        std::to_string(d.a_k) + " of a against dim " + std::to_string(d.b_k) +
+                        " of b",
+                    "make them equal, or change \"transpose_a\" or \"transpose_b\"");
+  }
+  const Shape matrix = Join(Part(a.shape, d.a_m, d.a_m + 1), Part(b.shape, d.b_n, d.b_n + 1));
+  return std::vector<OutputSpec>{{Join(Part(a.shape, 0, d.lead), matrix), a.dtype}};
+}
+
+Rows BatchMatmulRows(const OpView& v) {
+  const BatchDims d = Geometry(v);
+  Rows rows = LeadRows(v, d.lead);
+  rows.push_back({{S(d.a_m), B()}, {S(d.lead)}});
+  rows.push_back({{B(), S(d.b_n)}, {S(d.lead + 1)}});
+  rows.push_back({{S(d.a_k), S(d.b_k)}, {P()}});
+  rows.push_back({{P(), B()}, {P()}});
+  rows.push_back({{B(), P()}, {P()}});
+  return rows;
+}
+
+// Of y = op(a) op(b). What was transposed changes sides.
+InputGrads BatchMatmulGradient(GradientContext& g) {
+  const Op op = g.graph.ops[g.op];
+  const TensorId a = op.inputs[0], b = op.inputs[1], dy = g.output_grads[0];
+  const bool ta = AttrBool(op, "transpose_a"), tb = AttrBool(op, "transpose_b");
+  const auto product = [&g](const char* suffix, TensorId x, TensorId y, bool tx, bool ty) {
+    return AddGradient(g, "batch_matmul", suffix, {x, y},
+                       {{"transpose_a", tx}, {"transpose_b", ty}});
+  };
+  std::vector<TensorId> grads = {-1, -1};
+  if (g.needs_grad[0]) {
+    grads[0] = ta ? product(".da", b, dy, tb, true) : product(".da", dy, b, false, !tb);
+  }
+  if (g.needs_grad[1]) {
+    grads[1] = tb ? product(".db", dy, a, true, ta) : product(".db", a, dy, !ta, false);
+  }
+  return grads;
+}
+
+double BatchMatmulFlops(const OpView& v) {
+  const double n = static_cast<double>(v.in_dims(1)[Geometry(v).b_n]);
+  return 2.0 * static_cast<double>(v.in(0).shape.elements()) * n;
+}
+
+// Each thread multiplies by itself.
+int64_t BatchMatmulWorkspace(const std::vector<Dims>& in, const std::vector<Dims>&,
+                             const AttrMap& attrs, int threads) {
+  const Dims &a = in[0], &b = in[1];
+  const BatchDims d = Geometry(static_cast<int>(a.size()), attrs);
+  if (Product(a) == 0 || Product(b) == 0) return 0;
+  return threads * ProductWorkspace(a[d.a_m], b[d.b_n], a[d.a_k]);
+}
+
+}  // namespace
+
+std::vector<OpDef> BatchMatmulOps() {
+  return {{.kind = "batch_matmul",
+           .usage = "a[..., m, k], b[..., k, n] -> [..., m, n]",
+           .min_inputs = 2,
+           .max_inputs = 2,
+           .attrs = {{"transpose_a", AttrType::kBool}, {"transpose_b", AttrType::kBool}},
+           .infer = InferBatchMatmul,
+           .signatures = BatchMatmulRows,
+           .gradient = BatchMatmulGradient,
+           .flops = BatchMatmulFlops,
+           .workspace = BatchMatmulWorkspace}};
+}
+
+}  // namespace oneflow

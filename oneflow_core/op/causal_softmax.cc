@@ -1,0 +1,69 @@
+// causal_softmax: x[..., t, t] -> y. Row i of a matrix is the softmax of its first i + 1 elements,
+// times `scale`, and zero behind them: position i sees positions 0 .. i. Its gradient reads y, so x
+// need not be kept.
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+#include "oneflow_core/op/workspace.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status ExpectSquare(std::string_view role, const Tensor& x) {
+  RETURN_IF_ERROR(ExpectRank(role, x, 3));
+  const int rank = x.shape.rank();
+  if (x.shape.dims[rank - 1] == x.shape.dims[rank - 2]) return absl::OkStatus();
+  return Mismatch(Describe(role, x) + " must have scores of all positions for all positions",
+                  "make its last two dimensions equal");
+}
+
+Specs InferSoftmax(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
+  RETURN_IF_ERROR(ExpectSquare("x", v.in(0)));
+  return std::vector<OutputSpec>{{v.in(0).shape, v.in(0).dtype}};
+}
+
+Specs InferSoftmaxGrad(const OpView& v) {
+  const std::vector<std::string> roles = {"dy", "y"};
+  RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1}));
+  RETURN_IF_ERROR(ExpectSameType(v, roles, 0, 1));
+  RETURN_IF_ERROR(ExpectSquare("y", v.in(1)));
+  RETURN_IF_ERROR(ExpectDims("dy", v.in(0), v.in_dims(1), "that of " + Describe("y", v.in(1))));
+  return std::vector<OutputSpec>{{v.in(0).shape, v.in(0).dtype}};
+}
+
+// Matrices are independent; of a row that is cut off nobody knows how much it sees.
+Rows SoftmaxRows(const OpView& v) { return LeadRows(v, v.in(0).shape.rank() - 2); }
+
+InputGrads SoftmaxGradient(GradientContext& g) {
+  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
+  const Op op = g.graph.ops[g.op];
+  return std::vector<TensorId>{AddGradient(g, "causal_softmax_grad", ".dx",
+                                           {g.output_grads[0], op.outputs[0]},
+                                           {{"scale", AttrDouble(op, "scale", 1)}})};
+}
+
+}  // namespace
+
+std::vector<OpDef> CausalSoftmaxOps() {
+  return {{.kind = "causal_softmax",
+           .usage = "x[..., t, t] -> y[..., t, t]",
+           .min_inputs = 1,
+           .max_inputs = 1,
+           .attrs = {{"scale", AttrType::kDouble}},
+           .infer = InferSoftmax,
+           .signatures = SoftmaxRows,
+           .gradient = SoftmaxGradient,
+           .flops = PerElement(5),
+           .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
+                           int threads) { return threads * SoftmaxWorkspacePerThread(in[0]); }},
+          {.kind = "causal_softmax_grad",
+           .usage = "dy, y -> dx",
+           .min_inputs = 2,
+           .max_inputs = 2,
+           .attrs = {{"scale", AttrType::kDouble}},
+           .infer = InferSoftmaxGrad,
+           .signatures = SoftmaxRows,
+           .flops = PerElement(4)}};
+}
+
+}  // namespace oneflow

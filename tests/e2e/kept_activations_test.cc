@@ -1,0 +1,161 @@
+// What blocks keep from forward to backward equals the formulas of Korthikanti et al. 2022
+// ("Reducing Activation Recomputation in Large Transformer Models", section 4), to the byte: 16-bit
+// activations, masks of a byte, unfused attention. s, b, h, a, t: sequence, micro-batch, hidden
+// size, heads, tensor-parallel degree.
+#include <map>
+#include <string>
+
+#include "catch2/catch.hpp"
+#include "oneflow_core/model/gpt_memory.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kLayers = 8, s = 32, b = 4, h = 64, a = 8;
+constexpr int64_t sbh = s * b * h, ass_b = a * s * s * b;
+
+SmallRun PaperRun(const std::string& mesh = "", const std::string& recompute = "") {
+  SmallRun run;
+  run.model = {.name = "paper",
+               .layers = kLayers,
+               .heads = a,
+               .hidden = h,
+               .sequence = s,
+               .vocab = 128,
+               .dropout = 0.1,
+               .fused_attention = false,
+               .stored_masks = true};
+  run.mesh = mesh;
+  run.recompute = recompute;
+  run.precision = run.residual = proto::BF16;
+  run.batch = 8 * b;
+  run.micro_batches = 8;
+  return run;
+}
+
+GptMemory MemoryOf(const SmallRun& run, int stage = 0) {
+  const auto memory = MemoryOfStage(CompileSmall(run), stage);
+  REQUIRE(memory.ok());
+  return *memory;
+}
+
+SmallRun Split(SmallRun run) {
+  run.split_positions = true;
+  return run;
+}
+
+TEST_CASE("a block keeps what the paper lists, each tensor with its bytes") {
+  const proto::Plan plan = CompileSmall(PaperRun());
+  const auto net = MakePlanNet(plan, *FindProgram(plan, "train"));
+  REQUIRE(net.ok());
+  std::map<std::string, int64_t> kept, statistics;
+  for (const KeptRegister& r : KeptRegisters(*net, 0)) {
+    if (r.block == 1) (r.statistics ? statistics : kept)[r.proto->name()] = r.proto->slot_bytes();
+  }
+  const std::map<std::string, int64_t> paper = {
+      {"h.0.mlp.add", 2 * sbh},              // input of the first layer norm
+      {"h.1.ln_1", 2 * sbh},                 // of the products of queries, keys and values
+      {"h.1.attn.core.split", 2 * sbh},      // queries
+      {"h.1.attn.core.split:1", 2 * sbh},    // keys
+      {"h.1.attn.core.split:2", 2 * sbh},    // values
+      {"h.1.attn.core.softmax", 2 * ass_b},  // output of the softmax
+      {"h.1.attn.core.drop:1", ass_b},       // mask of its dropout
+      {"h.1.attn.core.drop", 2 * ass_b},     // output of its dropout
+      {"h.1.attn.core", 2 * sbh},            // input of the projection
+      {"h.1.attn.drop:1", sbh},              // mask
+      {"h.1.attn.add", 2 * sbh},             // input of the second layer norm
+      {"h.1.ln_2", 2 * sbh},                 // of the first product
+      {"h.1.mlp.fc", 8 * sbh},               // of gelu
+      {"h.1.mlp.gelu", 8 * sbh},             // of the second product
+      {"h.1.mlp.drop:1", sbh},               // mask
+  };
+  CHECK(kept == paper);
+  // What the paper leaves out: two f32 a row and layer norm.
+  CHECK(statistics == std::map<std::string, int64_t>{{"h.1.ln_1:1", 4 * s * b},
+                                                     {"h.1.ln_1:2", 4 * s * b},
+                                                     {"h.1.ln_2:1", 4 * s * b},
+                                                     {"h.1.ln_2:2", 4 * s * b}});
+}
+
+TEST_CASE("no parallelism: sbh (34 + 5 a s / h) a layer") {
+  CHECK(MemoryOf(PaperRun()).kept_in_blocks == kLayers * (34 * sbh + 5 * ass_b));
+}
+
+TEST_CASE("tensor parallel: sbh (10 + 24 / t + 5 a s / (h t))") {
+  for (const int64_t t : {2, 4}) {
+    const std::string mesh = "tensor=" + std::to_string(t);
+    CHECK(MemoryOf(PaperRun(mesh)).kept_in_blocks ==
+          kLayers * (10 * sbh + (24 * sbh + 5 * ass_b) / t));
+    CHECK(MemoryOf(PaperRun(mesh, "attention")).kept_in_blocks ==
+          kLayers * (10 * sbh + 24 * sbh / t));
+  }
+}
+
+TEST_CASE("sequence parallel: sbh (34 / t + 5 a s / (h t))") {
+  for (const int64_t t : {2, 4}) {
+    const std::string mesh = "tensor=" + std::to_string(t);
+    CHECK(MemoryOf(Split(PaperRun(mesh, "gather"))).kept_in_blocks ==
+          kLayers * (34 * sbh + 5 * ass_b) / t);
+    CHECK(MemoryOf(Split(PaperRun(mesh, "attention,gather"))).kept_in_blocks ==
+          kLayers * 34 * sbh / t);
+    // Without the second gather two inputs of products, of 2 sbh each, are kept whole.
+    CHECK(MemoryOf(Split(PaperRun(mesh, "attention"))).kept_in_blocks ==
+          kLayers * (4 * sbh + 30 * sbh / t));
+  }
+}
+
+TEST_CASE("full recompute: 2 sbh") {
+  CHECK(MemoryOf(PaperRun("", "full")).kept_in_blocks == kLayers * 2 * sbh);
+  CHECK(MemoryOf(PaperRun("tensor=2", "full")).kept_in_blocks == kLayers * 2 * sbh);
+}
+
+TEST_CASE("1F1B: stage s of p holds p - s micro-batches, the first as much as all layers") {
+  const int64_t layer = 34 * sbh + 5 * ass_b;
+  for (const int64_t p : {2, 4}) {
+    for (int64_t stage = 0; stage < p; ++stage) {
+      INFO("stage " << stage << " of " << p);
+      const SmallRun run = PaperRun("pipe=" + std::to_string(p));
+      CHECK(MemoryOf(run, static_cast<int>(stage)).kept_in_blocks ==
+            kLayers / p * (p - stage) * layer);
+    }
+  }
+}
+
+TEST_CASE("interleaved: times 1 + (p - 1) / (p v)") {
+  const int64_t layer = 34 * sbh + 5 * ass_b;
+  for (const auto& [p, v] : {std::pair(2, 2), std::pair(2, 4), std::pair(4, 2)}) {
+    INFO("p " << p << " v " << v);
+    SmallRun run = PaperRun("pipe=" + std::to_string(p));
+    run.schedule = "interleaved";
+    run.chunks = v;
+    CHECK(MemoryOf(run).kept_in_blocks == kLayers * layer * (p * v + p - 1) / (p * v));
+  }
+}
+
+TEST_CASE("states of matrices in blocks: 18 bytes a parameter, 12 h^2 of them a layer") {
+  CHECK(MemoryOf(PaperRun()).matrices_of_blocks == 18 * kLayers * 12 * h * h);
+  CHECK(MemoryOf(PaperRun("pipe=2,tensor=2")).matrices_of_blocks == 18 * kLayers * 12 * h * h / 4);
+}
+
+TEST_CASE("the fused graph keeps less: nothing of s x s, and no masks") {
+  SmallRun run = PaperRun();
+  run.model.fused_attention = true;
+  run.model.stored_masks = false;
+  const GptMemory memory = MemoryOf(run);
+  CHECK(memory.kept_in_blocks == kLayers * 32 * sbh);
+  // Of layer norms, and the log-sum-exp of each head's rows.
+  CHECK(memory.kept_statistics == kLayers * (4 * 4 + 4 * a) * s * b);
+}
+
+TEST_CASE("a plan that does not train, or has no such stage, is refused") {
+  proto::Plan plan = CompileSmall(PaperRun());
+  CHECK(MemoryOfStage(plan, 1).status().message() == "stage 1: is not of the plan; it has 1");
+  plan.clear_program();
+  CHECK(MemoryOfStage(plan, 0).status().message() ==
+        "plan of paper: has no program \"train\"; compile a graph that has a loss");
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,88 @@
+// Attention as products, softmax and dropout of their own, and dropout with stored masks: the model
+// that the fused op and recomputed masks compute, on any mesh and under any recompute.
+#include <cmath>
+#include <string>
+
+#include "catch2/catch.hpp"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+SmallRun Unfused(const std::string& mesh = "") {
+  SmallRun run;
+  run.mesh = mesh;
+  run.model.fused_attention = false;
+  run.steps = 8;
+  return run;
+}
+
+SmallRun WithMasks(const std::string& mesh = "") {
+  SmallRun run = Unfused(mesh);
+  run.model.dropout = 0.1;
+  run.model.stored_masks = true;
+  return run;
+}
+
+double LargestDifference(const SmallResult& a, const SmallResult& b) {
+  double largest = 0;
+  REQUIRE(a.losses.size() == b.losses.size());
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    REQUIRE(std::isfinite(a.losses[i]));
+    largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
+  }
+  return largest;
+}
+
+TEST_CASE("unfused attention trains to the losses of the fused op") {
+  SmallRun fused = Unfused();
+  fused.model.fused_attention = true;
+  const SmallResult expected = Train(fused);
+  for (const char* mesh : {"", "data=2,tensor=2", "pipe=2,tensor=2"}) {
+    INFO(mesh);
+    CHECK(LargestDifference(Train(Unfused(mesh)), expected) < 1e-5);
+  }
+  SmallRun narrow = Unfused();
+  narrow.precision = proto::BF16;
+  CHECK(LargestDifference(Train(narrow), expected) < 1e-2);
+}
+
+TEST_CASE("a stored mask is the recomputed one, bit for bit") {
+  for (const proto::DataType precision : {proto::F32, proto::BF16}) {
+    SmallRun stored = WithMasks("data=2"), recomputed = WithMasks("data=2");
+    stored.precision = recomputed.precision = precision;
+    recomputed.model.stored_masks = false;
+    const SmallResult result = Train(stored);
+    CHECK(result == Train(recomputed));
+    recomputed.model.dropout = 0;
+    CHECK(result != Train(recomputed));
+  }
+}
+
+TEST_CASE("masks do not depend on the mesh") {
+  const SmallResult one = Train(WithMasks());
+  CHECK(Train(WithMasks("pipe=2")) == one);
+  for (const char* mesh : {"tensor=2", "pipe=2,data=2,tensor=2"}) {
+    INFO(mesh);
+    CHECK(LargestDifference(Train(WithMasks(mesh)), one) < 1e-5);
+  }
+}
+
+TEST_CASE("recompute of the core of attention, of blocks, and gathering again change no bit") {
+  for (const char* mesh : {"", "tensor=2", "pipe=2,tensor=2"}) {
+    for (const proto::DataType type : {proto::F32, proto::BF16}) {
+      SmallRun run = WithMasks(mesh);
+      run.precision = run.residual = type;
+      run.split_positions = true;
+      const SmallResult kept = Train(run);
+      for (const char* policy : {"attention", "selective", "full", "gather", "attention,gather"}) {
+        INFO(mesh << " " << policy << " " << proto::DataType_Name(type));
+        run.recompute = policy;
+        CHECK(Train(run) == kept);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
