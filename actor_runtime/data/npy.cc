@@ -45,8 +45,9 @@ absl::StatusOr<DType> ParseDescr(std::string_view path, std::string_view descr) 
   if (descr == "'<f4'") return DType::kF32;
   if (descr == "'<f8'") return DType::kF64;
   if (descr == "'<i4'") return DType::kI32;
+  if (descr == "'|u1'") return DType::kU8;
   return InputError(path, absl::StrCat("element type ", ToAbsl(descr), " is not supported"),
-                    "save it as float32, float64 or int32, little-endian");
+                    "save it as float32, float64, int32 or uint8, little-endian");
 }
 
 const char* Descr(DType dtype) {

@@ -160,7 +160,9 @@ class Narrower {
     op.name = Unused(graph_->tensors[t].name + '.' + std::string(Name(need)));
     op.inputs = {t};
     op.attrs["dtype"] = std::string(Name(need));
-    op.scope = reader.scope;
+    // A narrow stream is cast where it is made: a block that is computed again begins with it.
+    const bool stream = residual_ == DType::kBF16 && reader.phase == Phase::kForward;
+    op.scope = stream ? graph_->ProducerOf(t).scope : reader.scope;
     op.why = reader.name + " reads " + graph_->tensors[t].name + " as " + std::string(Name(need));
     const Op& producer = graph_->ProducerOf(t);
     const bool prepared = IsVariable(producer) && reader.phase != Phase::kUpdate;

@@ -34,8 +34,7 @@ absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy) {
 absl::Status AnnotateRecompute(Graph* graph, std::string_view policy) {
   ASSIGN_OR_RETURN(const RecomputePolicy parsed, ParseRecompute(policy));
   if (parsed.ops == "none") return absl::OkStatus();
-  constexpr std::string_view kSelected[] = {"causal_attention", "layer_norm", "gelu", "dropout",
-                                            "stored_dropout"};
+  constexpr std::string_view kSelected[] = {"causal_attention", "layer_norm", "gelu", "dropout"};
   bool found = false;
   for (Op& op : graph->ops) {
     std::string_view rest;

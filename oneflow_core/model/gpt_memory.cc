@@ -143,6 +143,10 @@ absl::StatusOr<GptMemory> MemoryOfStage(const proto::Plan& plan, int stage) {
   const std::vector<KeptRegister> kept = KeptRegisters(net, stage);
   const auto most = [&](auto counts) { return MostHeld(net, stage, kept, counts); };
   memory.kept_in_blocks = most([](const KeptRegister& r) { return r.block >= 0 && !r.statistics; });
+  for (const KeptRegister& r : kept) {
+    if (r.block < 0 || r.statistics) continue;
+    memory.slots_in_blocks += r.proto->slot_bytes() * r.proto->slots();
+  }
   memory.kept_statistics = most([](const KeptRegister& r) { return r.block >= 0 && r.statistics; });
   memory.kept_elsewhere = most([](const KeptRegister& r) { return r.block < 0; });
   return memory;
@@ -150,12 +154,13 @@ absl::StatusOr<GptMemory> MemoryOfStage(const proto::Plan& plan, int stage) {
 
 absl::StatusOr<std::string> GptMemoryText(const proto::Plan& plan) {
   std::string text =
-      "stage  matrices_of_blocks    other_states  kept_in_blocks  kept_statistics  "
-      "kept_elsewhere\n";
+      "stage  matrices_of_blocks    other_states  kept_in_blocks  slots_in_blocks  kept_statistics"
+      "  kept_elsewhere\n";
   for (int stage = 0; stage < plan.memory_size(); ++stage) {
     ASSIGN_OR_RETURN(const GptMemory m, MemoryOfStage(plan, stage));
-    absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%16d\n", stage, m.matrices_of_blocks,
-                          m.other_states, m.kept_in_blocks, m.kept_statistics, m.kept_elsewhere);
+    absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%17d%16d\n", stage, m.matrices_of_blocks,
+                          m.other_states, m.kept_in_blocks, m.slots_in_blocks, m.kept_statistics,
+                          m.kept_elsewhere);
   }
   return text;
 }

@@ -23,8 +23,11 @@ struct GptMemory {
   int64_t matrices_of_blocks = 0;
   int64_t other_states = 0;  // embeddings, norms, biases
   // Kept from the forward of a micro-batch to its backward: at most at once, as the order of the
-  // stage's compute stream has it. Slots beyond that, to fetch ahead, are not counted.
+  // stage's compute stream has it.
   int64_t kept_in_blocks = 0;
+  // All slots of the same registers: more, where a slot is to fetch ahead, or where not all chunks
+  // of the stage hold their most at once. Other registers may lie in them meanwhile.
+  int64_t slots_in_blocks = 0;
   int64_t kept_statistics = 0;  // numbers a row, in blocks: of layer norms and of fused attention
   int64_t kept_elsewhere = 0;   // tokens, embeddings, the last norm, the head, the loss
 };

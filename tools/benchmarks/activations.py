@@ -64,8 +64,9 @@ def row_of(model, plan, memory):
 
 def text_of(row):
     gib = lambda key: f"{row[key] / GIB:11.6f}"
-    text = (f"{row['model']:5}{row['plan']:30}{gib('matrices_of_blocks')} {gib('kept_in_blocks')}   beside: states "
-            f"{gib('other_states')}  statistics {gib('kept_statistics')}  outside blocks {gib('kept_elsewhere')}")
+    text = (f"{row['model']:5}{row['plan']:30}{gib('matrices_of_blocks')} {gib('kept_in_blocks')}   beside: slots "
+            f"{gib('slots_in_blocks')}  states {gib('other_states')}  statistics {gib('kept_statistics')}  outside blocks "
+            f"{gib('kept_elsewhere')}")
     if "equal" not in row:
         return text
     verdict = "equal" if row["equal"] else "DIFFERS"
