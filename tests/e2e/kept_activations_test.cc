@@ -6,9 +6,9 @@
 #include <string>
 
 #include "catch2/catch.hpp"
-#include "oneflow_core/model/gpt_memory.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "tests/e2e/small_run.h"
+#include "tools/oneflow/gpt_memory.h"
 
 namespace oneflow {
 namespace {

@@ -1,4 +1,4 @@
-#include "oneflow_core/model/gpt_memory.h"
+#include "tools/oneflow/gpt_memory.h"
 
 #include <algorithm>
 #include <map>
