@@ -119,7 +119,10 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
                                                 ? *options.order
                                                 : ScheduleOf(options.train, options.mesh.stages()));
   RETURN_IF_ERROR(CheckFits(schedule, options.mesh.stages(), options.train.micro_batches()));
-  if (options.keep_axis_order || options.cluster.level_size() < 2) {
+  // A sub-mesh names devices by their place, so the axes must stay in theirs.
+  const bool placed = std::any_of(graph.op().begin(), graph.op().end(),
+                                  [](const proto::Op& op) { return op.has_sub_mesh(); });
+  if (options.keep_axis_order || placed || options.cluster.level_size() < 2) {
     return CompileOnMesh(graph, file, options, schedule, options.mesh);
   }
   CompileOptions laid = options;

@@ -80,19 +80,13 @@ Region MakeRegion(const Slice& part, const Slice& source, const Slice& target) {
   return r;
 }
 
-// How little a source differs from us: among equals the one whose memory is nearest is read.
-int Distance(const Coordinate& a, const Coordinate& b) {
-  int d = 0;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) d += a[i] != b[i];
-  return d;
-}
-
-// Of the sources that hold `part`, one for each coordinate on the reduced axes, in rank order.
+// Of the sources that hold `part`, one for each coordinate on the reduced axes, in rank order:
+// among equals the one whose memory is nearest.
 std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& holders) {
   auto key = [&](int j) {
     Coordinate k;
     if (s.reduce != kNone) {
-      for (int axis : s.reduce_axes) k.push_back(s.in[0][j].coordinate[axis]);
+      for (int axis : s.reduce_axes) k.push_back(s.in[0][j].place()[axis]);
     }
     return k;
   };
@@ -285,8 +279,9 @@ Kernel ZeroKernel(int64_t bytes) {
 
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const Port& out = s.out[0];
+  const Coordinate& place = out.in_sub_mesh ? *out.in_sub_mesh : s.coordinate;
   for (int axis : s.zero_unless_first) {
-    if (s.coordinate[axis] != 0)
+    if (place[axis] != 0)
       return ZeroKernel(Elements(out) * static_cast<int64_t>(SizeOf(out.dtype)));
   }
   absl::StatusOr<CopyList> list = MakeCopyList(s);

@@ -86,7 +86,7 @@ class Lowering {
     ASSIGN_OR_RETURN(const bool accumulates, Accumulates(op));
     for (TensorId t : std::span(op.outputs).subspan(updates)) {
       proto::Register& r = *lowered_.program.add_register_();
-      r = RegisterOf(graph_.tensors[t], op.stage, graph_.mesh);
+      r = RegisterOf(graph_, t, op.stage);
       r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
       if (accumulates && options_.micro_batches > 1) {
         r.set_fill_mode(proto::Register::ACCUMULATE);
@@ -216,24 +216,25 @@ class Lowering {
   void SetCost(const Op& op, proto::Actor* actor) const {
     const OpDef* def = FindOpDef(op.kind);
     CHECK(def != nullptr) << op.kind;
-    if (def->flops) {
+    if (def->flops && !IsBoxing(op.kind)) {
       actor->set_flops(def->flops(OpView{graph_, op}) / static_cast<double>(ShareOf(op)));
     }
     if (!def->workspace) return;
     std::vector<Dims> in, out;
-    for (TensorId t : op.inputs) in.push_back(LocalDims(graph_.tensors[t], graph_.mesh));
-    for (TensorId t : op.outputs) out.push_back(LocalDims(graph_.tensors[t], graph_.mesh));
+    for (TensorId t : op.inputs) in.push_back(LocalDims(graph_, t));
+    for (TensorId t : op.outputs) out.push_back(LocalDims(graph_, t));
     actor->set_workspace_bytes(RoundUp(def->workspace(in, out, op.attrs, options_.kernel_threads)));
   }
 
   // Devices that share the work of an op: those along axes on which something of it is split.
   int64_t ShareOf(const Op& op) const {
     int64_t share = 1;
-    for (size_t axis = 0; axis < graph_.mesh.axes.size(); ++axis) {
+    const Mesh& mesh = graph_.MeshOf(op);
+    for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
       const auto split = [&](TensorId t) { return graph_.tensors[t].sbp[axis].split(); };
       if (std::any_of(op.inputs.begin(), op.inputs.end(), split) ||
           std::any_of(op.outputs.begin(), op.outputs.end(), split)) {
-        share *= graph_.mesh.axes[axis].size;
+        share *= mesh.axes[axis].size;
       }
     }
     return share;

@@ -34,7 +34,7 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
   for (const Op& op : graph.ops) {
     if (op.kind != "variable") continue;
     const std::string name = VariableOf(op);
-    proto::Register r = RegisterOf(graph.tensors[op.outputs[0]], op.stage, graph.mesh);
+    proto::Register r = RegisterOf(graph, op.outputs[0], op.stage);
     const auto [it, fresh] = ids->emplace(std::pair(name, op.stage), plan->persistent_size());
     if (!fresh) {
       const proto::Register& old = plan->persistent(it->second);

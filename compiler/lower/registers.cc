@@ -4,14 +4,23 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
+namespace {
+
+Layout LayoutOf(const Graph& graph, const Tensor& tensor) {
+  return LayoutOf(tensor.shape.dims, tensor.sbp, graph.ops[tensor.producer].sub_mesh);
+}
+
+}  // namespace
 
 int64_t RoundUp(int64_t bytes) {
   return (bytes + kRegisterAlign - 1) / kRegisterAlign * kRegisterAlign;
 }
 
-proto::Register RegisterOf(const Tensor& tensor, int stage, const Mesh& mesh) {
-  const Layout layout = LayoutOf(tensor.shape.dims, tensor.sbp);
-  const int64_t bytes = MaxElements(layout, mesh) * static_cast<int64_t>(SizeOf(tensor.dtype));
+proto::Register RegisterOf(const Graph& graph, TensorId id, int stage) {
+  const Tensor& tensor = graph.tensors[id];
+  const Layout layout = LayoutOf(graph, tensor);
+  const int64_t bytes =
+      MaxElements(layout, graph.mesh) * static_cast<int64_t>(SizeOf(tensor.dtype));
   proto::Register r;
   r.set_name(tensor.name);
   r.set_stage(stage);
@@ -23,9 +32,8 @@ proto::Register RegisterOf(const Tensor& tensor, int stage, const Mesh& mesh) {
   return r;
 }
 
-Dims LocalDims(const Tensor& tensor, const Mesh& mesh) {
-  return SliceOf(LayoutOf(tensor.shape.dims, tensor.sbp), mesh, Coordinate(mesh.axes.size(), 0))
-      .size;
+Dims LocalDims(const Graph& graph, TensorId tensor) {
+  return LargestSlice(LayoutOf(graph, graph.tensors[tensor]), graph.mesh).size;
 }
 
 }  // namespace oneflow

@@ -13,9 +13,9 @@ inline constexpr int64_t kRegisterAlign = 64;
 int64_t RoundUp(int64_t bytes);
 
 // A fresh register of one slot for `tensor` on `stage`; the id is the caller's.
-proto::Register RegisterOf(const Tensor& tensor, int stage, const Mesh& mesh);
+proto::Register RegisterOf(const Graph& graph, TensorId tensor, int stage);
 
 // Local sizes of the largest part: that of coordinate 0 on every axis.
-Dims LocalDims(const Tensor& tensor, const Mesh& mesh);
+Dims LocalDims(const Graph& graph, TensorId tensor);
 
 }  // namespace oneflow

@@ -15,15 +15,25 @@
 namespace oneflow {
 namespace {
 
+const Mesh& MeshOf(const BoxingPrices& prices, const std::optional<SubMesh>& sub_mesh) {
+  return sub_mesh ? sub_mesh->mesh : prices.mesh;
+}
+
 // What is received over the slowest of the links, all latencies once.
-double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along, double bytes) {
+double ReceiveSeconds(const BoxingPrices& prices, const std::optional<SubMesh>& sub_mesh,
+                      const std::vector<int>& along, double bytes) {
   double most = 0;
   for (const int axis : along) {
-    if (prices.mesh.axes[axis].size == 1) continue;
-    const Link link = LinkOfAxis(prices.cluster, prices.mesh, axis);
+    if (MeshOf(prices, sub_mesh).axes[axis].size == 1) continue;
+    const Link link = sub_mesh ? LinkOfAxis(prices.cluster, prices.mesh, *sub_mesh, axis)
+                               : LinkOfAxis(prices.cluster, prices.mesh, axis);
     most = std::max(most, link.latency + bytes / link.bandwidth);
   }
   return most;
+}
+
+bool AnyPartial(const NdSbp& sbp) {
+  return std::any_of(sbp.begin(), sbp.end(), [](Sbp s) { return s.partial(); });
 }
 
 int Changes(const NdSbp& a, const NdSbp& b) {
@@ -32,11 +42,12 @@ int Changes(const NdSbp& a, const NdSbp& b) {
   return changes;
 }
 
-// Dijkstra over nd-SBPs.
+// Dijkstra over nd-SBPs: those on the mesh of `from` and, where it is another, those on that of
+// `to`.
 class PathSearch {
  public:
-  PathSearch(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& from,
-             const NdSbp& to)
+  PathSearch(const BoxingPrices& prices, const BoxedTensor& tensor, const MeshSbp& from,
+             const MeshSbp& to)
       : prices_(prices), tensor_(tensor), from_(from), to_(to) {}
 
   std::vector<BoxingStep> Run() {
@@ -44,14 +55,14 @@ class PathSearch {
     while (true) {
       const int at = Nearest();
       nodes_[at].done = true;
-      if (nodes_[at].sbp == to_) return Unwind(at);
-      for (const NdSbp& next : Neighbours(nodes_[at].sbp)) Relax(at, next);
+      if (nodes_[at].lies == to_) return Unwind(at);
+      for (const MeshSbp& next : Neighbours(nodes_[at].lies)) Relax(at, next);
     }
   }
 
  private:
   struct Node {
-    NdSbp sbp;
+    MeshSbp lies;
     double seconds = 0;
     int steps = 0;
     int before = -1;
@@ -69,36 +80,65 @@ class PathSearch {
         best = i;
       }
     }
-    CHECK_GE(best, 0) << "no boxing from " << ToString(from_) << " to " << ToString(to_);
+    CHECK_GE(best, 0) << "no boxing from " << ToString(from_.sbp) << " to " << ToString(to_.sbp);
     return best;
   }
 
-  int Find(const NdSbp& sbp) const {
+  int Find(const MeshSbp& lies) const {
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-      if (nodes_[i].sbp == sbp) return i;
+      if (nodes_[i].lies == lies) return i;
     }
     return -1;
   }
 
   // SBPs worth passing through on an axis: nothing becomes partial that does not end so.
-  std::vector<Sbp> Options(int axis) const {
-    std::vector<Sbp> options = {to_[axis]};
+  std::vector<Sbp> Options(const std::optional<SubMesh>& sub_mesh, int axis) const {
+    std::vector<Sbp> options;
     const auto add = [&options](Sbp sbp) {
       if (std::find(options.begin(), options.end(), sbp) == options.end()) options.push_back(sbp);
     };
-    if (prices_.mesh.axes[axis].size == 1 || axis == prices_.mesh.stage_axis()) return options;
+    const bool last = to_.sub_mesh == sub_mesh;
+    if (last) add(to_.sbp[axis]);
+    const Mesh& mesh = MeshOf(prices_, sub_mesh);
+    if (axis == mesh.stage_axis() || (last && mesh.axes[axis].size == 1)) return options;
     add(B());
+    if (mesh.axes[axis].size == 1) return options;
     for (int d = 0; d < static_cast<int>(tensor_.dims.size()); ++d) add(S(d));
     return options;
   }
 
-  // What one primitive may lead to, `to_` first: all that differ on one axis; and on several, where
-  // none of these is partial.
-  std::vector<NdSbp> Neighbours(const NdSbp& at) const {
+  // What one primitive may lead to: on the same mesh, then on the other.
+  std::vector<MeshSbp> Neighbours(const MeshSbp& at) const {
+    std::vector<MeshSbp> all;
+    for (NdSbp& sbp : NeighboursOnMesh(at)) all.push_back({at.sub_mesh, std::move(sbp)});
+    if (from_.sub_mesh == to_.sub_mesh || AnyPartial(at.sbp)) return all;
+    const auto& other = to_.sub_mesh == at.sub_mesh ? from_.sub_mesh : to_.sub_mesh;
+    std::vector<NdSbp> there = {{}};
+    for (int axis = 0; axis < static_cast<int>(MeshOf(prices_, other).axes.size()); ++axis) {
+      std::vector<NdSbp> longer;
+      std::vector<Sbp> options = Options(other, axis);
+      std::erase_if(options, [](Sbp sbp) { return sbp.partial(); });
+      if (options.empty()) options.push_back(B());  // the stage axis
+      for (const NdSbp& sbp : there) {
+        for (const Sbp option : options) {
+          longer.push_back(sbp);
+          longer.back().push_back(option);
+        }
+      }
+      there = std::move(longer);
+    }
+    for (NdSbp& sbp : there) all.push_back({other, std::move(sbp)});
+    return all;
+  }
+
+  // On the same mesh, `to_` first: all that differ on one axis; and on several, where none of these
+  // is partial.
+  std::vector<NdSbp> NeighboursOnMesh(const MeshSbp& lies) const {
+    const NdSbp& at = lies.sbp;
     std::vector<NdSbp> all = {at};
     for (int axis = 0; axis < static_cast<int>(at.size()); ++axis) {
       const size_t before = all.size();
-      for (const Sbp next : Options(axis)) {
+      for (const Sbp next : Options(lies.sub_mesh, axis)) {
         for (size_t i = 0; i < before && !(next == at[axis]); ++i) {
           const bool partial = at[axis].partial() || next.partial();
           if (partial && i > 0) break;
@@ -108,20 +148,25 @@ class PathSearch {
       }
     }
     all.erase(all.begin());
+    const auto is_end = [&](const NdSbp& sbp) { return MeshSbp{lies.sub_mesh, sbp} == to_; };
     std::stable_sort(all.begin(), all.end(), [&](const NdSbp& a, const NdSbp& b) {
-      return std::pair(!(a == to_), Changes(at, a)) < std::pair(!(b == to_), Changes(at, b));
+      return std::pair(!is_end(a), Changes(at, a)) < std::pair(!is_end(b), Changes(at, b));
     });
     return all;
   }
 
   // No part is empty but where an end's are.
-  bool LeavesRoom(const NdSbp& sbp) const {
+  bool LeavesRoom(const MeshSbp& lies) const {
     Dims parts(tensor_.dims.size(), 1);
     bool fresh = false;
-    for (size_t a = 0; a < sbp.size(); ++a) {
-      if (!sbp[a].split()) continue;
-      parts[sbp[a].dim] *= prices_.mesh.axes[a].size;
-      fresh = fresh || !(sbp[a] == from_[a] || sbp[a] == to_[a]);
+    for (size_t a = 0; a < lies.sbp.size(); ++a) {
+      const Sbp sbp = lies.sbp[a];
+      if (!sbp.split()) continue;
+      parts[sbp.dim] *= MeshOf(prices_, lies.sub_mesh).axes[a].size;
+      const auto as_in = [&](const MeshSbp& end) {
+        return end.sub_mesh == lies.sub_mesh && end.sbp[a] == sbp;
+      };
+      fresh = fresh || !(as_in(from_) || as_in(to_));
     }
     if (!fresh) return true;
     for (size_t d = 0; d < parts.size(); ++d) {
@@ -130,13 +175,13 @@ class PathSearch {
     return true;
   }
 
-  void Relax(int at, const NdSbp& next) {
+  void Relax(int at, const MeshSbp& next) {
     const double before = nodes_[at].seconds;
     const int found = Find(next);
     if (found >= 0 && nodes_[found].done) return;
     if (goal_ >= 0 && before + FiringSeconds(prices_.cluster) > nodes_[goal_].seconds) return;
     if (found < 0 && !LeavesRoom(next)) return;
-    const BoxingStep step = BoxingStepBetween(prices_, tensor_, nodes_[at].sbp, next);
+    const BoxingStep step = BoxingStepBetween(prices_, tensor_, nodes_[at].lies, next);
     if (step.kind.empty()) return;
     Node node{next, before + step.seconds, nodes_[at].steps + 1, at, step, false};
     if (found < 0) {
@@ -157,7 +202,7 @@ class PathSearch {
 
   const BoxingPrices& prices_;
   const BoxedTensor& tensor_;
-  const NdSbp &from_, &to_;
+  const MeshSbp &from_, &to_;
   std::vector<Node> nodes_;
   int goal_ = -1;  // the node of to_, once a way is known
 };
@@ -165,25 +210,48 @@ class PathSearch {
 }  // namespace
 
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
-                             const NdSbp& from, const NdSbp& to) {
-  const BoxingPrimitive primitive = PrimitiveBetween(prices.mesh, from, to);
-  BoxingStep step{primitive.kind, to};
-  if (primitive.kind.empty()) return step;
-  const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
-  const int64_t written = MaxElements(LayoutOf(tensor.dims, to), prices.mesh);
-  step.bytes = received * tensor.element_bytes;
+                             const MeshSbp& from, const MeshSbp& to) {
+  BoxingStep step{"", to.sbp, to.sub_mesh};
+  double exchange = 0;
+  if (from.sub_mesh == to.sub_mesh) {
+    const Mesh& mesh = MeshOf(prices, to.sub_mesh);
+    const BoxingPrimitive primitive = PrimitiveBetween(mesh, from.sbp, to.sbp);
+    if (primitive.kind.empty()) return step;
+    step.kind = primitive.kind;
+    const int64_t received = MostReceived({mesh, tensor.dims, from.sbp, to.sbp, primitive});
+    step.bytes = received * tensor.element_bytes;
+    exchange =
+        ReceiveSeconds(prices, to.sub_mesh, primitive.along, static_cast<double>(step.bytes));
+  } else {
+    if (AnyPartial(from.sbp) || AnyPartial(to.sbp)) return step;
+    step.kind = "send_receive";
+    const Crossing crossing =
+        CrossingBetween(prices.cluster, prices.mesh, tensor.dims, tensor.element_bytes, from, to);
+    step.bytes = crossing.most * tensor.element_bytes;
+    exchange = crossing.seconds;
+  }
+  const int64_t written = MaxElements(LayoutOf(tensor.dims, to.sbp, to.sub_mesh), prices.mesh);
   step.seconds =
-      FiringSeconds(prices.cluster) +
-      ReceiveSeconds(prices, primitive.along, static_cast<double>(step.bytes)) +
+      FiringSeconds(prices.cluster) + exchange +
       static_cast<double>(written * tensor.element_bytes) / MemoryBandwidth(prices.cluster);
   return step;
 }
 
 std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
-                                   const NdSbp& from, const NdSbp& to) {
-  CHECK_EQ(from.size(), prices.mesh.axes.size());
-  CHECK_EQ(to.size(), prices.mesh.axes.size());
+                                   const MeshSbp& from, const MeshSbp& to) {
+  CHECK_EQ(from.sbp.size(), MeshOf(prices, from.sub_mesh).axes.size());
+  CHECK_EQ(to.sbp.size(), MeshOf(prices, to.sub_mesh).axes.size());
   return PathSearch(prices, tensor, from, to).Run();
+}
+
+BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
+                             const NdSbp& from, const NdSbp& to) {
+  return BoxingStepBetween(prices, tensor, MeshSbp{std::nullopt, from}, MeshSbp{std::nullopt, to});
+}
+
+std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
+                                   const NdSbp& from, const NdSbp& to) {
+  return BoxingPath(prices, tensor, MeshSbp{std::nullopt, from}, MeshSbp{std::nullopt, to});
 }
 
 }  // namespace oneflow

@@ -116,10 +116,11 @@ TEST_CASE("GPT on tensor: two all_reduces a block forward, two backward") {
 }
 
 // A GPT of which only the weights say how they lie.
-Graph WithWeights(const std::string& mesh, int64_t hidden) {
+Graph WithWeights(const std::string& mesh, int64_t hidden, int64_t sequence = 16) {
   GptConfig config = Config(2);
   config.heads = 8;
   config.hidden = hidden;
+  config.sequence = sequence;
   Graph graph = Logical(config, mesh);
   REQUIRE(AnnotateGpt(&graph, graph.mesh).ok());
   for (const Op& op : graph.ops) {
@@ -138,6 +139,17 @@ TEST_CASE("GPT of which only the weights are annotated: Megatron's layout all th
   }
 }
 
+TEST_CASE("GPT of real sizes, weights annotated: Megatron's layout") {
+  for (const int64_t hidden : {768, 1600, 4096}) {
+    for (const std::string mesh : {"tensor=2", "tensor=8", "data=2,tensor=4"}) {
+      INFO(mesh << ", hidden " << hidden);
+      const int64_t data = mesh[0] == 'd' ? 2 : 1;
+      const Graph graph = Boxed(WithWeights(mesh, hidden, 1024), {.sequences = data});
+      CHECK(AllReduces(BlockBoxing(graph, false)) == 2 * 4);
+    }
+  }
+}
+
 // Each all_reduce is taken apart, and what stands between its halves works on a part. The last
 // all_gather of the blocks belongs to ln_f.
 void CheckHalves(Count count) {
@@ -151,6 +163,7 @@ TEST_CASE("GPT with the choice: between blocks sequences are split, or positions
   const Graph sequences = Boxed(WithWeights("tensor=4", 1024), {.sequences = 4});
   CheckHalves(BlockBoxing(sequences, false));
   CHECK(TensorOf(sequences, "h.1.attn.add").sbp[0] == S(0));
+  CheckHalves(BlockBoxing(Boxed(WithWeights("tensor=4", 4096, 1024), {.sequences = 4}), false));
   const Graph positions =
       Boxed(WithWeights("tensor=4", 1024), {.sequences = 1, .split_positions = true});
   CheckHalves(BlockBoxing(positions, false));

@@ -1,9 +1,13 @@
 #include "compiler/passes/infer_sbp.h"
 
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/passes/choice_network.h"
+#include "compiler/passes/mesh_part.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/sbp_constraint.h"
 #include "compiler/passes/sbp_network.h"
@@ -56,9 +60,7 @@ std::string ProofText(const Choices& best) {
   return text;
 }
 
-}  // namespace
-
-absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
+absl::StatusOr<SbpChoice> InferOnOneMesh(Graph* graph, const SbpOptions& options) {
   RETURN_IF_ERROR(CheckConstraints(*graph));
   const Mesh& mesh = graph->mesh;
   const NdSbp whole(mesh.axes.size(), B());
@@ -72,6 +74,39 @@ absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
     Store(units, best.label, axis, graph, &choice);
     AddNotes(*graph, axis, &choice);
     choice.notes.push_back("axis " + mesh.axes[axis].name + ": " + ProofText(best));
+  }
+  return choice;
+}
+
+// Chooses on one of several meshes, and writes what was chosen into the whole graph.
+absl::Status InferOnPart(const std::optional<SubMesh>& sub_mesh, const SbpOptions& options,
+                         Graph* graph, SbpChoice* choice) {
+  MeshPart part = PartOnMesh(*graph, sub_mesh, options.mirrors);
+  SbpOptions own = options;
+  own.mirrors = part.mirrors;
+  ASSIGN_OR_RETURN(SbpChoice chosen, InferOnOneMesh(&part.graph, own));
+  for (size_t i = 0; i < part.op.size(); ++i) {
+    if (part.op[i] < 0) continue;
+    choice->op_inputs[part.op[i]] = std::move(chosen.op_inputs[i]);
+    for (const TensorId t : part.graph.ops[i].outputs) {
+      graph->tensors[part.tensor[t]].sbp = part.graph.tensors[t].sbp;
+    }
+  }
+  for (const std::string& note : chosen.notes) {
+    choice->notes.push_back(sub_mesh ? "on " + ToString(*sub_mesh) + ": " + note : note);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
+  const std::vector<std::optional<SubMesh>> meshes = MeshesOf(*graph);
+  if (meshes.size() == 1) return InferOnOneMesh(graph, options);
+  SbpChoice choice;
+  choice.op_inputs.resize(graph->ops.size());
+  for (const std::optional<SubMesh>& sub_mesh : meshes) {
+    RETURN_IF_ERROR(InferOnPart(sub_mesh, options, graph, &choice));
   }
   return choice;
 }

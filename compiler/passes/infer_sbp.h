@@ -8,6 +8,9 @@
 // gradients mirror their tensors. What is free: everything else. On each axis, given the axes
 // before it, the choice is proved to be the cheapest, or comes with a bound on what the cheapest
 // could save (choice_network.h); a note says which.
+//
+// Ops on a sub-mesh choose on its axes, by themselves: what crosses between meshes may lie in any
+// way on either side, and is not priced.
 #pragma once
 
 #include <cstdint>

@@ -168,6 +168,7 @@ class Narrower {
     const bool prepared = IsVariable(producer) && reader.phase != Phase::kUpdate;
     op.phase = prepared ? Phase::kPrepare : reader.phase;
     op.stage = producer.stage;
+    op.sub_mesh = producer.sub_mesh;
     if (!prepared) std::tie(op.chunk, op.stage) = PlaceFor(t, want, reader);
     op.outputs = {AddTensor(graph_, op.name)};
     // A copy of a variable lies as it does.

@@ -78,6 +78,16 @@ Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
   return LinkOfLevel(cluster, level);
 }
 
+Link LinkBetween(const proto::Cluster& cluster, int rank, int other) {
+  if (cluster.level_size() == 0) return {kLatency, kBandwidth};
+  int level = 0;
+  while (level < cluster.level_size() - 1 &&
+         rank / UnitOf(cluster, level) != other / UnitOf(cluster, level)) {
+    ++level;
+  }
+  return LinkOfLevel(cluster, level);
+}
+
 double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices) {
   const double p = devices, others = devices - 1;
   if (primitive == "slice" || primitive == "zero_fill") return 0;

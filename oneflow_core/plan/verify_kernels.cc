@@ -89,7 +89,10 @@ class ActorOp {
     RETURN_IF_ERROR(CheckForm());
     if (host_ != nullptr) return CheckHost();
     RETURN_IF_ERROR(CheckShapes());
-    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+    // Its layouts are on different axes: that they lead from one to the other is verify_types's.
+    if (op().kind == "send_receive") return CheckWorkspace();
+    RETURN_IF_ERROR(CheckOneMesh());
+    for (int axis = 0; axis < static_cast<int>(mesh().axes.size()); ++axis) {
       RETURN_IF_ERROR(CheckRows(axis));
     }
     return CheckWorkspace();
@@ -99,6 +102,8 @@ class ActorOp {
   const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
   const Op& op() const { return graph_.ops[0]; }
   OpView view() const { return {graph_, graph_.ops[0]}; }
+  // Whose axes cut its tensors: the whole mesh's, or their sub-mesh's.
+  const Mesh& mesh() const { return layouts_.empty() ? mesh_ : MeshOf(layouts_[0], mesh_); }
 
   absl::Status CheckOrderOnly() const {
     const auto is_control = [&](int id) { return Reg(id).slot_bytes() == 0; };
@@ -198,6 +203,14 @@ class ActorOp {
 
   absl::Status CheckShapes() const { return CheckInferred(*def_); }
 
+  absl::Status CheckOneMesh() const {
+    for (const Layout& layout : layouts_) {
+      if (layout.sub_mesh == layouts_[0].sub_mesh) continue;
+      return Bad(where_, absl::StrCat("kernel ", def_->kind, " works on different sub-meshes"));
+    }
+    return absl::OkStatus();
+  }
+
   bool Fits(Sbp sbp, TensorId t, int axis) const {
     for (const Layout::Cut& cut : layouts_[t].cuts) {
       if (cut.axis == axis) return sbp == S(cut.dim);
@@ -220,7 +233,7 @@ class ActorOp {
       }
     }
     return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
-                                    " as they are by axis ", mesh_.axes[axis].name));
+                                    " as they are by axis ", mesh().axes[axis].name));
   }
 
   absl::Status CheckWorkspace() const {
@@ -228,7 +241,7 @@ class ActorOp {
     const auto local = [&](const std::vector<TensorId>& tensors) {
       std::vector<Dims> dims;
       for (const TensorId t : tensors) {
-        dims.push_back(SliceOf(layouts_[t], mesh_, Coordinate(mesh_.axes.size(), 0)).size);
+        dims.push_back(LargestSlice(layouts_[t], mesh_).size);
       }
       return dims;
     };

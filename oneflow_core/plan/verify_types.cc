@@ -1,12 +1,12 @@
 #include "oneflow_core/plan/verify_types.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/verify_boxing.h"
 #include "oneflow_core/plan/verify_rates.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -60,7 +60,9 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh, where));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), where));
   for (const Layout::Cut& cut : layout.cuts) {
-    if (cut.axis == mesh.stage_axis()) return Bad(where, "is cut by the stage axis");
+    if (!layout.sub_mesh && cut.axis == mesh.stage_axis()) {
+      return Bad(where, "is cut by the stage axis");
+    }
   }
   if (r.slots() < 1 || r.slots() > kMaxSlots || r.fires_per_fill() < 1) {
     return Bad(where, absl::StrCat(r.slots(), " slots, ", r.fires_per_fill(), " firings a fill"));
@@ -133,7 +135,8 @@ class ProgramTypes {
   ProgramTypes(const PlanNet& net, Mesh mesh)
       : net_(net),
         mesh_(std::move(mesh)),
-        where_(absl::StrCat("plan, program ", net.program->name())) {}
+        where_(absl::StrCat("plan, program ", net.program->name())),
+        boxing_(mesh_) {}
 
   absl::Status Check() {
     if (net_.program->micro_batches() < 1) return Bad(where_, "has no micro-batch");
@@ -170,8 +173,11 @@ class ProgramTypes {
                    absl::StrCat("writes ", net_.registers[id].proto->name(), " of another stage"));
       }
     }
-    if (actor.has_boxing()) return CheckCover(actor, where);
-    return absl::OkStatus();
+    if (!actor.has_boxing()) return absl::OkStatus();
+    if (actor.input_size() != 1 || actor.output_size() != 1)
+      return Bad(where, "a boxing has one input and one output");
+    return boxing_.Check(actor, *net_.registers[actor.input(0).register_()].proto,
+                         *net_.registers[actor.output(0)].proto, where);
   }
 
   absl::Status CheckInput(const proto::Actor& actor, const proto::Input& input,
@@ -194,111 +200,6 @@ class ProgramTypes {
                  absl::StrCat("reads ", r.proto->name(), " of another device, but is no boxing"));
     }
     return absl::OkStatus();
-  }
-
-  // The sources of a boxing cover what it writes: once, or once for each combination of peers that
-  // are reduced or hold the same.
-  absl::Status CheckCover(const proto::Actor& actor, const std::string& where) {
-    if (actor.input_size() != 1 || actor.output_size() != 1)
-      return Bad(where, "a boxing has one input and one output");
-    const proto::Register& from = *net_.registers[actor.input(0).register_()].proto;
-    const proto::Register& to = *net_.registers[actor.output(0)].proto;
-    if (from.dtype() != to.dtype()) return Bad(where, "changes the type of elements");
-    ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh_, where));
-    ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh_, where));
-    if (in.dims != out.dims)
-      return Bad(where, absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
-    const std::vector<int> along(actor.input(0).peers().along().begin(),
-                                 actor.input(0).peers().along().end());
-    int64_t copies = 1;
-    for (int axis : actor.boxing().reduce_axis()) {
-      if (std::find(along.begin(), along.end(), axis) == along.end()) {
-        return Bad(where, absl::StrCat("reduces along axis ", axis, ", where it has no peers"));
-      }
-      copies *= mesh_.axes[axis].size;
-    }
-    for (int axis : actor.boxing().zero_unless_first()) {
-      if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
-        return Bad(where, "zeroes along no axis");
-    }
-    if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
-      return Bad(where, "sums without a reduction");
-    if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
-    if (actor.kernel() == "all_to_all") copies *= Holders(in, along);
-    return CoversEverywhere(in, out, along, copies, where);
-  }
-
-  // Peers that hold the same part, where each is held as often.
-  int64_t Holders(const Layout& in, const std::vector<int>& along) const {
-    int64_t holders = 1;
-    for (const int axis : along) {
-      const bool cut = std::any_of(in.cuts.begin(), in.cuts.end(),
-                                   [axis](const Layout::Cut& c) { return c.axis == axis; });
-      if (!cut) holders *= mesh_.axes[axis].size;
-    }
-    return holders;
-  }
-
-  // What fills the rest of the whole keeps all of its own part, and reads no other.
-  absl::Status CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
-                         const std::string& where) {
-    if (actor.kernel() != "zero_fill") return Bad(where, "fills, but is no zero_fill");
-    if (!proto::Boxing::Fill_IsValid(actor.boxing().fill()))
-      return Bad(where, absl::StrCat("fills with ", actor.boxing().fill()));
-    if (actor.input(0).peers().along_size() > 0) return Bad(where, "fills, but reads peers");
-    for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {
-      const Slice own = SliceOf(in, mesh_, c);
-      if (Intersect(own, SliceOf(out, mesh_, c)) == own || own.elements() == 0) continue;
-      return Bad(where, absl::StrCat("loses elements of rank ", mesh_.RankOf(c)));
-    }
-    return absl::OkStatus();
-  }
-
-  // The layers of a model repeat the same few coverings: each is worked out once, for every rank.
-  absl::Status CoversEverywhere(const Layout& in, const Layout& out, const std::vector<int>& along,
-                                int64_t copies, const std::string& where) {
-    const auto [known, fresh] = coverings_.try_emplace({in, out, along, copies});
-    if (fresh) known->second = Uncovered(in, out, along, copies);
-    if (known->second.empty()) return absl::OkStatus();
-    return Bad(where, known->second);
-  }
-
-  // What is wrong with a covering; empty: nothing.
-  std::string Uncovered(const Layout& in, const Layout& out, const std::vector<int>& along,
-                        int64_t copies) const {
-    for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {
-      const Slice mine = SliceOf(out, mesh_, c);
-      int64_t covered = 0;
-      for (int peer : mesh_.Peers(c, along)) {
-        covered += Intersect(mine, SliceOf(in, mesh_, mesh_.CoordinateOf(peer))).elements();
-      }
-      if (covered != mine.elements() * copies) {
-        return absl::StrCat("its sources hold ", covered, " of ", mine.elements() * copies,
-                            " elements it needs on rank ", mesh_.RankOf(c));
-      }
-    }
-    return "";
-  }
-
-  // One coordinate of the first stage for each that one of the layouts tells from others.
-  std::vector<Coordinate> CoordinatesThatDiffer(const Layout& a, const Layout& b) const {
-    std::vector<Coordinate> found = {Coordinate(mesh_.axes.size(), 0)};
-    for (size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
-      const auto cuts = [&](const Layout& layout) {
-        return std::any_of(layout.cuts.begin(), layout.cuts.end(), [&](const Layout::Cut& cut) {
-          return cut.axis == static_cast<int>(axis);
-        });
-      };
-      if (!cuts(a) && !cuts(b)) continue;
-      const size_t before = found.size();
-      for (int i = 1; i < mesh_.axes[axis].size; ++i) {
-        for (size_t j = 0; j < before; ++j) {
-          found.push_back(found[j]);
-          found.back()[axis] = i;
-        }
-      }
-    }
-    return found;
   }
 
   absl::Status CheckStreams() {
@@ -341,17 +242,10 @@ class ProgramTypes {
     return absl::OkStatus();
   }
 
-  struct Covering {
-    Layout in, out;
-    std::vector<int> along;
-    int64_t copies;
-    auto operator<=>(const Covering&) const = default;
-  };
-
   const PlanNet& net_;
   const Mesh mesh_;
   const std::string where_;
-  std::map<Covering, std::string> coverings_;  // what is wrong with each; empty: nothing
+  BoxingCheck boxing_;
 };
 
 }  // namespace

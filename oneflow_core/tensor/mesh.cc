@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include <glog/logging.h>
 
@@ -126,6 +127,15 @@ std::vector<int> Mesh::Peers(const Coordinate& c, const std::vector<int>& along)
     }
   }
   return ranks;
+}
+
+std::vector<int> Distance(const Coordinate& a, const Coordinate& b) {
+  std::vector<int> distance = {0};
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    distance.push_back(std::abs(a[i] - b[i]));
+    distance[0] += a[i] != b[i];
+  }
+  return distance;
 }
 
 absl::Status CheckMesh(const Mesh& mesh, std::string_view where) {

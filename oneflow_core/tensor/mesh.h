@@ -6,6 +6,7 @@
 // data.0 = 8 and data.1 = 4. "" and "1" mean one device.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ struct Mesh {
   struct Axis {
     std::string name;
     int size = 1;
-    bool operator==(const Axis&) const = default;
+    auto operator<=>(const Axis&) const = default;
   };
   std::vector<Axis> axes;
 
@@ -36,8 +37,12 @@ struct Mesh {
   std::vector<int> RanksOfStage(int stage) const;  // ascending
   // Ranks whose coordinates equal c except along `along`, which take all values; ascending.
   std::vector<int> Peers(const Coordinate& c, const std::vector<int>& along) const;
-  bool operator==(const Mesh&) const = default;
+  auto operator<=>(const Mesh&) const = default;
 };
+
+// How far two devices are from each other: on how many axes they differ, then how far on each,
+// the outermost first. Compared as a vector, the nearer one is less.
+std::vector<int> Distance(const Coordinate& a, const Coordinate& b);
 
 inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
 

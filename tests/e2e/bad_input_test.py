@@ -42,6 +42,13 @@ GRAPHS = {
     "dropout_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" attr { key: "rate" value { f: 1.5 } } }\noutput: "y"\n',
                      ["y", "rate", "1.5"]),
     "dropout_without_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" }\noutput: "y"\n', ["y", "rate"]),
+    "sub_mesh_of_a_variable": (HEAD + WEIGHT % 'sub_mesh { first: 1 }' + MATMUL, ["w", "variable", "ops that read it"]),
+    "sub_mesh_outside_its_stage": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 } first: 9 } }\n'
+                                   'output: "y"\n', ["op y", "a=2@9", "device 9 to 10", "larger mesh"]),
+    "sub_mesh_of_stages": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "pipe" size: 1 } } }\noutput: "y"\n',
+                           ["op y", "pipe", "stage"]),
+    "sub_mesh_names_twice": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 stride: 1 } '
+                             'axis { name: "b" size: 2 stride: 1 } } }\noutput: "y"\n', ["op y", "a device twice", "stride 1"]),
     "unknown_output": (HEAD + 'op { name: "y" kind: "gelu" input: "x" }\noutput: "z"\n', ["z"]),
 }
 

@@ -73,7 +73,9 @@ proto::Plan CompileSmall(const SmallRun& run) {
     options.cluster.add_level()->set_size(8);
     options.cluster.mutable_device()->set_firing_seconds(1e-15);
   }
-  return Value(Compile(BuildGpt(run.model), "small", options));
+  proto::Graph graph = BuildGpt(run.model);
+  if (run.edit) run.edit(&graph);
+  return Value(Compile(graph, "small", options));
 }
 
 namespace {

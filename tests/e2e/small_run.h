@@ -7,6 +7,7 @@
 
 #include "actor_runtime/exec/run_context.h"
 #include "oneflow_core/model/gpt.h"
+#include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
 
@@ -25,7 +26,8 @@ struct SmallRun {
   int64_t steps = 20;
   int threads = 1;
   uint64_t seed = 1;
-  bool split_positions = false;  // and nothing that messages cost, so that it is done
+  bool split_positions = false;             // and nothing that messages cost, so that it is done
+  std::function<void(proto::Graph*)> edit;  // of the model's graph; may be null
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
   SmallRun();
 };

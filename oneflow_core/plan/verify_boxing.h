@@ -1,0 +1,55 @@
+// Part of verify_types: what a boxing actor reads covers what it writes, on every device: once, or
+// once for each combination of peers that are reduced or hold the same.
+//
+// Requires an actor whose registers and peers exist; takes nothing else in it for granted.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// The layers of a model repeat the same few coverings: each is worked out once.
+class BoxingCheck {
+ public:
+  explicit BoxingCheck(const Mesh& mesh) : mesh_(mesh) {}  // must outlive this
+
+  // `from`, `to`: the registers of its one input and one output. `where` begins the error.
+  absl::Status Check(const proto::Actor& actor, const proto::Register& from,
+                     const proto::Register& to, const std::string& where);
+
+ private:
+  // Whom a boxing reads: along axes of the mesh, and of these along axes of the input's sub-mesh.
+  struct Reach {
+    std::vector<int> mesh, sub_mesh;
+    auto operator<=>(const Reach&) const = default;
+  };
+  struct Covering {
+    Layout in, out;
+    Reach reach;
+    int64_t copies;
+    auto operator<=>(const Covering&) const = default;
+  };
+
+  absl::Status CheckSubMeshes(const proto::Actor& actor, const Layout& in, const Layout& out,
+                              const std::string& where) const;
+  absl::Status CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
+                         const std::string& where) const;
+  int64_t Holders(const Layout& in, const std::vector<int>& along) const;
+  std::string Uncovered(const Covering& covering) const;
+  bool IsRead(const Covering& covering, const Coordinate& from, const Coordinate& c) const;
+  std::vector<Coordinate> CoordinatesThatDiffer(const Layout& a, const Layout& b) const;
+
+  const Mesh& mesh_;
+  std::map<Covering, std::string> coverings_;  // what is wrong with each; empty: nothing
+};
+
+}  // namespace oneflow

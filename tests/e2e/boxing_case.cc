@@ -1,0 +1,216 @@
+#include "tests/e2e/boxing_case.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/kernel/kernel.h"
+#include "compiler/lower/lower_to_actors.h"
+#include "compiler/memory/plan_memory.h"
+#include "compiler/passes/insert_boxing.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/schedule/slots.h"
+#include "compiler/schedule/streams.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+using Values = std::vector<float>;
+
+// Where a device stands on the axes of one kind: 0 on all others.
+Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
+  for (size_t a = 0; a < sbp.size(); ++a) {
+    if (sbp[a].kind != kind) c[a] = 0;
+  }
+  return c;
+}
+
+Layout LayoutOf(const BoxingCase& c, const MeshSbp& lies) {
+  return LayoutOf(c.dims, lies.sbp, lies.sub_mesh);
+}
+
+// The tensor that pieces stand for: over the axes that are Pmax the maximum of, over those that are
+// P, the sums of their parts. `piece(rank)`: the local values on a rank of `stage`. Ranks that
+// should hold the same are required to.
+template <typename PieceOf>
+Values Whole(const BoxingCase& c, const MeshSbp& lies, int stage, PieceOf piece) {
+  const int64_t n = Product(c.dims);
+  const Layout layout = LayoutOf(c, lies);
+  std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by place on Pmax, on P
+  for (const int rank : c.mesh.RanksOfStage(stage)) {
+    const Coordinate at = c.mesh.CoordinateOf(rank);
+    const auto place = PlaceOf(layout, c.mesh, at);
+    if (!place) continue;
+    Values& part = parts
+                       .try_emplace({On(lies.sbp, Sbp::kPartialMax, *place),
+                                     On(lies.sbp, Sbp::kPartialSum, *place)},
+                                    n, std::nanf(""))
+                       .first->second;
+    const Values& local = piece(rank);
+    const Slice slice = SliceOf(layout, c.mesh, at);
+    REQUIRE(static_cast<int64_t>(local.size()) == slice.elements());
+    for (int64_t i = 0; i < slice.elements(); ++i) {
+      float& value = part[IndexInTensor(c.dims, slice, i)];
+      if (!std::isnan(value)) REQUIRE(value == local[i]);
+      value = local[i];
+    }
+  }
+  std::map<Coordinate, Values> sums;
+  for (const auto& [key, part] : parts) {
+    Values& sum = sums.try_emplace(key.first, n, 0.f).first->second;
+    for (int64_t i = 0; i < n; ++i) sum[i] += part[i];
+  }
+  Values whole(n, -std::numeric_limits<float>::infinity());
+  for (const auto& [at, sum] : sums) {
+    for (int64_t i = 0; i < n; ++i) whole[i] = std::max(whole[i], sum[i]);
+  }
+  return whole;
+}
+
+// What rank `rank` holds: pieces of tensors drawn for each place on the partial axes.
+Values Fed(const BoxingCase& c, int rank) {
+  const Layout layout = LayoutOf(c, c.from);
+  const Coordinate at = *PlaceOf(layout, c.mesh, c.mesh.CoordinateOf(rank));
+  Coordinate place = On(c.from.sbp, Sbp::kPartialMax, at);
+  const Coordinate sum = On(c.from.sbp, Sbp::kPartialSum, at);
+  for (size_t a = 0; a < place.size(); ++a) place[a] += sum[a];
+  std::mt19937 random(static_cast<uint32_t>(MeshOf(layout, c.mesh).RankOf(place) + 1));
+  Values tensor(Product(c.dims));
+  for (float& v : tensor) v = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
+  const Slice slice = SliceOf(layout, c.mesh, c.mesh.CoordinateOf(rank));
+  Values piece(slice.elements());
+  for (int64_t i = 0; i < slice.elements(); ++i) piece[i] = tensor[IndexInTensor(c.dims, slice, i)];
+  return piece;
+}
+
+TensorId Add(Graph* graph, const char* kind, const std::string& name, std::vector<TensorId> inputs,
+             const BoxingCase& c, const MeshSbp& lies) {
+  const OpId op = graph->AddOp(kind, name, std::move(inputs), {});
+  graph->ops[op].sub_mesh = lies.sub_mesh;
+  Tensor& tensor = graph->tensors[graph->ops[op].outputs[0]];
+  tensor.shape = Shape(c.dims);
+  tensor.sbp = lies.sbp;
+  return graph->ops[op].outputs[0];
+}
+
+using Pieces = std::map<int, Values>;  // by rank
+
+// Runs the plan in a drawn order; what each reader got on each rank.
+std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
+  const auto runtime = DeterministicRuntime::Create(PlanOf(c), {.make_kernel = MakeKernel});
+  INFO(runtime.status().ToString());
+  REQUIRE(runtime.ok());
+  std::map<std::string, Pieces> fetched;
+  RunContext context;
+  context.load = [&](const Piece& piece) {
+    const Values values = Fed(c, piece.rank);
+    std::copy(values.begin(), values.end(), reinterpret_cast<float*>(piece.data));
+    return absl::OkStatus();
+  };
+  context.save = [&](const Piece& piece) {
+    Values& values = fetched[*piece.name][piece.rank];
+    const float* data = reinterpret_cast<const float*>(piece.data);
+    values.assign(data, data + piece.slice->elements());
+    return absl::OkStatus();
+  };
+  const absl::Status status = (*runtime)->Run("run", context, 1, seed);
+  INFO(status.ToString());
+  REQUIRE(status.ok());
+  return fetched;
+}
+
+std::string Text(const MeshSbp& lies) {
+  return (lies.sub_mesh ? ToString(*lies.sub_mesh) + " " : "") + ToString(lies.sbp);
+}
+
+}  // namespace
+
+std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
+  std::vector<NdSbp> all = {{}};
+  for (int a = 0; a < static_cast<int>(mesh.axes.size()); ++a) {
+    std::vector<Sbp> choices = {B()};
+    if (a != mesh.stage_axis()) {
+      choices.insert(choices.end(), {P(), PMax()});
+      for (int d = 0; d < rank; ++d) choices.push_back(S(d));
+    }
+    std::vector<NdSbp> longer;
+    for (const NdSbp& sbp : all) {
+      for (const Sbp choice : choices) {
+        longer.push_back(sbp);
+        longer.back().push_back(choice);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::vector<MeshSbp> AllOn(const Mesh& mesh, const std::optional<SubMesh>& sub_mesh, int rank) {
+  std::vector<MeshSbp> all;
+  for (NdSbp& sbp : AllSbps(sub_mesh ? sub_mesh->mesh : mesh, rank)) {
+    all.push_back({sub_mesh, std::move(sbp)});
+  }
+  return all;
+}
+
+proto::Cluster NodesOfTwo() {
+  proto::Cluster cluster;
+  for (const double bandwidth : {1e11, 1e8}) {
+    proto::Level* level = cluster.add_level();
+    level->set_size(2);
+    level->set_latency(1e-7);
+    level->set_bandwidth(bandwidth);
+  }
+  return cluster;
+}
+
+proto::Plan PlanOf(const BoxingCase& c) {
+  Graph graph;
+  graph.mesh = c.mesh;
+  SbpChoice choice{.op_inputs = {{}}};
+  const TensorId x = Add(&graph, "input", "x", {}, c, c.from);
+  LowerOptions options{.name = "run", .cluster = c.cluster, .feed_inputs = true};
+  for (size_t i = 0; i < c.to.size(); ++i) {
+    const std::string name = "y" + std::to_string(i);
+    const TensorId y = Add(&graph, "add_n", name, {x}, c, c.to[i]);
+    graph.ops.back().stage = c.mesh.stages() - 1;
+    choice.op_inputs.push_back({c.to[i].sbp});
+    options.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
+  }
+  REQUIRE(InsertBoxing(&graph, choice, c.cluster).ok());
+  proto::Plan plan;
+  plan.set_version(kPlanVersion);
+  *plan.mutable_mesh() = ToProto(c.mesh);
+  plan.set_stage_axis(c.mesh.stage_axis());
+  plan.set_kernel_threads(1);
+  auto lowered = LowerToActors(graph, {}, options);
+  REQUIRE(lowered.ok());
+  AddStreams(&*lowered, c.mesh.stages(), *FindSchedule("1f1b"));
+  *plan.add_program() = lowered->program;
+  REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
+  REQUIRE(PlanMemory(c.mesh.stages(), &plan).ok());
+  return plan;
+}
+
+void CheckBoxing(const BoxingCase& c, uint64_t seed) {
+  const auto fetched = Run(c, seed);
+  const Values whole = Whole(c, c.from, 0, [&](int rank) { return Fed(c, rank); });
+  for (size_t i = 0; i < c.to.size(); ++i) {
+    INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << Text(c.from) << " to "
+                          << Text(c.to[i]));
+    const Pieces& pieces = fetched.at("y" + std::to_string(i));
+    const int last = c.mesh.stages() - 1;
+    CHECK(Whole(c, c.to[i], last, [&](int rank) { return pieces.at(rank); }) == whole);
+  }
+}
+
+}  // namespace oneflow

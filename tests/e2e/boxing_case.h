@@ -1,0 +1,42 @@
+// One tensor on its way to readers that want it in other ways, run for real: what the tests of
+// boxing compare with gather-then-scatter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/passes/sub_mesh_crossing.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/tensor/sbp.h"
+#include "oneflow_core/tensor/shape.h"
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct BoxingCase {
+  Mesh mesh;
+  Dims dims;
+  MeshSbp from;             // on the first stage
+  std::vector<MeshSbp> to;  // each has a reader of its own, on the last stage
+  proto::Cluster cluster = {};
+};
+
+// B, P, Pmax and S of each of `rank` dimensions on every axis but the stage axis, which has B.
+std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank);
+
+// The same on a sub-mesh, or on `mesh` where there is none.
+std::vector<MeshSbp> AllOn(const Mesh& mesh, const std::optional<SubMesh>& sub_mesh, int rank);
+
+// Pairs of slow and fast links: nodes of two devices.
+proto::Cluster NodesOfTwo();
+
+// A program "run" that feeds x, boxes it for readers y0, y1, ..., and fetches what they get, raw.
+proto::Plan PlanOf(const BoxingCase& c);
+
+// CHECKs that every reader gets what gathering x whole and scattering it again would give, in an
+// order of firings drawn from `seed`. Whole numbers, so sums are exact.
+void CheckBoxing(const BoxingCase& c, uint64_t seed);
+
+}  // namespace oneflow
