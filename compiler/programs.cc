@@ -258,9 +258,11 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   ASSIGN_OR_RETURN(SbpChoice choice, InferSbp(&graph, sbp_options));
   if (draft->train) Recompute(&graph, &choice);
   draft->notes.insert(draft->notes.end(), choice.notes.begin(), choice.notes.end());
-  const std::vector<TensorId> raw = graph.outputs;
+  std::vector<TensorId> raw = graph.outputs;
   ASSIGN_OR_RETURN(const RecomputePolicy again, ParseRecompute(plan.train().recompute()));
   RETURN_IF_ERROR(InsertBoxing(&graph, choice, draft->lower.cluster, again.gather));
+  const std::vector<TensorId> fused = Fuse(&graph);
+  for (TensorId& t : raw) t = fused[t];
   RETURN_IF_ERROR(VerifyGraph(graph));
   if (draft->loss) ReportLoss(draft);
   for (size_t i = 0; i < raw.size(); ++i) {

@@ -28,6 +28,8 @@ absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeMatmul(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeMatmulGradB(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinear(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeLinearGelu(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeLinearGeluGradInput(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinearGradInput(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinearGradWeight(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& setup);

@@ -133,6 +133,12 @@ auto PackOf(typename ProductKernels<T>::template Pack<T> pack,
 }
 
 template <typename A, typename B, typename C>
+void Finish(const GemmArgs<A, B, C>& g, int64_t row, int64_t rows, int64_t column,
+            int64_t columns) {
+  for (int64_t i = 0; i < rows; ++i) (*g.finished)(row + i, column, columns);
+}
+
+template <typename A, typename B, typename C>
 struct BlockedProduct {
   using T = FactorOf<A, B>;
   using Sum = SumOf<T>;
@@ -207,15 +213,20 @@ struct BlockedProduct {
     run(row_tasks * DivUp(b.columns, task_size.columns), [&](int64_t task) {
       const int64_t i = task % row_tasks * task_size.rows;
       const int64_t j = task / row_tasks * task_size.columns;
+      const int64_t rows = std::min(task_size.rows, b.rows - i);
+      const int64_t columns = std::min(task_size.columns, b.columns - j);
       p.multiply(left.View(b.row + i, i, b.k, b.depth), right.View(b.column + j, j, b.k, b.depth),
-                 std::min(task_size.rows, b.rows - i), std::min(task_size.columns, b.columns - j),
-                 words, TargetOf(b, i, j));
+                 rows, columns, words, TargetOf(b, i, j));
+      if (g.finished && IsLast(b)) Finish(g, b.row + i, rows, b.column + j, columns);
     });
   }
 
+  // Whether the sums of a block are whole after it.
+  bool IsLast(const Block& b) const { return b.k + b.depth == g.k; }
+
   // For the part of a block at (row, column).
   ProductTarget<Sum> TargetOf(const Block& b, int64_t row, int64_t column) const {
-    const bool last = b.k + b.depth == g.k;
+    const bool last = IsLast(b);
     ProductTarget<Sum> to{.add = b.k > 0 || g.accumulate};
     if (last && g.bias != nullptr) to.bias = g.bias + b.column + column;
     C* c = g.c + (b.row + row) * g.c_row + b.column + column;
@@ -253,7 +264,11 @@ void Run(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>&
          std::byte* scratch, const Runner& run) {
   CHECK(!args.accumulate || !(std::is_same_v<C, Bf16>)) << "only sums accumulate";
   if (args.m == 0 || args.n == 0) return;
-  if (args.k == 0) return PutEmptySums(args);
+  if (args.k == 0) {
+    PutEmptySums(args);
+    if (args.finished) Finish(args, 0, args.m, 0, args.n);
+    return;
+  }
   BlockedProduct<A, B, C>(kernels, args, scratch, run).Run();
 }
 

@@ -18,8 +18,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
+#include "absl/functional/function_ref.h"
 #include "actor_runtime/device/thread_pool.h"
 #include "actor_runtime/kernel/simd/product_kernels.h"
 
@@ -38,6 +40,9 @@ struct GemmArgs {
   int64_t c_row;
   bool accumulate = false;
   const SumOf<FactorOf<A, B>>* bias = nullptr;  // n elements, or none
+  // Called once for every piece of a row of c when it is finished, and still in cache: elements
+  // [column, column + columns) of `row`. On any thread; pieces do not overlap.
+  std::optional<absl::FunctionRef<void(int64_t row, int64_t column, int64_t columns)>> finished;
 };
 
 // With the threads of `pool`.

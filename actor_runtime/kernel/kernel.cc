@@ -48,6 +48,8 @@ constexpr Entry kTable[] = {
     {"layer_norm_grad_input", MakeLayerNormGradInput},
     {"layer_norm_grad_weight", MakeLayerNormGradWeight},
     {"linear", MakeLinear},
+    {"linear_gelu", MakeLinearGelu},
+    {"linear_gelu_grad_input", MakeLinearGeluGradInput},
     {"linear_grad_bias", MakeLinearGradBias},
     {"linear_grad_input", MakeLinearGradInput},
     {"linear_grad_weight", MakeLinearGradWeight},

@@ -132,6 +132,20 @@ TEST_CASE("each op's gradient is what finite differences give") {
   }
 }
 
+TEST_CASE("gradients reach a linear_gelu through both of its outputs") {
+  for (const KernelSample& sample : SmallSamples()) {
+    if (sample.kind != "linear_gelu" || sample.in[0].narrow) continue;
+    INFO(ToString(sample));
+    Problem p = ProblemOf(sample);
+    const std::vector<TensorId> both = p.graph.ops.back().outputs;
+    const OpId sum = p.graph.AddOp("add", "sum", both, {});
+    p.output = p.graph.ops[sum].outputs[0];
+    p.path = {sum, sum - 1};
+    REQUIRE(InferShapes(&p.graph) == absl::OkStatus());
+    CheckGradients(std::move(p));
+  }
+}
+
 TEST_CASE("the gradient of softmax cross entropy is what finite differences give") {
   Problem p;
   Graph& g = p.graph;

@@ -23,27 +23,46 @@ Sides SidesOf(const KernelSetup& s, const Dims& w) {
   return {ProductOf(w, 0, contract), ProductOf(w, contract)};
 }
 
-}  // namespace
-
-absl::StatusOr<Kernel> MakeLinear(const KernelSetup& s) {
+ProductSpec LinearSpec(const KernelSetup& s) {
   const Dims& x = In(s, 0).local();
   const Sides w = SidesOf(s, In(s, 1).local());
   const int lead = static_cast<int>(x.size()) - static_cast<int>(IntAttr(s, "contract", 1));
-  return MakeProduct(s, {.m = ProductOf(x, 0, lead),
-                         .n = w.o,
-                         .k = w.c,
-                         .bias_input = s.in.size() > 2 ? 2 : -1,
-                         .transpose_b = BoolAttr(s, "transpose_w")});
+  return {.m = ProductOf(x, 0, lead),
+          .n = w.o,
+          .k = w.c,
+          .bias_input = s.in.size() > 2 ? 2 : -1,
+          .transpose_b = BoolAttr(s, "transpose_w")};
 }
 
-absl::StatusOr<Kernel> MakeLinearGradInput(const KernelSetup& s) {
+ProductSpec GradInputSpec(const KernelSetup& s) {
   const Dims& dy = In(s, 0).local();
   const Dims& w_dims = In(s, 1).local();
   const Sides w = SidesOf(s, w_dims);
   const int o_dims = static_cast<int>(w_dims.size()) - static_cast<int>(IntAttr(s, "contract", 1));
   const int64_t lead = ProductOf(dy, 0, static_cast<int>(dy.size()) - o_dims);
-  return MakeProduct(s,
-                     {.m = lead, .n = w.c, .k = w.o, .transpose_b = !BoolAttr(s, "transpose_w")});
+  return {.m = lead, .n = w.c, .k = w.o, .transpose_b = !BoolAttr(s, "transpose_w")};
+}
+
+absl::StatusOr<Kernel> MakeProductThen(const KernelSetup& s, ProductSpec spec,
+                                       ProductSpec::Then then) {
+  spec.then = then;
+  return MakeProduct(s, spec);
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeLinear(const KernelSetup& s) { return MakeProduct(s, LinearSpec(s)); }
+
+absl::StatusOr<Kernel> MakeLinearGelu(const KernelSetup& s) {
+  return MakeProductThen(s, LinearSpec(s), ProductSpec::Then::kGelu);
+}
+
+absl::StatusOr<Kernel> MakeLinearGradInput(const KernelSetup& s) {
+  return MakeProduct(s, GradInputSpec(s));
+}
+
+absl::StatusOr<Kernel> MakeLinearGeluGradInput(const KernelSetup& s) {
+  return MakeProductThen(s, GradInputSpec(s), ProductSpec::Then::kGeluGrad);
 }
 
 absl::StatusOr<Kernel> MakeLinearGradWeight(const KernelSetup& s) {

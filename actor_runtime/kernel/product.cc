@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "actor_runtime/kernel/gemm.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/workspace.h"
@@ -11,23 +12,36 @@
 namespace oneflow {
 namespace {
 
+using Then = ProductSpec::Then;
+
 template <typename T, typename C>
 Kernel TypedProduct(const ProductSpec& product) {
-  return [p = product, &kernels = BestProductKernels<T>()](const KernelCall& call) {
-    const T *a = call.input<T>(p.a_input), *b = call.input<T>(p.b_input);
-    const GemmArgs<T, T, C> g{
-        .m = p.m,
-        .n = p.n,
-        .k = p.k,
-        .a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1},
-        .b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1},
-        .c = call.output<C>(0),
-        .c_row = p.n,
-        .accumulate = call.accumulate,
-        .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
-    if (std::is_same_v<C, Bf16> && call.accumulate) {
-      return absl::InternalError("a product that is rounded is not added up");
+  return [p = product, &kernels = BestProductKernels<T>(),
+          &v = Vector<SumOf<T>, C>()](const KernelCall& call) {
+    const bool plain = p.then == Then::kNothing;
+    if (call.accumulate && (std::is_same_v<C, Bf16> || !plain)) {
+      return absl::InternalError("a product that is not a plain sum is not added up");
     }
+    const T *a = call.input<T>(p.a_input), *b = call.input<T>(p.b_input);
+    C* c = call.output<C>(0);
+    const auto finish = [&](int64_t row, int64_t column, int64_t columns) {
+      const int64_t at = row * p.n + column;
+      if (p.then == Then::kGelu) {
+        v.gelu(c + at, call.output<C>(1) + at, columns, /*accumulate=*/false);
+      } else {
+        v.gelu_grad(c + at, call.input<C>(2) + at, c + at, columns, /*accumulate=*/false);
+      }
+    };
+    GemmArgs<T, T, C> g{.m = p.m,
+                        .n = p.n,
+                        .k = p.k,
+                        .a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1},
+                        .b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1},
+                        .c = c,
+                        .c_row = p.n,
+                        .accumulate = call.accumulate,
+                        .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
+    if (!plain) g.finished.emplace(finish);
     Gemm(kernels, g, call.workspace.data(), *call.pool);
     return absl::OkStatus();
   };

@@ -26,6 +26,7 @@ struct Row {
 // All other kinds read f32.
 constexpr Row kTable[] = {
     {"linear", "nnw", true},
+    {"linear_gelu", "nnw", true},
     {"linear_grad_input", "nn", true},
     {"linear_grad_weight", "nn", true},
     {"linear_grad_bias", "e"},

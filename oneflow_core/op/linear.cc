@@ -1,4 +1,5 @@
-// linear: x[..., c...] w[c..., o...] (+ bias[o...]) -> [..., o...], and add_bias, its second half.
+// linear: x[..., c...] w[c..., o...] (+ bias[o...]) -> [..., o...], and add_bias, its second half;
+// linear_gelu: the same and a gelu of it, which the pass `fuse` makes of the two.
 //
 // With a bias there is no row that splits the contraction: the sum of the parts would add the bias
 // once for each. The pass `decompose` splits such an op into linear and add_bias.
@@ -60,10 +61,10 @@ Rows LinearRows(const OpView& v) {
   return rows;
 }
 
-InputGrads LinearGradient(GradientContext& g) {
+// Of a linear whose output has the gradient `dy`.
+InputGrads GradientFrom(GradientContext& g, TensorId dy) {
   const Op op = g.graph.ops[g.op];
   const LinearDims d = Geometry({g.graph, op});
-  const TensorId dy = g.output_grads[0];
   AttrMap attrs = {{"contract", int64_t{d.c}}, {"transpose_w", d.transposed}};
   std::vector<TensorId> grads(op.inputs.size(), -1);
   if (g.needs_grad[0]) {
@@ -79,6 +80,8 @@ InputGrads LinearGradient(GradientContext& g) {
   return grads;
 }
 
+InputGrads LinearGradient(GradientContext& g) { return GradientFrom(g, g.output_grads[0]); }
+
 double LinearFlops(const OpView& v) {
   const LinearDims d = Geometry(v);
   const Shape& w = v.in(1).shape;
@@ -86,6 +89,35 @@ double LinearFlops(const OpView& v) {
   const double product = 2.0 * static_cast<double>(v.in(0).shape.elements()) * out;
   const double bias = v.n_inputs() > 2 ? static_cast<double>(v.out(0).shape.elements()) : 0;
   return product + bias;
+}
+
+// --- linear_gelu: -> y, gelu(y) ---
+
+Specs InferLinearGelu(const OpView& v) {
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear(v));
+  return std::vector<OutputSpec>{y[0], y[0]};
+}
+
+// Those of linear that leave no partial sum, of which there is no gelu.
+Rows LinearGeluRows(const OpView& v) {
+  Rows rows = LinearRows(v);
+  std::erase_if(rows, [](const Signature& row) { return row.out[0].partial(); });
+  for (Signature& row : rows) row.out = {row.out[0], row.out[0]};
+  return rows;
+}
+
+InputGrads LinearGeluGradient(GradientContext& g) {
+  const TensorId y = g.graph.ops[g.op].outputs[0];
+  TensorId dy = g.output_grads[0];
+  if (g.output_grads[1] >= 0) {
+    const TensorId through = AddGradient(g, "gelu_grad", ".dy", {g.output_grads[1], y});
+    dy = dy < 0 ? through : AddGradient(g, "add_n", ".dy", {dy, through});
+  }
+  return GradientFrom(g, dy);
+}
+
+double LinearGeluFlops(const OpView& v) {
+  return LinearFlops(v) + kGeluFlops * static_cast<double>(v.out(0).shape.elements());
 }
 
 int BiasLead(const OpView& v) { return v.in(0).shape.rank() - v.in(1).shape.rank(); }
@@ -135,6 +167,17 @@ std::vector<OpDef> LinearOps() {
        .signatures = LinearRows,
        .gradient = LinearGradient,
        .flops = LinearFlops,
+       .workspace = ProductScratch},
+      {.kind = "linear_gelu",
+       .usage = "x[..., c...], w[c..., o...], (bias[o...]) -> y[..., o...], gelu(y)",
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .outputs = 2,
+       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .infer = InferLinearGelu,
+       .signatures = LinearGeluRows,
+       .gradient = LinearGeluGradient,
+       .flops = LinearGeluFlops,
        .workspace = ProductScratch},
       {.kind = "add_bias",
        .usage = "y[..., o...], bias[o...] -> [..., o...]",

@@ -1,6 +1,7 @@
 // The gradients of linear: of its input and of its weight are two ops, so that a schedule may put
-// the second off; of its bias a third. All read bf16, too; what adds up over micro-batches, the
-// gradients of weight and bias, is f32 then.
+// the second off; of its bias a third. linear_gelu_grad_input is the first and the gelu_grad of
+// what it gives, which the pass `fuse` makes of the two. All read bf16, too; what adds up over
+// micro-batches, the gradients of weight and bias, is f32 then.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
 #include "oneflow_core/op/op_util.h"
@@ -50,6 +51,31 @@ double GradInputFlops(const OpView& v) {
   const LinearDims d = InputGeometry(v);
   const double c = static_cast<double>(Part(v.in(1).shape, d.w_c(), d.w_c() + d.c).elements());
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * c;
+}
+
+// --- linear_gelu_grad_input: dy[..., o...], w, x[..., c...] -> dx = gelu'(x) dgelu(x) ---
+
+Specs InferGeluGradInput(const OpView& v) {
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, InferGradInput(v));
+  RETURN_IF_ERROR(ExpectFloat(v, {"dy", "w", "x"}, {0, 1, 2}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"dy", "w", "x"}, 0, 2));
+  RETURN_IF_ERROR(ExpectDims("x", v.in(2), dx[0].shape.dims, "that of dy w'"));
+  return dx;
+}
+
+// Those of linear_grad_input that leave no partial sum; x lies as the result.
+Rows GeluGradInputRows(const OpView& v) {
+  Rows rows = GradInputRows(v);
+  std::erase_if(rows, [](const Signature& row) { return row.out[0].partial(); });
+  for (Signature& row : rows) {
+    row.in.resize(3);
+    row.in[2] = row.out[0];
+  }
+  return rows;
+}
+
+double GeluGradInputFlops(const OpView& v) {
+  return GradInputFlops(v) + kGeluGradFlops * static_cast<double>(v.out(0).shape.elements());
 }
 
 // --- linear_grad_weight: x[..., c...], dy[..., o...] -> dw, shaped as w ---
@@ -131,6 +157,15 @@ std::vector<OpDef> LinearGradOps() {
        .infer = InferGradInput,
        .signatures = GradInputRows,
        .flops = GradInputFlops,
+       .workspace = ProductScratch},
+      {.kind = "linear_gelu_grad_input",
+       .usage = "dy[..., o...], w, x[..., c...] -> dx[..., c...]",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .infer = InferGeluGradInput,
+       .signatures = GeluGradInputRows,
+       .flops = GeluGradInputFlops,
        .workspace = ProductScratch},
       {.kind = "linear_grad_weight",
        .usage = "x[..., c...], dy[..., o...] -> dw, shaped as w",

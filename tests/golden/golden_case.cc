@@ -30,10 +30,10 @@ namespace {
 
 // The last two stand in no range: they are for programs that do not train.
 constexpr std::string_view kPasses[] = {
-    "bind_batch",    "infer_shapes",  "decompose",       "place_variables",
-    "differentiate", "add_optimizer", "mixed_precision", "infer_sbp",
-    "recompute",     "insert_boxing", "lower",           "schedule",
-    "slots",         "plan_memory",   "remove_dropout",  "cache_attention"};
+    "bind_batch",     "infer_shapes",    "decompose", "place_variables", "differentiate",
+    "add_optimizer",  "mixed_precision", "infer_sbp", "recompute",       "insert_boxing",
+    "fuse",           "lower",           "schedule",  "slots",           "plan_memory",
+    "remove_dropout", "cache_attention"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -156,6 +156,10 @@ absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* s
   }
   if (pass == "insert_boxing") {
     RETURN_IF_ERROR(InsertBoxing(graph, state->choice));
+    return VerifyGraph(*graph);
+  }
+  if (pass == "fuse") {
+    Fuse(graph);
     return VerifyGraph(*graph);
   }
   return RunBackEndPass(pass, golden, state);

@@ -9,7 +9,9 @@ namespace {
 void AddProducts(int64_t rows, int64_t in, int64_t out, DType t, std::vector<TimedOp>* calls) {
   const TimedInput x{{rows, in}, t}, w{{in, out}, t}, dy{{rows, out}, t};
   calls->push_back({"linear", {x, w}, {}});
+  calls->push_back({"linear_gelu", {x, w}, {}});
   calls->push_back({"linear_grad_input", {dy, w}, {}});
+  calls->push_back({"linear_gelu_grad_input", {dy, w, x}, {}});
   calls->push_back({"linear_grad_weight", {x, dy}, {{"lead", int64_t{1}}}});
 }
 

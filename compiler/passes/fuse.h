@@ -1,0 +1,26 @@
+// Fuse: a product and the gelu of it become one op, whose kernel does the second to what the first
+// has just finished, while it is in cache. So one less pass over memory each way, and in the
+// backward one tensor less:
+//
+//   y = linear(x, w, b);             z = gelu(y)          ->  y, z = linear_gelu(x, w, b)
+//   dz = linear_grad_input(dy, w);   dx = gelu_grad(dz, x)  ->  dx = linear_gelu_grad_input(dy, w,
+//   x)
+//
+// Only where nothing stands between the two: no boxing, no cast, no other stage, chunk or phase;
+// and, in the backward, where nobody else reads dz. A gelu that is computed again by itself is left
+// alone.
+//
+// The kernels give the bits of those that they replace (kernel_test), so fusing changes none.
+#pragma once
+
+#include <vector>
+
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// Requires boxing to be there; VerifyGraph proves the result. Returns the new id of each tensor; -1
+// for those that nobody makes any more.
+std::vector<TensorId> Fuse(Graph* graph);
+
+}  // namespace oneflow
