@@ -1,13 +1,22 @@
 #include "oneflow_core/plan/stream_clocks.h"
 
 namespace oneflow {
+namespace {
+
+// Whether the edge leaves the stream of the device, so that program order does not carry it.
+bool Crosses(const PlanNet& net, const NetRegister& r, const NetReader& reader) {
+  return r.writer >= 0 &&
+         (!reader.along.empty() || net.actors[r.writer].stream != net.actors[reader.actor].stream);
+}
+
+}  // namespace
 
 StreamClocks::StreamClocks(const PlanNet& net, const AxisSets& axes, const Interests& interests,
                            int64_t steps)
     : net_(&net),
       axes_(&axes),
       interests_(&interests),
-      reader_index_(net.actors.size()),
+      edges_(EdgesOf(net, axes, interests)),
       marking_(net, steps),
       count_(net.streams.size(), 0),
       carried_(net.registers.size()) {
@@ -15,25 +24,70 @@ StreamClocks::StreamClocks(const PlanNet& net, const AxisSets& axes, const Inter
   for (size_t i = 0; i < net.registers.size(); ++i) Prepare(net.registers[i], &carried_[i]);
 }
 
+std::shared_ptr<const StreamClocks::Edges> StreamClocks::EdgesOf(const PlanNet& net,
+                                                                 const AxisSets& axes,
+                                                                 const Interests& interests) {
+  const auto stage_of = [&net](int actor) { return net.actor(actor).stage(); };
+  auto edges = std::make_shared<Edges>();
+  edges->reader_index.resize(net.actors.size());
+  for (size_t a = 0; a < net.actors.size(); ++a) {
+    edges->reader_index[a].resize(net.actor(static_cast<int>(a)).input_size());
+  }
+  for (const NetRegister& r : net.registers) {
+    for (size_t k = 0; k < r.readers.size(); ++k) {
+      edges->reader_index[r.readers[k].actor][r.readers[k].input] = static_cast<int>(k);
+    }
+  }
+  for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
+    edges->first_read.push_back(static_cast<int>(edges->reads.size()));
+    edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
+    edges->first_fill.push_back(static_cast<int>(edges->fills.size()));
+    for (int i = 0; i < net.actor(a).input_size(); ++i) {
+      const int reg = net.actor(a).input(i).register_(), k = edges->reader_index[a][i];
+      const NetRegister& r = net.registers[reg];
+      if (!Crosses(net, r, r.readers[k])) continue;
+      edges->reads.push_back(
+          {reg,
+           k,
+           r.readers[k].fires_per_read,
+           r.readers[k].initial_fills,
+           r.slots,
+           {axes.SetOf(r.readers[k].along), &interests.Common(stage_of(r.writer), stage_of(a))}});
+    }
+    for (int reg : net.actor(a).output()) {
+      const NetRegister& r = net.registers[reg];
+      const int64_t per_fill = r.proto->fires_per_fill();
+      const size_t before = edges->credits.size();
+      for (size_t k = 0; k < r.readers.size(); ++k) {
+        const NetReader& reader = r.readers[k];
+        if (!Crosses(net, r, reader)) continue;
+        edges->credits.push_back(
+            {reg,
+             static_cast<int>(k),
+             per_fill,
+             reader.initial_fills,
+             r.slots,
+             {axes.SetOf(reader.along), &interests.Common(stage_of(reader.actor), stage_of(a))}});
+      }
+      if (edges->credits.size() > before) edges->fills.push_back({reg, per_fill, r.slots});
+    }
+  }
+  edges->first_read.push_back(static_cast<int>(edges->reads.size()));
+  edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
+  edges->first_fill.push_back(static_cast<int>(edges->fills.size()));
+  return edges;
+}
+
 void StreamClocks::Prepare(const NetRegister& r, Carried* carried) {
   carried->returned.resize(r.readers.size());
   for (size_t k = 0; k < r.readers.size(); ++k) {
     const NetReader& reader = r.readers[k];
-    std::vector<int>& of = reader_index_[reader.actor];
-    of.resize(net_->actor(reader.actor).input_size());
-    of[reader.input] = static_cast<int>(k);
-    if (r.writer < 0 || !Crosses(r, reader)) continue;
+    if (!Crosses(*net_, r, reader)) continue;
     carried->returned[k].assign(r.slots, NewClock(net_->actors[reader.actor].stream));
     if (carried->filled.empty()) {
       carried->filled.assign(r.slots, NewClock(net_->actors[r.writer].stream));
     }
   }
-}
-
-// Whether the edge leaves the stream of the device, so that program order does not carry it.
-bool StreamClocks::Crosses(const NetRegister& r, const NetReader& reader) const {
-  return !reader.along.empty() ||
-         net_->actors[r.writer].stream != net_->actors[reader.actor].stream;
 }
 
 Clock StreamClocks::NewClock(int stream) const {
@@ -48,69 +102,43 @@ int32_t StreamClocks::Completed(int stream, int of) const {
   return clock_[stream].known(0, interests_->IndexOf(StageOf(stream), of));
 }
 
-void StreamClocks::Learn(int stream, const Clock& other, int from_stream,
-                         const std::vector<int>& along) {
-  clock_[stream].Merge(other, axes_->SetOf(along),
-                       interests_->Common(StageOf(from_stream), StageOf(stream)));
-}
-
 void StreamClocks::Begin(int stream) {
   const int actor = marking_.next(stream);
-  const proto::Actor& a = net_->actor(actor);
+  const int64_t n = marking_.fired(actor);
   ++count_[stream];
-  for (int i = 0; i < a.input_size(); ++i) TakeFill(stream, actor, i);
-  for (int id : a.output()) TakeCredits(stream, actor, id);
+  for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
+    const Read& read = edges_->reads[i];
+    const int64_t fill = n / read.per_read - read.initial_fills;
+    if (fill < 0) continue;
+    Learn(stream, carried_[read.reg].filled[SlotOf(fill, read.slots)], read.lesson);
+  }
+  // A fill may start only after the readers have returned the slot's old one: that is knowledge
+  // too.
+  for (int i = edges_->first_credit[actor]; i < edges_->first_credit[actor + 1]; ++i) {
+    const Credit& credit = edges_->credits[i];
+    const int64_t old = n / credit.per_fill - credit.slots;
+    if (n % credit.per_fill != 0 || old < -credit.initial_fills) continue;
+    Learn(stream, carried_[credit.reg].returned[credit.reader][SlotOf(old, credit.slots)],
+          credit.lesson);
+  }
 }
 
 void StreamClocks::End(int stream) {
   const int actor = marking_.next(stream);
-  const proto::Actor& a = net_->actor(actor);
+  const int64_t n = marking_.fired(actor);
   clock_[stream].Complete(interests_->IndexOf(StageOf(stream), stream), count_[stream]);
-  for (int i = 0; i < a.input_size(); ++i) Return(stream, actor, i);
-  for (int id : a.output()) Publish(stream, actor, id);
-  marking_.Fire(stream);
-}
-
-void StreamClocks::TakeFill(int stream, int actor, int i) {
-  const proto::Input& input = net_->actor(actor).input(i);
-  const NetRegister& r = net_->registers[input.register_()];
-  const int64_t fill = marking_.fired(actor) / input.fires_per_read() - input.initial_fills();
-  if (r.writer < 0 || fill < 0) return;
-  const NetReader& reader = r.readers[reader_index_[actor][i]];
-  if (!Crosses(r, reader)) return;
-  Learn(stream, carried_[input.register_()].filled[SlotOf(fill, r.slots)],
-        net_->actors[r.writer].stream, reader.along);
-}
-
-// A fill may start only after the readers have returned the slot's old one: that is knowledge too.
-void StreamClocks::TakeCredits(int stream, int actor, int id) {
-  const NetRegister& r = net_->registers[id];
-  const int64_t n = marking_.fired(actor);
-  if (n % r.proto->fires_per_fill() != 0) return;
-  const int64_t old = n / r.proto->fires_per_fill() - r.slots;
-  for (size_t k = 0; k < r.readers.size(); ++k) {
-    const NetReader& reader = r.readers[k];
-    if (old < -reader.initial_fills || !Crosses(r, reader)) continue;
-    Learn(stream, carried_[id].returned[k][SlotOf(old, r.slots)], net_->actors[reader.actor].stream,
-          reader.along);
+  for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
+    const Read& read = edges_->reads[i];
+    if ((n + 1) % read.per_read != 0) continue;
+    const int64_t fill = n / read.per_read - read.initial_fills;
+    carried_[read.reg].returned[read.reader][SlotOf(fill, read.slots)] = clock_[stream];
   }
-}
-
-void StreamClocks::Return(int stream, int actor, int i) {
-  const proto::Input& input = net_->actor(actor).input(i);
-  const NetRegister& r = net_->registers[input.register_()];
-  std::vector<Clock>& returned = carried_[input.register_()].returned[reader_index_[actor][i]];
-  const int64_t n = marking_.fired(actor);
-  if ((n + 1) % input.fires_per_read() != 0 || returned.empty()) return;
-  const int64_t fill = n / input.fires_per_read() - input.initial_fills();
-  returned[SlotOf(fill, r.slots)] = clock_[stream];
-}
-
-void StreamClocks::Publish(int stream, int actor, int id) {
-  const NetRegister& r = net_->registers[id];
-  const int64_t n = marking_.fired(actor), per_fill = r.proto->fires_per_fill();
-  if ((n + 1) % per_fill != 0 || carried_[id].filled.empty()) return;
-  carried_[id].filled[SlotOf(n / per_fill, r.slots)] = clock_[stream];
+  for (int i = edges_->first_fill[actor]; i < edges_->first_fill[actor + 1]; ++i) {
+    const Fill& fill = edges_->fills[i];
+    if ((n + 1) % fill.per_fill != 0) continue;
+    carried_[fill.reg].filled[SlotOf(n / fill.per_fill, fill.slots)] = clock_[stream];
+  }
+  marking_.Fire(stream);
 }
 
 }  // namespace oneflow

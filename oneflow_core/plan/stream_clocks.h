@@ -14,6 +14,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/plan/knowledge.h"
@@ -44,7 +46,7 @@ class StreamClocks {
   void End(int stream);
 
   // The reader at input `i` of an actor, as a place among its register's readers.
-  int ReaderIndex(int actor, int i) const { return reader_index_[actor][i]; }
+  int ReaderIndex(int actor, int i) const { return edges_->reader_index[actor][i]; }
 
   // Calls fn(count, stream it counts, whether it is knowledge) for every count of the game's state,
   // clocks of slots in order of age: so games a whole cycle apart list like beside like.
@@ -57,22 +59,50 @@ class StreamClocks {
     std::vector<Clock> filled;
     std::vector<std::vector<Clock>> returned;  // [reader][slot]
   };
+  // Knowledge on its way: what an edge that leaves its stream is to the one who learns by it.
+  struct Lesson {
+    AxisSet along = 0;
+    const std::vector<std::pair<int, int>>* common = nullptr;  // places of counts: theirs, ours
+  };
+  // An edge that leaves its stream, as its reader sees it and as its writer does; and a register
+  // with such edges, as its writer sees it. Out of the plan's messages: a game asks often.
+  struct Read {
+    int reg, reader;
+    int64_t per_read, initial_fills, slots;
+    Lesson lesson;
+  };
+  struct Credit {
+    int reg, reader;
+    int64_t per_fill, initial_fills, slots;
+    Lesson lesson;
+  };
+  struct Fill {
+    int reg;
+    int64_t per_fill, slots;
+  };
+  // By actor, and the end.
+  struct Edges {
+    std::vector<Read> reads;
+    std::vector<Credit> credits;
+    std::vector<Fill> fills;
+    std::vector<int> first_read, first_credit, first_fill;
+    std::vector<std::vector<int>> reader_index;  // [actor][input]
+  };
 
+  static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net, const AxisSets& axes,
+                                              const Interests& interests);
   void Prepare(const NetRegister& r, Carried* carried);
-  bool Crosses(const NetRegister& r, const NetReader& reader) const;
   int StageOf(int stream) const { return net_->streams[stream].proto->stage(); }
   Clock NewClock(int stream) const;
-  void Learn(int stream, const Clock& other, int from_stream, const std::vector<int>& along);
-  void TakeFill(int stream, int actor, int input);
-  void TakeCredits(int stream, int actor, int reg);
-  void Return(int stream, int actor, int input);
-  void Publish(int stream, int actor, int reg);
+  void Learn(int stream, const Clock& other, const Lesson& lesson) {
+    clock_[stream].Merge(other, lesson.along, *lesson.common);
+  }
   static int64_t SlotOf(int64_t fill, int64_t slots) { return ((fill % slots) + slots) % slots; }
 
   const PlanNet* net_;
   const AxisSets* axes_;
   const Interests* interests_;
-  std::vector<std::vector<int>> reader_index_;  // [actor][input]
+  std::shared_ptr<const Edges> edges_;  // of the net; copies share it
   Marking marking_;
   std::vector<int32_t> count_;    // by stream
   std::vector<Clock> clock_;      // by stream
