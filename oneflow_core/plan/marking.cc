@@ -1,22 +1,69 @@
 #include "oneflow_core/plan/marking.h"
 
+#include <utility>
+
 namespace oneflow {
 
+namespace {
+
+// Where each actor stands in the order of its stream: (run, index), in order.
+using Places = std::vector<std::vector<std::pair<size_t, size_t>>>;
+
+Places PlacesOf(const PlanNet& net) {
+  Places places(net.actors.size());
+  for (const NetStream& stream : net.streams) {
+    for (size_t run = 0; run < stream.runs.size(); ++run) {
+      const std::vector<int>& actors = stream.runs[run].actors;
+      for (size_t i = 0; i < actors.size(); ++i) places[actors[i]].emplace_back(run, i);
+    }
+  }
+  return places;
+}
+
+// Whether the order of a stream alone sees to it that `reader` fires once after each firing of
+// `writer`: then neither waits for the other over a register that each firing fills and reads.
+bool TakeTurns(const PlanNet& net, const Places& places, int writer, int reader) {
+  if (net.actors[writer].stream != net.actors[reader].stream) return false;
+  const auto &w = places[writer], &r = places[reader];
+  if (w.size() != r.size()) return false;
+  for (size_t i = 0; i < w.size(); ++i) {
+    const bool next = i + 1 == w.size() || r[i] < w[i + 1];
+    if (w[i].first != r[i].first || w[i].second >= r[i].second || !next) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::shared_ptr<const Marking::Edges> Marking::EdgesOf(const PlanNet& net) {
+  const Places places = PlacesOf(net);
+  const auto never_blocks = [&](const NetRegister& r, int reader, int64_t per_read,
+                                int64_t initial_fills) {
+    return r.proto->fires_per_fill() == 1 && per_read == 1 && initial_fills == 0 &&
+           TakeTurns(net, places, r.writer, reader);
+  };
   auto edges = std::make_shared<Edges>();
   for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
     edges->first_source.push_back(static_cast<int>(edges->sources.size()));
-    edges->first_output.push_back(static_cast<int>(edges->outputs.size()));
+    edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
     for (const proto::Input& input : net.actor(a).input()) {
       const NetRegister& r = net.registers[input.register_()];
       if (r.writer < 0) continue;  // always full
+      if (never_blocks(r, a, input.fires_per_read(), input.initial_fills())) continue;
       edges->sources.push_back({r.writer, input.register_(), r.proto->fires_per_fill(),
                                 input.fires_per_read(), input.initial_fills()});
     }
-    for (int id : net.actor(a).output()) edges->outputs.push_back(id);
+    for (int id : net.actor(a).output()) {
+      const NetRegister& r = net.registers[id];
+      for (const NetReader& k : r.readers) {
+        if (never_blocks(r, k.actor, k.fires_per_read, k.initial_fills)) continue;
+        edges->credits.push_back(
+            {k.actor, id, r.proto->fires_per_fill(), k.fires_per_read, k.initial_fills});
+      }
+    }
   }
   edges->first_source.push_back(static_cast<int>(edges->sources.size()));
-  edges->first_output.push_back(static_cast<int>(edges->outputs.size()));
+  edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
   return edges;
 }
 
@@ -39,16 +86,12 @@ Wait Marking::BlockerOf(int actor) const {
       return {s.writer, s.reg, false};
     }
   }
-  for (int i = edges_->first_output[actor]; i < edges_->first_output[actor + 1]; ++i) {
-    const NetRegister& r = net_->registers[edges_->outputs[i]];
-    const int64_t per_fill = r.proto->fires_per_fill(), fill = Whole(n, per_fill);
-    if (fill * per_fill != n) continue;
-    const int64_t oldest = fill - r.slots;
-    for (const NetReader& reader : r.readers) {
-      if (oldest < -reader.initial_fills) continue;
-      if (reads(reader) < oldest + 1 + reader.initial_fills) {
-        return {reader.actor, edges_->outputs[i], true};
-      }
+  for (int i = edges_->first_credit[actor]; i < edges_->first_credit[actor + 1]; ++i) {
+    const Credit& c = edges_->credits[i];
+    const int64_t fill = Whole(n, c.per_fill), oldest = fill - net_->registers[c.reg].slots;
+    if (fill * c.per_fill != n || oldest < -c.initial_fills) continue;
+    if (Whole(fired_[c.reader], c.per_read) < oldest + 1 + c.initial_fills) {
+      return {c.reader, c.reg, true};
     }
   }
   return {};

@@ -61,15 +61,19 @@ class Marking {
   void SkipRepeats(int stream, int64_t repeats);
 
  private:
-  // What each actor reads and writes, out of the plan's messages: a game asks often.
+  // What each actor may have to wait for, out of the plan's messages: a game asks often.
   struct Source {
     int writer = -1, reg = 0;
     int64_t per_fill = 1, per_read = 1, initial_fills = 0;
   };
+  struct Credit {
+    int reader = -1, reg = 0;
+    int64_t per_fill = 1, per_read = 1, initial_fills = 0;
+  };
   struct Edges {
     std::vector<Source> sources;
-    std::vector<int> outputs;                     // registers
-    std::vector<int> first_source, first_output;  // by actor, and the end
+    std::vector<Credit> credits;
+    std::vector<int> first_source, first_credit;  // by actor, and the end
   };
   static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net);
   // n / per; most rates are 1, and a division takes longer than all the rest.
