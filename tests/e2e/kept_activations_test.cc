@@ -139,6 +139,29 @@ TEST_CASE("states of matrices in blocks: 18 bytes a parameter, 12 h^2 of them a 
   CHECK(MemoryOf(PaperRun("pipe=2,tensor=2")).matrices_of_blocks == 18 * kLayers * 12 * h * h / 4);
 }
 
+// Table entries in GiB, of tools/bench activations; that command compares all four models.
+TEST_CASE("the published bytes of 22B and 175B come out exactly") {
+  constexpr double kGiB = 1 << 30;
+  struct Row {
+    int layers, heads, hidden, stages, batch, micro_batches, chunks;
+    double states, tensor_parallel, selective;
+  };
+  for (const Row& row : {Row{48, 64, 6144, 1, 4, 1, 1, 45.5625, 59.25, 9.5625},
+                         Row{96, 96, 12288, 8, 64, 64, 3, 45.5625, 66.84375, 12.3515625}}) {
+    INFO(row.layers << " layers of " << row.hidden);
+    SmallRun run = PaperRun("pipe=" + std::to_string(row.stages) + ",tensor=8");
+    run.model.layers = row.layers, run.model.heads = row.heads, run.model.hidden = row.hidden;
+    run.model.sequence = 2048, run.model.vocab = 51200;
+    run.batch = row.batch, run.micro_batches = row.micro_batches;
+    if (row.chunks > 1) run.schedule = "interleaved", run.chunks = row.chunks;
+    const GptMemory memory = MemoryOf(run);
+    CHECK(static_cast<double>(memory.matrices_of_blocks) == row.states * kGiB);
+    CHECK(static_cast<double>(memory.kept_in_blocks) == row.tensor_parallel * kGiB);
+    run.recompute = "attention,gather";
+    CHECK(static_cast<double>(MemoryOf(Split(run)).kept_in_blocks) == row.selective * kGiB);
+  }
+}
+
 TEST_CASE("the fused graph keeps less: nothing of s x s, and no masks") {
   SmallRun run = PaperRun();
   run.model.fused_attention = true;

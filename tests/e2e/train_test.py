@@ -175,6 +175,9 @@ class TrainTest(unittest.TestCase):
             plan = ["--graph=gpt.textproto", "--mesh=" + mesh, "--batch=8", "--micro_batches=4", "--precision=bf16"]
             self.assertIn("residual bf16", run("compile", *plan, "--residual=bf16", "--out=stream.plan", cwd=self.dir)[0])
             losses.append([r["loss"] for r in self.train("--plan=stream.plan", "--steps=8")])
+        header, *stages = run("explain", "--plan=stream.plan", "--format=memory", cwd=self.dir)[0].splitlines()
+        self.assertEqual(2, len(stages))
+        self.assertEqual("kept_in_blocks", header.split()[3])
         self.assertEqual(losses[0], losses[1])
         wide = [r["loss"] for r in self.train(*plan, "--steps=8")]
         self.assertNotEqual(losses[0], wide)

@@ -25,32 +25,17 @@ bool IsBlockMatrix(const proto::Variable& variable) {
   return BlockOf(name, &rest) >= 0 && rest.ends_with(".weight") && variable.layout().dim_size() > 1;
 }
 
-// Of a segment of the compute stream: 'F' in "F" and "F0"; 0 of any other stream.
-char PartOf(const PlanNet& net, int segment) {
+// By segment: 'F' of "F" and "F0" on a compute stream; 0 on any other.
+std::vector<char> PartsOf(const PlanNet& net) {
+  std::vector<char> parts(net.program->segment_size(), 0);
   for (const NetStream& stream : net.streams) {
     if (stream.proto->name() != "compute") continue;
     for (const proto::OrderRun& run : stream.proto->order()) {
-      const auto& ids = run.segment();
-      if (std::find(ids.begin(), ids.end(), segment) != ids.end()) {
-        return net.program->segment(segment).name()[0];
-      }
+      for (const int id : run.segment()) parts[id] = net.program->segment(id).name()[0];
     }
   }
-  return 0;
+  return parts;
 }
-
-class Parts {
- public:
-  explicit Parts(const PlanNet& net) : net_(net) {
-    for (const proto::Segment& s : net.program->segment()) parts_.push_back(PartOf(net, s.id()));
-  }
-  int SegmentOf(int actor) const { return net_.actors[actor].segment; }
-  char Of(int actor) const { return parts_[SegmentOf(actor)]; }
-
- private:
-  const PlanNet& net_;
-  std::vector<char> parts_;  // by segment
-};
 
 bool IsStatistics(const PlanNet& net, int writer, int id) {
   if (writer < 0) return false;
@@ -97,8 +82,10 @@ void AddStates(const PlanNet& net, int stage, GptMemory* memory) {
   };
   for (const auto& [id, matrix] : is_matrix) add(id, matrix);
   for (const proto::Actor& actor : net.program->actor()) {
-    if (actor.kernel() == "adamw") {  // its inputs: the gradient, the norm
-      add(actor.input(0).register_(), is_matrix.at(actor.output(0)));
+    // Inputs of adamw: the gradient, the norm; of next_adamw: the newest weights, the gradient.
+    const bool next = actor.kernel() == "next_adamw";
+    if (next || actor.kernel() == "adamw") {
+      add(actor.input(next ? 1 : 0).register_(), is_matrix.at(actor.output(0)));
     }
     if (actor.kernel() != "cast") continue;
     const auto variable = is_matrix.find(actor.input(0).register_());
@@ -109,18 +96,19 @@ void AddStates(const PlanNet& net, int stage, GptMemory* memory) {
 }  // namespace
 
 std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
-  const Parts parts(net);
+  const std::vector<char> parts = PartsOf(net);
+  const auto segment_of = [&net](int actor) { return net.actors[actor].segment; };
   std::vector<KeptRegister> result;
   for (int id = 0; id < static_cast<int>(net.registers.size()); ++id) {
     const NetRegister& r = net.registers[id];
     if (r.persistent || r.proto->stage() != stage || r.proto->slot_bytes() == 0) continue;
     KeptRegister kept{.proto = r.proto, .statistics = IsStatistics(net, r.writer, id)};
-    const char written = r.writer < 0 ? 0 : parts.Of(r.writer);
-    if (written != 0 && written != 'F') continue;
-    if (written == 'F') kept.taken = parts.SegmentOf(r.writer);
+    const char written = r.writer < 0 ? 0 : parts[segment_of(r.writer)];
+    if (written != 0 && written != 'F') continue;  // 0: it comes from the host or another stage
+    if (written == 'F') kept.taken = segment_of(r.writer);
     for (const NetReader& reader : r.readers) {
-      const char part = parts.Of(reader.actor);
-      const int segment = parts.SegmentOf(reader.actor);
+      const int segment = segment_of(reader.actor);
+      const char part = parts[segment];
       if (part == 'F') kept.taken = segment;
       if (part != 'B' && part != 'W') continue;
       if (kept.returned < 0 || part == 'W') kept.returned = segment;
