@@ -13,12 +13,21 @@ namespace {
 constexpr uint32_t kSource = 7, kReader = 9;  // actors at the far ends
 
 ActorInput In(int k, int d, int s, int first, int n) {
-  return {
-      .fires_per_read = k, .initial_fills = d, .slots = s, .first_source = first, .n_sources = n};
+  return {.fires_per_read = k,
+          .initial_fills = d,
+          .slots = s,
+          .places = s,
+          .first_source = first,
+          .n_sources = n};
 }
 
 ActorOutput Out(int s, int f, ActorOutput::Mode mode, int n) {
-  return {.slots = s, .fires_per_fill = f, .mode = mode, .first_reader = 0, .n_readers = n};
+  return {.slots = s,
+          .places = s,
+          .fires_per_fill = f,
+          .mode = mode,
+          .first_reader = 0,
+          .n_readers = n};
 }
 
 // One actor under test, at rank 0, alone on its stream unless others are given. What it says to
@@ -35,8 +44,8 @@ class Script {
   const ActorTable& table() const { return table_; }
   const Launch& launch() const { return launch_; }
   // Of the last launch.
-  std::vector<int32_t> slots() const {
-    return {launch_.slots, launch_.slots + table_.actors[0].end_port};
+  std::vector<int32_t> places() const {
+    return {launch_.places, launch_.places + table_.actors[0].end_port};
   }
   bool drained() const { return IsDrained(table_, states_, 0); }
 
@@ -200,7 +209,7 @@ TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behin
   CHECK_FALSE(reader.can_fire());
   reader.Filled(0);
   reader.Issue();
-  CHECK(reader.slots() == std::vector<int32_t>{0});  // the writer's fill 0
+  CHECK(reader.places() == std::vector<int32_t>{0});  // the writer's fill 0
 
   ActorSpec writer_spec;
   writer_spec.outputs = {Out(2, 1, ActorOutput::kUpdate, 1)};
@@ -209,21 +218,22 @@ TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behin
   CHECK_FALSE(writer.can_fire());  // both slots hold unread weights
   writer.Returned(0);
   writer.Issue();
-  CHECK(writer.slots() == std::vector<int32_t>{0});
+  CHECK(writer.places() == std::vector<int32_t>{0});
   writer.Complete();
   CHECK_FALSE(writer.can_fire());
   writer.Returned(0);
   writer.Issue();
-  CHECK(writer.slots() == std::vector<int32_t>{1});
+  CHECK(writer.places() == std::vector<int32_t>{1});
 }
 
 TEST_CASE("an input that nobody writes is always full and never returned") {
   ActorSpec spec;
-  spec.inputs = {{.fires_per_read = 4, .initial_fills = 1, .slots = 2, .always_full = true}};
+  spec.inputs = {
+      {.fires_per_read = 4, .initial_fills = 1, .slots = 2, .places = 2, .always_full = true}};
   Script a(spec);
   for (int i = 0; i < 9; ++i) {
     a.Issue();
-    CHECK(a.slots() == std::vector<int32_t>{1});
+    CHECK(a.places() == std::vector<int32_t>{1});
     CHECK(a.Complete().empty());
   }
   CHECK(a.drained());
@@ -281,15 +291,34 @@ TEST_CASE("a fill of three firings in two slots: the slot moves with the fill") 
   spec.outputs = {Out(2, 3, ActorOutput::kAccumulate, 1)};
   spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
   Script a(spec);
-  std::vector<int32_t> slots;
+  std::vector<int32_t> places;
   std::string said;
   for (int i = 0; i < 6; ++i) {
     said += a.Fire();
-    slots.push_back(a.slots()[0]);
+    places.push_back(a.places()[0]);
   }
-  CHECK(slots == std::vector<int32_t>{0, 0, 0, 1, 1, 1});
+  CHECK(places == std::vector<int32_t>{0, 0, 0, 1, 1, 1});
   CHECK(said == "filled 9@0:0 #0 slot 0; filled 9@0:0 #1 slot 1; ");
   CHECK_FALSE(a.can_fire());
+}
+
+TEST_CASE("one slot in three places: one fill at a time, each in the next place") {
+  ActorSpec spec;
+  spec.outputs = {{.slots = 1, .places = 3, .n_readers = 1}};
+  spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
+  Script a(spec);
+  std::vector<int32_t> places;
+  std::string said;
+  for (int i = 0; i < 4; ++i) {
+    said += a.Fire();
+    places.push_back(a.places()[0]);
+    CHECK_FALSE(a.can_fire());
+    a.Returned(0);
+  }
+  CHECK(places == std::vector<int32_t>{0, 1, 2, 0});
+  CHECK(said ==
+        "filled 9@0:0 #0 slot 0; filled 9@0:0 #1 slot 1; filled 9@0:0 #2 slot 2; "
+        "filled 9@0:0 #3 slot 0; ");
 }
 
 TEST_CASE("a broken state is named") {

@@ -24,15 +24,16 @@ struct TableMaker {
   void AddInput(const ActorSpec& spec, const ActorInput& input) {
     ActorTable::Port& port = table.ports.emplace_back();
     port.slots = input.slots;
+    port.places = input.places;
     port.first_peer = port.end_peer = Size(table.peers);
     if (input.always_full) {
       // Nobody writes it here: the newest fill stays where the last program left it.
       port.rate = 0;
-      port.first_slot = input.slots - 1;
+      port.first_place = input.places - 1;
       return;
     }
     port.rate = input.fires_per_read;
-    port.first_slot = (input.slots - input.initial_fills % input.slots) % input.slots;
+    port.first_place = (input.places - input.initial_fills % input.places) % input.places;
     for (int32_t p = 0; p < input.n_sources; ++p) {
       AddPeer(spec.sources[input.first_source + p], input.initial_fills);
     }
@@ -42,6 +43,7 @@ struct TableMaker {
   void AddOutput(const ActorSpec& spec, const ActorOutput& output) {
     ActorTable::Port& port = table.ports.emplace_back();
     port.slots = output.slots;
+    port.places = output.places;
     port.rate = output.fires_per_fill;
     port.accumulates = output.mode == ActorOutput::kAccumulate;
     port.first_peer = Size(table.peers);
@@ -66,7 +68,7 @@ struct TableMaker {
     actor.first_moving = Size(table.moving);
     for (int32_t p = actor.first_port; p < actor.end_port; ++p) {
       const ActorTable::Port& port = table.ports[p];
-      if (port.rate > 1 || (port.rate == 1 && port.slots > 1)) table.moving.push_back(p);
+      if (port.rate > 1 || (port.rate == 1 && port.places > 1)) table.moving.push_back(p);
     }
     actor.end_moving = Size(table.moving);
     actor.end_peer = Size(table.peers);

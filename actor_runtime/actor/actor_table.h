@@ -28,9 +28,10 @@ struct ActorTable {
     bool tells_others = false;  // a peer is on another stream
   };
   struct Port {
-    int32_t rate = 1;        // k or f: firings that share a fill; 0: always full, never looked at
-    int32_t slots = 1;       // s
-    int32_t first_slot = 0;  // of firing 0
+    int32_t rate = 1;         // k or f: firings that share a fill; 0: always full, never looked at
+    int32_t slots = 1;        // s
+    int32_t places = 1;       // fill n lies in place n mod places
+    int32_t first_place = 0;  // of firing 0
     int32_t first_peer = 0, end_peer = 0;
     bool accumulates = false;
   };
@@ -45,7 +46,7 @@ struct ActorTable {
   uint32_t program = 0, rank = 0;
   std::vector<Actor> actors;
   std::vector<Port> ports;
-  std::vector<int32_t> moving;  // ports with several slots, or several firings a fill, by actor
+  std::vector<int32_t> moving;  // ports with several places, or several firings a fill, by actor
   std::vector<Peer> peers;
   std::vector<ActorPeer> far_ends;  // by peer: for messages
 };

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/plan/places.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -50,9 +51,9 @@ struct Binder {
       ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, source));
       if (!along.empty() && reg.layout().has_sub_mesh() && !IsRead(port, own)) continue;
       ASSIGN_OR_RETURN(std::byte * base, context.devices[source].Find(reg));
-      if (reg.slots() > 1) {
+      if (PlacesOf(reg) > 1) {
         bound.reads_.push_back(
-            {base, reg.slot_bytes(), i, static_cast<int32_t>(bound.in_pointers_.size())});
+            {base, StrideOf(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
       }
       ports.push_back(std::move(port));
       bound.in_pointers_.push_back(base);
@@ -82,8 +83,8 @@ struct Binder {
     const proto::Register& reg = Reg(actor.output(o));
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
-    if (reg.slots() > 1) {
-      bound.writes_.push_back({base, reg.slot_bytes(), actor.input_size() + o, o});
+    if (PlacesOf(reg) > 1) {
+      bound.writes_.push_back({base, StrideOf(reg), actor.input_size() + o, o});
     }
     setup.out.push_back(std::move(port));
     bound.out_.push_back(base);

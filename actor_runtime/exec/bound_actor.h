@@ -25,9 +25,9 @@ class BoundActor {
   BoundActor& operator=(BoundActor&&) = default;
 
   absl::Status Run(const Launch& launch) {
-    const int32_t* slots = launch.slots;
-    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + slots[m.port] * m.stride;
-    for (const Moving& m : writes_) out_[m.index] = m.base + slots[m.port] * m.stride;
+    const int32_t* places = launch.places;
+    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + places[m.port] * m.stride;
+    for (const Moving& m : writes_) out_[m.index] = m.base + places[m.port] * m.stride;
     call_.firing = launch.firing;
     call_.accumulate = launch.accumulate;
     return kernel_ ? kernel_(call_) : absl::OkStatus();
@@ -36,11 +36,11 @@ class BoundActor {
 
  private:
   friend struct Binder;
-  // A pointer into a register of several slots.
+  // A pointer into a register of several places.
   struct Moving {
     std::byte* base;
     int64_t stride;
-    int32_t port;   // input, or inputs + output: where Launch says the slot
+    int32_t port;   // input, or inputs + output: where Launch says the place
     int32_t index;  // in in_pointers_ or out_
   };
 

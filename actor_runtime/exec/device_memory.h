@@ -17,8 +17,8 @@ class DeviceMemory {
   // VerifyPlanTypes: that all registers lie inside is proved there.
   static absl::StatusOr<DeviceMemory> Create(const proto::Plan& plan, int stage);
 
-  // Slot 0 of a register of this stage; slot i is i * slot_bytes further. Null for a control
-  // register.
+  // Place 0 of a register of this stage; the others follow (oneflow_core/plan/places.h). Null for a
+  // control register.
   absl::StatusOr<std::byte*> Find(const proto::Register& reg) const;
   // One firing's scratch; used by the actors of one stream only.
   std::span<std::byte> workspace() const { return workspace_; }

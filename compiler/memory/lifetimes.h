@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -22,9 +23,20 @@ namespace oneflow {
 using Spans = std::vector<std::pair<int64_t, int64_t>>;
 
 struct Lifetime {
-  int reg = 0;        // id
-  int64_t bytes = 0;  // of all slots
-  Spans spans;        // bytes may be another register's outside these
+  int reg = 0;  // id
+  int64_t slots = 1;
+  int64_t slot_bytes = 0;
+  Spans spans;  // bytes may be another register's outside these
+  // Of each fill of two steps, on a clock that runs on over both; empty where it is not known.
+  Spans fills;
+  // Where another stream than compute writes it: how many fills of a register that others read are
+  // over, for certain, when each of its fills begins. What came back tells of what was sent, before
+  // the compute stream has heard of either.
+  std::map<int, std::vector<int64_t>> over;  // by that register's id
+
+  int64_t bytes() const { return slots * slot_bytes; }
+  // `over` of that register; null: nothing is known.
+  const std::vector<int64_t>* OverOf(const Lifetime& other) const;
 };
 
 struct StageLifetimes {
@@ -38,5 +50,14 @@ struct StageLifetimes {
 absl::StatusOr<std::vector<StageLifetimes>> LifetimesOf(const PlanNet& net, int stages);
 
 bool Meet(const Spans& a, const Spans& b);
+// Moments of all spans, counted for each.
+int64_t LengthOf(const Spans& spans);
+// Moments of either.
+Spans Union(const Spans& a, const Spans& b);
+
+// Whether two registers ever hold something at once in the same of `places` places that their fills
+// take in turn. Requires the fills of both, as many of one as of the other, and no more slots than
+// places.
+bool MeetInPlace(const Lifetime& a, const Lifetime& b, int64_t places);
 
 }  // namespace oneflow

@@ -112,6 +112,51 @@ TEST_CASE("what another stream writes shares bytes with what it has to wait for"
   CHECK(plan.memory(0).lower_bound_bytes() == 128);
 }
 
+TEST_CASE("what the backward needs for a while lies where its micro-batch has just been returned") {
+  // Two micro-batches in flight save a and b. g reads b and writes t; h reads t and writes u, which
+  // takes the place of b in the frame of the micro-batch, another one each time.
+  PlanBuilder b;
+  const int a = b.Register("a", 0, 2), saved = b.Register("b", 0, 2), t = b.Register("t"),
+            u = b.Register("u");
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {a}), b.Actor("f2", 0, {{a}}, {saved})});
+  const int g = b.Segment("B", 0,
+                          {b.Actor("g", 0, {{saved}}, {t}), b.Actor("h", 0, {{t}}, {u}),
+                           b.Actor("k", 0, {{u}, {a}}, {})});
+  b.Stream("compute", 0, {{{f}, 1}, {{f, g}, 4}, {{g}, 1}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(plan.memory(0).lower_bound_bytes() == 5 * 64);
+  CHECK(plan.memory(0).register_bytes() == 5 * 64);
+  const auto reg = [&](int id) { return plan.program(0).register_(id); };
+  CHECK(reg(u).slots() == 1);
+  CHECK(reg(u).places() == 2);
+  CHECK(reg(u).stride() == 128);
+  CHECK(reg(u).offset() == reg(saved).offset());
+  CHECK(reg(t).places() == 0);
+}
+
+TEST_CASE("what is sent shares its place with what comes back for it") {
+  PlanBuilder b({{"pipe", 2}});
+  const int sent = b.Register("sent"), here = b.Register("here", 1), back = b.Register("back", 1),
+            came = b.Register("came", 0, 2);
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {sent})});
+  const int g = b.Segment("B", 0, {b.Actor("g", 0, {{came}}, {})});
+  const int go = b.Segment("F.recv", 1, {b.Actor("go", 1, {{sent}}, {here})});
+  const int turn = b.Segment("F", 1, {b.Actor("turn", 1, {{here}}, {back})});
+  const int come = b.Segment("B.recv", 0, {b.Actor("come", 0, {{back}}, {came})});
+  b.Stream("compute", 0, {{{f}, 1}, {{f, g}, 4}, {{g}, 1}});
+  b.Stream("copy.backward", 0, {{{come}, 5}});
+  b.Stream("compute", 1, {{{turn}, 5}});
+  b.Stream("copy.forward", 1, {{{go}, 5}});
+  const proto::Plan plan = Planned(&b, 2);
+  const auto net = MakePlanNet(plan, plan.program(0));
+  const auto lives = LifetimesOf(*net, 2)->at(0).registers;
+  REQUIRE(lives.size() == 2);
+  CHECK(Meet(lives[0].spans, lives[1].spans));
+  CHECK_FALSE(MeetInPlace(lives[0], lives[1], 2));
+  CHECK(plan.memory(0).register_bytes() == 2 * 64);
+  CHECK(plan.program(0).register_(sent).offset() == plan.program(0).register_(came).offset());
+}
+
 TEST_CASE("the lower bound counts slots that hold something, and the workspace that is used") {
   // Two slots, of which one at a time holds anything; the workspace is another firing's.
   PlanBuilder b;

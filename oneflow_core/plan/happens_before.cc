@@ -6,20 +6,62 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/places.h"
 
 namespace oneflow {
+namespace {
+
+constexpr int64_t kAlways = std::numeric_limits<int64_t>::min();
+constexpr int64_t kLost = std::numeric_limits<int64_t>::max();  // all contents
+
+}  // namespace
+
+HappensBefore::Holders::Holders(const PlanNet& net)
+    : frames(FramesOf(net)), member_of(net.registers.size(), -1), intrudes(net.registers.size()) {
+  for (size_t f = 0; f < frames.size(); ++f) {
+    for (int reg : frames[f].members) member_of[reg] = static_cast<int>(f);
+    for (int reg : frames[f].intruders) intrudes[reg].push_back(static_cast<int>(f));
+  }
+  int64_t holders = 0;
+  for (size_t reg = 0; reg < net.registers.size(); ++reg) {
+    first.push_back(static_cast<int>(holders));
+    holders += member_of[reg] < 0 ? 1 : frames[member_of[reg]].places;
+  }
+  first.push_back(static_cast<int>(holders));
+}
+
 HappensBefore::HappensBefore(const PlanNet& net, const AxisSets& axes, const Interests& interests,
                              int64_t steps)
     : net_(&net),
       axes_(&axes),
       clocks_(net, axes, interests, steps),
-      state_(net.registers.size()),
+      holders_(std::make_shared<const Holders>(net)),
+      state_(holders_->first.back()),
       owner_(net.plan->memory_size()) {
-  for (size_t i = 0; i < net.registers.size(); ++i) Prepare(net.registers[i], &state_[i]);
+  ForHolders([&](int holder, int reg) { Prepare(net.registers[reg], &state_[holder]); });
+  for (const Frames& frames : holders_->frames) {
+    in_frame_.emplace_back(frames.places);
+    tenure_.push_back({false, std::vector<bool>(net.streams.size(), false)});
+  }
+}
+
+template <typename Fn>
+void HappensBefore::ForHolders(Fn fn) const {
+  for (int reg = 0; reg < static_cast<int>(net_->registers.size()); ++reg) {
+    const int first = holders_->first[reg], n = holders_->count(reg);
+    const int64_t oldest = n == 1 ? 0 : marking().fills(net_->registers[reg]);
+    for (int64_t i = 0; i < n; ++i) fn(first + static_cast<int>((oldest + i) % n), reg);
+  }
+}
+
+// Among the holders of a register.
+int64_t HappensBefore::PlaceOf(int reg, int64_t fill) const {
+  const int64_t n = holders_->count(reg);
+  return n == 1 ? 0 : ((fill % n) + n) % n;
 }
 
 void HappensBefore::Prepare(const NetRegister& r, Owned* state) {
-  state->first_valid_fill = std::numeric_limits<int64_t>::min();
+  state->first_valid_fill = kAlways;
   if (r.writer >= 0) state->last_write = {0, net_->actors[r.writer].stream, 0, r.writer};
   for (const NetReader& reader : r.readers) {
     const int stream = net_->actors[reader.actor].stream;
@@ -39,19 +81,20 @@ absl::Status HappensBefore::Fire(int stream) {
 
 absl::Status HappensBefore::Read(int stream, int actor, int i) {
   const proto::Input& input = net_->actor(actor).input(i);
-  Owned& state = state_[input.register_()];
-  state.last_read[clocks_.ReaderIndex(actor, i)].count = clocks_.count(stream);
   const int64_t fill = marking().fired(actor) / input.fires_per_read() - input.initial_fills();
+  const int reg = input.register_();
+  Owned& state = state_[holders_->first[reg] + PlaceOf(reg, fill)];
+  state.last_read[clocks_.ReaderIndex(actor, i)].count = clocks_.count(stream);
   if (fill >= state.first_valid_fill) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      Program(), net_->NameOf(actor), " reads ", net_->registers[input.register_()].proto->name(),
-      " after ", net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
+      Program(), net_->NameOf(actor), " reads ", net_->registers[reg].proto->name(), " after ",
+      net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
 }
 
 absl::Status HappensBefore::Write(int stream, int actor, int id) {
   const NetRegister& r = net_->registers[id];
-  Owned& state = state_[id];
   const int64_t n = marking().fired(actor), per_fill = r.proto->fires_per_fill();
+  Owned& state = state_[holders_->first[id] + PlaceOf(id, n / per_fill)];
   if (n / per_fill < state.first_valid_fill && n % per_fill != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         Program(), net_->NameOf(actor), " accumulates into ", r.proto->name(), " after ",
@@ -62,12 +105,49 @@ absl::Status HappensBefore::Write(int stream, int actor, int id) {
   return absl::OkStatus();
 }
 
-// Makes `id` the owner of its bytes; every register that loses some must be at rest.
+// Gives a fill its bytes; every register that loses some must be at rest.
 absl::Status HappensBefore::TakeBytes(int stream, int actor, int id, int64_t fill) {
-  const NetRegister& r = net_->registers[id];
-  if (r.proto->slot_bytes() == 0) return absl::OkStatus();
-  const int64_t begin = r.proto->offset(), end = begin + r.slots * r.proto->slot_bytes();
-  std::map<int64_t, Interval>& owner = owner_[r.proto->stage()];
+  const proto::Register& r = *net_->registers[id].proto;
+  if (r.slot_bytes() == 0) return absl::OkStatus();
+  const int frames = holders_->member_of[id];
+  for (int f : holders_->intrudes[id]) RETURN_IF_ERROR(TakeFrames(stream, actor, id, f, false));
+  if (frames >= 0) RETURN_IF_ERROR(TakeFrames(stream, actor, id, frames, true));
+  const int64_t place = PlaceOf(id, fill);
+  if (frames >= 0) {
+    const int64_t begin = r.offset() - holders_->frames[frames].begin;
+    RETURN_IF_ERROR(TakeInterval(stream, actor, id, place, begin, begin + r.slot_bytes(),
+                                 &in_frame_[frames][place]));
+  } else {
+    RETURN_IF_ERROR(
+        TakeInterval(stream, actor, id, place, r.offset(), EndOf(r), &owner_[r.stage()]));
+  }
+  // What it held before it lost its bytes is gone; a place holds no older fill anyway.
+  Owned& state = state_[holders_->first[id] + place];
+  if (frames >= 0 || state.first_valid_fill == kLost) state.first_valid_fill = fill;
+  return absl::OkStatus();
+}
+
+// Members and intruders of frames have them in turn, all of one side.
+absl::Status HappensBefore::TakeFrames(int stream, int actor, int id, int f, bool as_member) {
+  Tenure& tenure = tenure_[f];
+  if (tenure.members == as_member && tenure.settled[stream]) return absl::OkStatus();
+  const Frames& frames = holders_->frames[f];
+  for (int other : as_member ? frames.intruders : frames.members) {
+    for (int64_t place = 0; place < holders_->count(other); ++place) {
+      RETURN_IF_ERROR(Evict(stream, actor, other, place, id));
+    }
+  }
+  if (tenure.members != as_member) {
+    tenure.members = as_member;
+    std::fill(tenure.settled.begin(), tenure.settled.end(), false);
+  }
+  tenure.settled[stream] = true;
+  return absl::OkStatus();
+}
+
+absl::Status HappensBefore::TakeInterval(int stream, int actor, int id, int64_t place,
+                                         int64_t begin, int64_t end, Owners* owners) {
+  Owners& owner = *owners;
   auto it = owner.upper_bound(begin);
   if (it != owner.begin() && std::prev(it)->second.end > begin) --it;
   if (it != owner.end() && it->first <= begin && it->second.end >= end && it->second.reg == id) {
@@ -76,25 +156,23 @@ absl::Status HappensBefore::TakeBytes(int stream, int actor, int id, int64_t fil
   while (it != owner.end() && it->first < end) {
     const int64_t b = it->first;
     const Interval old = it->second;
-    if (old.reg != id) RETURN_IF_ERROR(Evict(stream, actor, old.reg, id));
+    if (old.reg != id) RETURN_IF_ERROR(Evict(stream, actor, old.reg, place, id));
     it = owner.erase(it);
     if (b < begin) owner[b] = {begin, old.reg};
     if (old.end > end) owner[end] = {old.end, old.reg};
   }
   owner[begin] = {end, id};
-  // What the register held before it lost its bytes is gone.
-  if (state_[id].evicted_by >= 0) state_[id].first_valid_fill = fill;
   return absl::OkStatus();
 }
 
-absl::Status HappensBefore::Evict(int stream, int actor, int loser, int winner) {
-  Owned& state = state_[loser];
+absl::Status HappensBefore::Evict(int stream, int actor, int loser, int64_t place, int winner) {
+  Owned& state = state_[holders_->first[loser] + place];
   RETURN_IF_ERROR(CheckOver(stream, actor, state.last_write, "writes", loser, winner));
   for (const Access& access : state.last_read) {
     RETURN_IF_ERROR(CheckOver(stream, actor, access, "reads", loser, winner));
   }
   state.evicted_by = winner;
-  state.first_valid_fill = std::numeric_limits<int64_t>::max();
+  state.first_valid_fill = kLost;
   return absl::OkStatus();
 }
 
@@ -116,26 +194,58 @@ std::string HappensBefore::Program() const {
 template <typename Self, typename Fn>
 void HappensBefore::ForCounts(Self& self, Fn fn) {
   StreamClocks::ForCounts(self.clocks_, fn);
-  for (size_t id = 0; id < self.state_.size(); ++id) {
-    auto& state = self.state_[id];
-    if (self.net_->registers[id].writer >= 0) {
+  self.ForHolders([&](int holder, int reg) {
+    auto& state = self.state_[holder];
+    if (self.net_->registers[reg].writer >= 0) {
       fn(state.last_write.count, state.last_write.stream, false);
     }
     for (auto& access : state.last_read) fn(access.count, access.stream, false);
-  }
+  });
+}
+
+int64_t HappensBefore::FillsBetween(const HappensBefore& to, int reg) const {
+  const NetRegister& r = net_->registers[reg];
+  return r.writer < 0 ? 0 : to.marking().fills(r) - marking().fills(r);
 }
 
 bool HappensBefore::SameButCounts(const HappensBefore& to, std::vector<int64_t>* fills) const {
-  if (owner_ != to.owner_) return false;
-  for (size_t id = 0; id < state_.size(); ++id) {
-    const NetRegister& r = net_->registers[id];
-    const int64_t a = state_[id].first_valid_fill, b = to.state_[id].first_valid_fill;
-    const int64_t filled = r.writer < 0 ? 0 : to.marking().fills(r) - marking().fills(r);
-    if (state_[id].evicted_by != to.state_[id].evicted_by) return false;
-    if (a != b && a + filled != b) return false;
-    fills->push_back(a == b ? 0 : filled);
+  if (owner_ != to.owner_ || tenure_ != to.tenure_ || !SameFrames(to)) return false;
+  std::vector<const Owned*> after;
+  to.ForHolders([&](int holder, int) { after.push_back(&to.state_[holder]); });
+  bool same = true;
+  ForHolders([&](int holder, int reg) {
+    const Owned &a = state_[holder], &b = *after[fills->size()];
+    const bool stays = a.first_valid_fill == b.first_valid_fill;
+    const int64_t filled = stays ? 0 : FillsBetween(to, reg);
+    same = same && a.evicted_by == b.evicted_by &&
+           (stays ||
+            (a.first_valid_fill != kLost && a.first_valid_fill + filled == b.first_valid_fill));
+    fills->push_back(filled);
+  });
+  return same;
+}
+
+// Whether all members of frames have filled alike, and so many frames further all lies as it did.
+bool HappensBefore::SameFrames(const HappensBefore& to) const {
+  for (size_t f = 0; f < in_frame_.size(); ++f) {
+    const Frames& frames = holders_->frames[f];
+    const int64_t turns = FillsBetween(to, frames.members.front());
+    for (int reg : frames.members) {
+      if (FillsBetween(to, reg) != turns) return false;
+    }
+    for (int64_t p = 0; p < frames.places; ++p) {
+      if (in_frame_[f][p] != to.in_frame_[f][(p + turns) % frames.places]) return false;
+    }
   }
   return true;
+}
+
+void HappensBefore::TurnFrames(size_t f, int64_t turns) {
+  const Frames& frames = holders_->frames[f];
+  const int64_t last = (frames.places - turns % frames.places) % frames.places;  // comes first
+  const auto turn = [&](auto begin) { std::rotate(begin, begin + last, begin + frames.places); };
+  turn(in_frame_[f].begin());
+  for (int reg : frames.members) turn(state_.begin() + holders_->first[reg]);
 }
 
 // Why this is sound. In one cycle every count either moved as far as the stream it counts (d) or
@@ -144,7 +254,9 @@ bool HappensBefore::SameButCounts(const HappensBefore& to, std::vector<int64_t>*
 // from somewhere: from a firing of the cycle, or from knowledge that the cycle began with; if that
 // had stayed, it could not go on. So the cycle is played again from a state where all knowledge
 // that stayed is forgotten: if all that moved comes out again, and no access is refused, it has
-// come from knowledge that moves, and the next cycle repeats the argument.
+// come from knowledge that moves, and the next cycle repeats the argument. Frames have turned by
+// the fills of the cycle; members meet in a frame only, so the next cycle is the same so many
+// further.
 bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>& firings,
                                const Cycle& cycle) {
   std::vector<int64_t> fills;
@@ -183,15 +295,19 @@ bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>
   for (int s = 0; s < static_cast<int>(net_->streams.size()); ++s) {
     moved.push_back(clocks_.count(s) - from.clocks_.count(s));
   }
+  std::vector<int64_t> turns;
+  for (const Frames& frames : holders_->frames) {
+    turns.push_back(cycle.times * from.FillsBetween(*this, frames.members.front()));
+  }
   Skip(cycle, cycle.times, &clocks_.marking());
+  for (size_t f = 0; f < turns.size(); ++f) TurnFrames(f, turns[f]);
   i = 0;
   ForCounts(*this, [&](int32_t& count, int stream, bool) {
     const int64_t skipped = stays[i] ? 0 : cycle.times * moved[stream];
     count = after[i++] + static_cast<int32_t>(skipped);
   });
-  for (size_t id = 0; id < state_.size(); ++id) {
-    state_[id].first_valid_fill += cycle.times * fills[id];
-  }
+  i = 0;
+  ForHolders([&](int holder, int) { state_[holder].first_valid_fill += cycle.times * fills[i++]; });
   return true;
 }
 

@@ -5,19 +5,24 @@
 // Invariants:
 //  1. Firings are taken in one legal order. If every pair of conflicting accesses is ordered by
 //     happens-before in it, all legal orders agree on them, so one order proves all.
-//  2. owner_[stage] maps disjoint byte intervals to the register that wrote them last.
-//  3. Registers take and lose their bytes whole (all slots): which slot a step starts with may
-//     drift from step to step, whole registers repeat with the step, so two steps are enough.
+//  2. owner_[stage], and in_frame_[frames][place] for members of frames, map disjoint byte
+//     intervals to the register that wrote them last.
+//  3. Two steps are enough, though the place that a step begins with may drift from step to step,
+//     for nothing depends on it: a register takes and loses its bytes whole (all places), except
+//     that members of the same frames (frames.h), which drift alike, part a frame among themselves.
+//     Others take a byte of frames only when all members have lost all of theirs, and so back.
 //
 // A value: a copy is a second game at the same place.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "oneflow_core/plan/frames.h"
 #include "oneflow_core/plan/steady_state.h"
 #include "oneflow_core/plan/stream_clocks.h"
 
@@ -46,6 +51,7 @@ class HappensBefore {
     AxisSet along = 0;
     int actor = 0;
   };
+  // Of a holder: a register, or one place of a member of frames.
   struct Owned {
     Access last_write;
     std::vector<Access> last_read;  // for each reader
@@ -57,12 +63,33 @@ class HappensBefore {
     int reg = 0;
     bool operator==(const Interval&) const = default;
   };
+  using Owners = std::map<int64_t, Interval>;  // by begin
+  // Who has the bytes of frames: members or intruders. A stream is settled once it has seen that
+  // all of the other side are over.
+  struct Tenure {
+    bool members = false;
+    std::vector<bool> settled;  // by stream
+    bool operator==(const Tenure&) const = default;
+  };
+  // What does not change. Copies of the game share it.
+  struct Holders {
+    explicit Holders(const PlanNet& net);
+    int count(int reg) const { return first[reg + 1] - first[reg]; }
+
+    std::vector<Frames> frames;
+    std::vector<int> first;                  // by register: its first holder; and the end
+    std::vector<int> member_of;              // by register: frames; -1: none
+    std::vector<std::vector<int>> intrudes;  // by register: frames
+  };
 
   void Prepare(const NetRegister& r, Owned* state);
   absl::Status Read(int stream, int actor, int input);
   absl::Status Write(int stream, int actor, int reg);
   absl::Status TakeBytes(int stream, int actor, int reg, int64_t fill);
-  absl::Status Evict(int stream, int actor, int loser, int winner);
+  absl::Status TakeFrames(int stream, int actor, int reg, int frames, bool as_member);
+  absl::Status TakeInterval(int stream, int actor, int reg, int64_t place, int64_t begin,
+                            int64_t end, Owners* owners);
+  absl::Status Evict(int stream, int actor, int loser, int64_t place, int winner);
   absl::Status CheckOver(int stream, int actor, const Access& access, std::string_view verb,
                          int loser, int winner) const;
   std::string Program() const;
@@ -70,14 +97,25 @@ class HappensBefore {
   // As StreamClocks::ForCounts, the counts of accesses included.
   template <typename Self, typename Fn>
   static void ForCounts(Self& self, Fn fn);
-  // Whether `to` differs from this in nothing but counts; the fills of each register between them.
+  // Calls fn(holder, register), the places of a member in order of age.
+  template <typename Fn>
+  void ForHolders(Fn fn) const;
+  int64_t PlaceOf(int reg, int64_t fill) const;
+  int64_t FillsBetween(const HappensBefore& to, int reg) const;
+  // Whether `to` differs from this in nothing but counts and the turn of frames; by how many fills
+  // first_valid_fill of each holder moved between them.
   bool SameButCounts(const HappensBefore& to, std::vector<int64_t>* fills) const;
+  bool SameFrames(const HappensBefore& to) const;
+  void TurnFrames(size_t frames, int64_t turns);
 
   const PlanNet* net_;
   const AxisSets* axes_;
   StreamClocks clocks_;
-  std::vector<Owned> state_;                        // by register
-  std::vector<std::map<int64_t, Interval>> owner_;  // by stage
+  std::shared_ptr<const Holders> holders_;
+  std::vector<Owned> state_;                   // by holder
+  std::vector<Owners> owner_;                  // by stage
+  std::vector<std::vector<Owners>> in_frame_;  // by frames and place; bytes from the frame's begin
+  std::vector<Tenure> tenure_;                 // by frames
 };
 
 }  // namespace oneflow

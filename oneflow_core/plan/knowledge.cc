@@ -1,6 +1,7 @@
 #include "oneflow_core/plan/knowledge.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -9,6 +10,11 @@ namespace oneflow {
 namespace {
 
 constexpr int kMaxAxes = 8;
+
+void SortUnique(std::vector<int>* values) {
+  std::sort(values->begin(), values->end());
+  values->erase(std::unique(values->begin(), values->end()), values->end());
+}
 
 }  // namespace
 
@@ -41,14 +47,23 @@ Interests::Interests(const PlanNet& net) : streams_(net.plan->memory_size()) {
   for (const NetStream& stream : net.streams) {
     streams_[stream.proto->stage()].push_back(stream.proto->id());
   }
+  std::set<std::pair<int, int>> told;  // (stage, by stage), more than once a step
   for (const NetRegister& r : net.registers) {
     if (r.writer >= 0) touches(r, r.writer);
-    for (const NetReader& reader : r.readers) touches(r, reader.actor);
+    for (const NetReader& reader : r.readers) {
+      touches(r, reader.actor);
+      const int stage = net.actor(reader.actor).stage();
+      if (r.writer >= 0 && net.actors[r.writer].firings > 1 && stage != r.proto->stage()) {
+        told.emplace(stage, r.proto->stage());
+      }
+    }
   }
-  for (std::vector<int>& streams : streams_) {
-    std::sort(streams.begin(), streams.end());
-    streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
+  for (std::vector<int>& streams : streams_) SortUnique(&streams);
+  const std::vector<std::vector<int>> own = streams_;
+  for (const auto& [stage, by] : told) {
+    streams_[stage].insert(streams_[stage].end(), own[by].begin(), own[by].end());
   }
+  for (std::vector<int>& streams : streams_) SortUnique(&streams);
 }
 
 int Interests::IndexOf(int stage, int stream) const {

@@ -4,8 +4,9 @@
 // alike: known(β, t) = n says that on every device reached from this one by moving along the axes
 // of the set β, the first n firings of stream t are complete.
 //
-// A clock keeps counts of the streams that touch registers of its stage, no others: knowledge that
-// is dropped can only make a proof fail, never pass.
+// A clock keeps counts of the streams that touch registers of its stage, and of a stage from which
+// it reads more than once a step (so that what comes back from here tells that stage all that it
+// knew when it sent), no others: knowledge that is dropped can only make a proof fail, never pass.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ struct Message {
   // kReturned: the n-th of the writer's (output, reader, device) triples; both in that
   // lexicographic order.
   uint32_t port = 0;
-  uint32_t slot = 0;
+  uint32_t slot = 0;      // the place of the fill (places.h)
   uint64_t sequence = 0;  // fill number since the start of the run, as the receiver counts it
   uint32_t event = 0;     // index of the device event that marks completion; 0 on CPU
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_format.h"
 
 namespace oneflow {
@@ -89,8 +90,7 @@ proto::Plan PlanBuilder::Finish() {
   for (proto::Register& r : *program().mutable_register_()) {
     proto::StageMemory& memory = *plan_.mutable_memory(r.stage());
     if (r.offset() < 0) r.set_offset(memory.register_bytes());
-    memory.set_register_bytes(
-        std::max(memory.register_bytes(), r.offset() + r.slots() * r.slot_bytes()));
+    memory.set_register_bytes(std::max(memory.register_bytes(), EndOf(r)));
   }
   for (proto::StageMemory& memory : *plan_.mutable_memory())
     memory.set_arena_bytes(memory.register_bytes());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/plan/places.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -69,6 +70,7 @@ std::string RegisterLine(const proto::Plan& plan, const proto::Register& r) {
   std::string text = absl::StrCat("  r", r.id(), " ", r.name(), " stage=", r.stage(), " ",
                                   LayoutText(plan, r.layout(), r.dtype()), " slots=", r.slots(),
                                   " x ", r.slot_bytes(), " at ", r.offset());
+  if (LiesApart(r)) absl::StrAppend(&text, " places=", PlacesOf(r), " every ", StrideOf(r));
   if (r.fill_mode() == proto::Register::ACCUMULATE) absl::StrAppend(&text, " accumulate");
   if (r.fill_mode() == proto::Register::UPDATE) absl::StrAppend(&text, " update");
   if (r.fires_per_fill() != 1) absl::StrAppend(&text, " fires_per_fill=", r.fires_per_fill());

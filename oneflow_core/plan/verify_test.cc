@@ -121,6 +121,61 @@ TEST_CASE("what peers read may be reused once they have been heard") {
        "F of stage 0 (sum) still reads");
 }
 
+namespace {
+
+// Two micro-batches in flight: x waits for the backward in frame n mod 2 and y, of which one at a
+// time is live, lies behind it; z, of the backward, lies where `z_at` says in the same frame.
+PlanBuilder Framed(int64_t z_at) {
+  PlanBuilder b;
+  const int x = b.Register("x", 0, 2), y = b.Register("y"), z = b.Register("z");
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x, y}), b.Actor("f2", 0, {{y}}, {})});
+  const int g = b.Segment("B", 0, {b.Actor("g", 0, {{x}}, {z}), b.Actor("h", 0, {{z}}, {})});
+  b.Stream("compute", 0, {{{f}, 1}, {{f, g}, 6}, {{g}, 1}});
+  for (int id : {x, y, z}) b.At(id).set_places(2), b.At(id).set_stride(128);
+  b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(z).set_offset(z_at);
+  return b;
+}
+
+}  // namespace
+
+TEST_CASE("members of frames are held apart by place") {
+  CHECK(Verdict(Framed(64).Finish()) == "good");
+  Says(Verdict(Framed(0).Finish()), "registers x and z of stage 0 share bytes");
+  // One place would be another micro-batch's as well.
+  PlanBuilder b = Framed(64);
+  b.At(2).set_places(0), b.At(2).set_stride(0);
+  Says(Verdict(b.Finish()), "share bytes");
+}
+
+TEST_CASE("others have the bytes of frames only while no member holds any") {
+  // w lies where x does: it is read in the update that writes it, or in the next step's.
+  for (const int64_t w_at : {0, 64, 192}) {
+    for (const bool stays : {false, true}) {
+      PlanBuilder b = Framed(64);
+      const int w = b.Register("w");
+      b.At(w).set_offset(w_at);
+      const int write = b.Actor("write", 0, {}, {w});
+      const int read = b.Actor("read", 0, {{w, {}, 1, stays ? 1 : 0}}, {});
+      const std::vector<int> actors =
+          stays ? std::vector<int>{read, write} : std::vector<int>{write, read};
+      proto::OrderRun* run = b.program().mutable_stream(0)->add_order();
+      run->add_segment(b.Segment("U", 0, actors));
+      run->set_repeat(1);
+      if (stays) {
+        Says(Verdict(b.Finish()), "reads w after x has overwritten it");
+      } else {
+        CHECK(Verdict(b.Finish()) == "good");
+      }
+    }
+  }
+}
+
+TEST_CASE("more places than fills a step are refused") {
+  PlanBuilder b = Framed(64);
+  for (int id : {0, 1, 2}) b.At(id).set_places(8);
+  Says(Verdict(b.Finish()), "register x: 8 places, but 7 fills a step");
+}
+
 TEST_CASE("a register that loses its content before it is read is refused") {
   PlanBuilder b;
   const int x = b.Register("x"), y = b.Register("y");
@@ -148,6 +203,10 @@ TEST_CASE("what is damaged is refused with its place") {
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_slots(0); }), "0 slots");
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_slot_bytes(1); }),
        "a slot of 1 bytes for 64");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_places(-1); }),
+       "slots in -1 places");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_stride(65); }),
+       "a place every 65 bytes");
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_offset(1 << 20); }),
        "leave the region");
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_stage(5); }),

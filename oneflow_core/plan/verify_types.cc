@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/verify_boxing.h"
 #include "oneflow_core/plan/verify_rates.h"
@@ -67,17 +68,27 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   if (r.slots() < 1 || r.slots() > kMaxSlots || r.fires_per_fill() < 1) {
     return Bad(where, absl::StrCat(r.slots(), " slots, ", r.fires_per_fill(), " firings a fill"));
   }
-  if (r.fill_mode() == proto::Register::UPDATE && r.slots() != 1) {
-    return Bad(where, absl::StrCat("updated in place, but has ", r.slots(), " slots"));
+  const int64_t places = PlacesOf(r), stride = StrideOf(r);
+  if (r.places() < 0 || places < r.slots() || places > kMaxSlots) {
+    return Bad(where, absl::StrCat(r.slots(), " slots in ", r.places(), " places"));
+  }
+  if (r.fill_mode() == proto::Register::UPDATE && places != 1) {
+    return Bad(where, absl::StrCat("updated in place, but has ", r.slots(), " slots in ", places,
+                                   " places"));
   }
   if (r.slot_bytes() == 0) return absl::OkStatus();  // control: order only
   const int64_t needed = MaxElements(layout, mesh) * static_cast<int64_t>(SizeOf(dtype));
   if (r.slot_bytes() < needed || r.slot_bytes() % kAlign != 0) {
     return Bad(where, absl::StrCat("a slot of ", r.slot_bytes(), " bytes for ", needed));
   }
+  if (r.stride() < 0 || stride < r.slot_bytes() || stride % kAlign != 0) {
+    return Bad(where,
+               absl::StrCat("a place every ", r.stride(), " bytes for slots of ", r.slot_bytes()));
+  }
   if (r.offset() % kAlign != 0 || r.offset() < begin || r.offset() > end ||
-      r.slot_bytes() > (end - r.offset()) / r.slots()) {
-    return Bad(where, absl::StrCat(r.slots(), " slots of ", r.slot_bytes(), " bytes at offset ",
+      r.slot_bytes() > end - r.offset() ||
+      (places > 1 && stride > (end - r.offset() - r.slot_bytes()) / (places - 1))) {
+    return Bad(where, absl::StrCat(places, " places of ", r.slot_bytes(), " bytes at offset ",
                                    r.offset(), " leave the region [", begin, ", ", end, ")"));
   }
   return absl::OkStatus();
@@ -90,6 +101,10 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
     if (r.id() != i) return Bad(where, absl::StrCat("stands at place ", i));
     if (r.stage() < 0 || r.stage() >= mesh.stages()) return Bad(where, "its stage does not exist");
     RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(r.stage()).persistent_bytes()));
+    // Whoever reads a variable between runs finds its newest fill in the last slot.
+    if (PlacesOf(r) != r.slots() || LiesApart(r)) {
+      return Bad(where, "outlives programs, but its slots do not lie side by side");
+    }
   }
   // Persistent registers never share bytes, so sorting by offset finds every overlap.
   std::vector<const proto::Register*> sorted;
@@ -101,7 +116,7 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
   });
   for (size_t i = 1; i < sorted.size(); ++i) {
     const proto::Register &a = *sorted[i - 1], &b = *sorted[i];
-    if (a.stage() == b.stage() && a.offset() + a.slots() * a.slot_bytes() > b.offset()) {
+    if (a.stage() == b.stage() && EndOf(a) > b.offset()) {
       return Bad("plan",
                  absl::StrCat("persistent registers ", a.name(), " and ", b.name(), " overlap"));
     }
@@ -150,10 +165,23 @@ class ProgramTypes {
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
-    return VerifyRates(net_);
+    RETURN_IF_ERROR(VerifyRates(net_));
+    return CheckPlaces();
   }
 
  private:
+  // Places that lie apart are all written in one step: the proof plays two.
+  absl::Status CheckPlaces() const {
+    for (const NetRegister& r : net_.registers) {
+      if (r.writer < 0 || !LiesApart(*r.proto)) continue;
+      const int64_t fills = net_.actors[r.writer].firings / r.proto->fires_per_fill();
+      if (PlacesOf(*r.proto) <= fills) continue;
+      return Bad(where_, absl::StrCat("register ", r.proto->name(), ": ", PlacesOf(*r.proto),
+                                      " places, but ", fills, " fills a step"));
+    }
+    return absl::OkStatus();
+  }
+
   bool StageExists(int stage) const { return stage >= 0 && stage < mesh_.stages(); }
 
   absl::Status CheckActor(const proto::Actor& actor) {

@@ -120,7 +120,10 @@ SmallResult Train(const SmallRun& run) {
   options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
   const auto runtime = Value(Runtime::Create(plan, options));
   return TrainWith(run, plan, [&](const char* program, const RunContext& context, int64_t steps) {
-    return runtime->Run(program, context, steps);
+    if (run.before) run.before(*runtime, program);
+    const absl::Status status = runtime->Run(program, context, steps);
+    if (run.after) run.after(*runtime, program);
+    return status;
   });
 }
 

@@ -13,6 +13,8 @@
 
 namespace oneflow {
 
+class Runtime;
+
 struct SmallRun {
   GptConfig model;   // 4 layers, so that four stages have work; see small_run.cc
   std::string mesh;  // "pipe=2,data=2"
@@ -29,6 +31,8 @@ struct SmallRun {
   bool split_positions = false;             // and nothing that messages cost, so that it is done
   std::function<void(proto::Graph*)> edit;  // of the model's graph; may be null
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
+  // Called by Train around each program it runs; may be null.
+  std::function<void(const Runtime&runtime, const std::string&program)> before, after;
   SmallRun();
 };
 

@@ -1,0 +1,34 @@
+// Frames (oneflow_core/plan/frames.h) for registers that fill once a micro-batch.
+//
+// What is saved for the backward has a slot for every micro-batch in flight, and each slot is empty
+// for part of the time: from when the backward has returned it until its turn comes again. No
+// register with one place fits in there, for the time is another one in each slot. Frames make use
+// of it: the slots that belong to one micro-batch lie side by side, and what is needed for a while
+// in the forward or backward of that micro-batch lies where they are empty.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/memory/lifetimes.h"
+
+namespace oneflow {
+
+struct FrameLayout {
+  struct Member {
+    int life = 0;        // index in the lifetimes given
+    int64_t offset = 0;  // in the frame
+  };
+  int64_t places = 1;
+  int64_t bytes = 0;  // of one frame
+  std::vector<Member> members;
+  Spans spans;  // when any of the frames holds something
+};
+
+// Layouts with disjoint members, the one of most places first: for each number of slots the
+// registers that have as many, in the order in which a micro-batch writes them, and those of fewer
+// slots that fit into what these leave free, the largest and longest first; unless `longer`, only
+// those that need the frame at no other time. A layout of one member is not made.
+std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer);
+
+}  // namespace oneflow

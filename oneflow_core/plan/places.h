@@ -1,0 +1,30 @@
+// Where the fills of a register lie: fill n in place n mod PlacesOf, place i at offset + i *
+// stride. A register has as many places as slots, side by side, unless it says otherwise.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+inline int64_t PlacesOf(const proto::Register& r) {
+  return r.places() > 0 ? r.places() : r.slots();
+}
+
+inline int64_t StrideOf(const proto::Register& r) {
+  return r.stride() > 0 ? r.stride() : r.slot_bytes();
+}
+
+// The first byte after its last place.
+inline int64_t EndOf(const proto::Register& r) {
+  return r.offset() + (PlacesOf(r) - 1) * StrideOf(r) + r.slot_bytes();
+}
+
+// Whether its places are each taken by itself, with those of others in the same frames (frames.h):
+// it says its stride, be it no larger than a slot.
+inline bool LiesApart(const proto::Register& r) {
+  return r.slot_bytes() > 0 && PlacesOf(r) > 1 && r.stride() > 0;
+}
+
+}  // namespace oneflow
