@@ -92,7 +92,7 @@ class ByteGame {
   void Take(int id, int64_t fill) {
     const proto::Register& r = *net_.registers[id].proto;
     if (net_.registers[id].persistent || r.slot_bytes() == 0) return;
-    const int64_t begin = r.offset() + fill % PlacesOf(r) * StrideOf(r);
+    const int64_t begin = r.offset() + PlaceOf(r, fill) * StrideOf(r);
     const int64_t end = begin + r.slot_bytes();
     auto& taken = taken_[r.stage()];
     const auto next = taken.lower_bound(begin);
@@ -150,6 +150,7 @@ void Mutate(std::mt19937& random, proto::Program* program) {
       r.set_offset(other.offset()), r.set_places(other.places());
       return r.set_stride(other.stride());
     default:
+      r.set_first_place(static_cast<int>(below(PlacesOf(r))));
       r.set_places(r.places() + static_cast<int>(below(3)) - 1);
       return r.set_stride(other.stride());
   }

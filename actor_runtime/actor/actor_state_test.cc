@@ -304,7 +304,7 @@ TEST_CASE("a fill of three firings in two slots: the slot moves with the fill") 
 
 TEST_CASE("one slot in three places: one fill at a time, each in the next place") {
   ActorSpec spec;
-  spec.outputs = {{.slots = 1, .places = 3, .n_readers = 1}};
+  spec.outputs = {{.slots = 1, .places = 3, .first_place = 1, .n_readers = 1}};
   spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
   Script a(spec);
   std::vector<int32_t> places;
@@ -315,10 +315,10 @@ TEST_CASE("one slot in three places: one fill at a time, each in the next place"
     CHECK_FALSE(a.can_fire());
     a.Returned(0);
   }
-  CHECK(places == std::vector<int32_t>{0, 1, 2, 0});
+  CHECK(places == std::vector<int32_t>{1, 2, 0, 1});
   CHECK(said ==
-        "filled 9@0:0 #0 slot 0; filled 9@0:0 #1 slot 1; filled 9@0:0 #2 slot 2; "
-        "filled 9@0:0 #3 slot 0; ");
+        "filled 9@0:0 #0 slot 1; filled 9@0:0 #1 slot 2; filled 9@0:0 #2 slot 0; "
+        "filled 9@0:0 #3 slot 1; ");
 }
 
 TEST_CASE("a broken state is named") {

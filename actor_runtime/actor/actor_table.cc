@@ -33,7 +33,8 @@ struct TableMaker {
       return;
     }
     port.rate = input.fires_per_read;
-    port.first_place = (input.places - input.initial_fills % input.places) % input.places;
+    port.first_place =
+        (input.first_place + input.places - input.initial_fills % input.places) % input.places;
     for (int32_t p = 0; p < input.n_sources; ++p) {
       AddPeer(spec.sources[input.first_source + p], input.initial_fills);
     }
@@ -44,6 +45,7 @@ struct TableMaker {
     ActorTable::Port& port = table.ports.emplace_back();
     port.slots = output.slots;
     port.places = output.places;
+    port.first_place = output.first_place;
     port.rate = output.fires_per_fill;
     port.accumulates = output.mode == ActorOutput::kAccumulate;
     port.first_peer = Size(table.peers);

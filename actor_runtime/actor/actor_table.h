@@ -30,7 +30,7 @@ struct ActorTable {
   struct Port {
     int32_t rate = 1;         // k or f: firings that share a fill; 0: always full, never looked at
     int32_t slots = 1;        // s
-    int32_t places = 1;       // fill n lies in place n mod places
+    int32_t places = 1;       // fills take them in turn
     int32_t first_place = 0;  // of firing 0
     int32_t first_peer = 0, end_peer = 0;
     bool accumulates = false;

@@ -68,6 +68,7 @@ struct SpecMaker {
     in.initial_fills = input.initial_fills();
     in.slots = reg.proto->slots();
     in.places = static_cast<int32_t>(PlacesOf(*reg.proto));
+    in.first_place = reg.proto->first_place();
     in.first_source = static_cast<int32_t>(spec->sources.size());
     // What it wrote last is there, of several slots in the one before that it writes now.
     const bool own = reg.writer == actor;
@@ -90,6 +91,7 @@ struct SpecMaker {
     ActorOutput& out = spec->outputs.emplace_back();
     out.slots = reg.proto->slots();
     out.places = static_cast<int32_t>(PlacesOf(*reg.proto));
+    out.first_place = reg.proto->first_place();
     out.fires_per_fill = reg.proto->fires_per_fill();
     out.mode = static_cast<ActorOutput::Mode>(reg.proto->fill_mode());
     out.first_reader = static_cast<int32_t>(spec->readers.size());

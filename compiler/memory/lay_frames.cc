@@ -24,43 +24,51 @@ class FrameBuilder {
 
   // Adds a register; the frame grows if it must.
   void Add(int life) {
-    Put(life, OffsetOf(life));
+    Put(life, OffsetOf(life, 0), 0);
     layout_.spans = Union(layout_.spans, lives_[life].spans);
   }
 
-  // Adds a register if it fits into the frame; into the time that the frame has anyway, or
-  // `longer`.
+  // Adds a register if it fits into the frame of its micro-batch or of one next to it; into the
+  // time that the frames have anyway, or `longer`.
   bool AddInside(int life, bool longer) {
     const Lifetime& added = lives_[life];
     if (added.slot_bytes > layout_.bytes || !(longer || Covers(layout_.spans, added.spans))) {
       return false;
     }
-    const int64_t offset = OffsetOf(life);
-    if (offset + added.slot_bytes > layout_.bytes) return false;
-    Put(life, offset);
-    if (longer) layout_.spans = Union(layout_.spans, added.spans);
-    return true;
+    for (int64_t first_place : {int64_t{0}, int64_t{1}, layout_.places - 1}) {
+      const int64_t offset = OffsetOf(life, first_place);
+      if (offset + added.slot_bytes > layout_.bytes) continue;
+      Put(life, offset, first_place);
+      if (longer) layout_.spans = Union(layout_.spans, added.spans);
+      return true;
+    }
+    return false;
   }
 
   const FrameLayout& layout() const { return layout_; }
 
  private:
   // The least offset that is free of the members so far.
-  int64_t OffsetOf(int life) const {
+  int64_t OffsetOf(int life, int64_t first_place) const {
     int64_t at = 0;
     for (const FrameLayout::Member& member : layout_.members) {
-      const int64_t end = member.offset + lives_[member.life].slot_bytes;
+      const Lifetime& other = lives_[member.life];
+      const int64_t end = member.offset + other.slot_bytes;
+      const int64_t further = member.first_place + layout_.places - first_place;
       if (member.offset - at >= lives_[life].slot_bytes) break;
-      if (end > at && MeetInPlace(lives_[life], lives_[member.life], layout_.places)) at = end;
+      if (end > at && MeetInPlace(lives_[life], other, layout_.places, further % layout_.places)) {
+        at = end;
+      }
     }
     return at;
   }
 
   // Members stand by offset.
-  void Put(int life, int64_t offset) {
+  void Put(int life, int64_t offset, int64_t first_place) {
     const auto after = [](int64_t at, const FrameLayout::Member& m) { return at < m.offset; };
     auto& members = layout_.members;
-    members.insert(std::upper_bound(members.begin(), members.end(), offset, after), {life, offset});
+    members.insert(std::upper_bound(members.begin(), members.end(), offset, after),
+                   {life, offset, first_place});
     layout_.bytes = std::max(layout_.bytes, offset + lives_[life].slot_bytes);
   }
 

@@ -18,6 +18,7 @@ struct FrameLayout {
   struct Member {
     int life = 0;        // index in the lifetimes given
     int64_t offset = 0;  // in the frame
+    int64_t first_place = 0;
   };
   int64_t places = 1;
   int64_t bytes = 0;  // of one frame
@@ -27,8 +28,9 @@ struct FrameLayout {
 
 // Layouts with disjoint members, the one of most places first: for each number of slots the
 // registers that have as many, in the order in which a micro-batch writes them, and those of fewer
-// slots that fit into what these leave free, the largest and longest first; unless `longer`, only
-// those that need the frame at no other time. A layout of one member is not made.
+// slots that fit into what these leave free, the largest and longest first, in the frame of their
+// micro-batch or of one next to it; unless `longer`, only those that need the frames at no other
+// time. A layout of one member is not made.
 std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer);
 
 }  // namespace oneflow

@@ -296,11 +296,11 @@ Spans Union(const Spans& a, const Spans& b) {
   return Merged(std::move(parts));
 }
 
-bool MeetInPlace(const Lifetime& a, const Lifetime& b, int64_t places) {
+bool MeetInPlace(const Lifetime& a, const Lifetime& b, int64_t places, int64_t further) {
   const auto fills = std::ssize(a.fills);
   const std::vector<int64_t>*a_over = a.OverOf(b), *b_over = b.OverOf(a);
-  for (int64_t place = 0; place < std::min(places, fills); ++place) {
-    for (int64_t i = place, j = place; i < fills && j < fills;) {
+  for (int64_t place = 0; place < places; ++place) {
+    for (int64_t i = place, j = (place + places - further) % places; i < fills && j < fills;) {
       if (a.fills[i].second < b.fills[j].first || (b_over != nullptr && i < (*b_over)[j])) {
         i += places;
       } else if (b.fills[j].second < a.fills[i].first || (a_over != nullptr && j < (*a_over)[i])) {

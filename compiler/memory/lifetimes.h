@@ -56,8 +56,8 @@ int64_t LengthOf(const Spans& spans);
 Spans Union(const Spans& a, const Spans& b);
 
 // Whether two registers ever hold something at once in the same of `places` places that their fills
-// take in turn. Requires the fills of both, as many of one as of the other, and no more slots than
-// places.
-bool MeetInPlace(const Lifetime& a, const Lifetime& b, int64_t places);
+// take in turn, the first of b `further` places further than that of a, 0 <= further < places.
+// Requires the fills of both, as many of one as of the other, and no more slots than places.
+bool MeetInPlace(const Lifetime& a, const Lifetime& b, int64_t places, int64_t further = 0);
 
 }  // namespace oneflow

@@ -20,7 +20,7 @@ namespace {
 // Where the registers of a stage lie, by place in its lifetimes.
 struct Layout {
   struct Place {
-    int64_t offset = 0, places = 0, stride = 0;  // as in proto::Register
+    int64_t offset = 0, places = 0, stride = 0, first_place = 0;  // as in proto::Register
   };
   std::vector<Place> places;
   int64_t bytes = 0;
@@ -56,7 +56,8 @@ Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& fram
   auto offset = packing.offsets.begin();
   for (const FrameLayout& frame : frames) {
     for (const FrameLayout::Member& member : frame.members) {
-      layout.places[member.life] = {*offset + member.offset, frame.places, frame.bytes};
+      layout.places[member.life] = {*offset + member.offset, frame.places, frame.bytes,
+                                    member.first_place};
     }
     ++offset;
   }
@@ -99,12 +100,13 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
     const Layout layout = LaidOut(stage);
     proto::StageMemory& memory = *plan->mutable_memory(s);
     for (size_t i = 0; i < layout.places.size(); ++i) {
-      const auto& [offset, places, stride] = layout.places[i];
+      const auto& [offset, places, stride, first_place] = layout.places[i];
       proto::Register& r =
           *program->mutable_register_(stage.registers[i].reg - plan->persistent_size());
       r.set_offset(memory.persistent_bytes() + offset);
       r.set_places(static_cast<int>(places));
       r.set_stride(stride);
+      r.set_first_place(static_cast<int>(first_place));
     }
     memory.set_register_bytes(std::max(memory.register_bytes(), layout.bytes));
     memory.set_lower_bound_bytes(std::max(memory.lower_bound_bytes(), bound[s]));

@@ -49,15 +49,14 @@ template <typename Fn>
 void HappensBefore::ForHolders(Fn fn) const {
   for (int reg = 0; reg < static_cast<int>(net_->registers.size()); ++reg) {
     const int first = holders_->first[reg], n = holders_->count(reg);
-    const int64_t oldest = n == 1 ? 0 : marking().fills(net_->registers[reg]);
+    const int64_t oldest = n == 1 ? 0 : PlaceOf(reg, marking().fills(net_->registers[reg]));
     for (int64_t i = 0; i < n; ++i) fn(first + static_cast<int>((oldest + i) % n), reg);
   }
 }
 
 // Among the holders of a register.
 int64_t HappensBefore::PlaceOf(int reg, int64_t fill) const {
-  const int64_t n = holders_->count(reg);
-  return n == 1 ? 0 : ((fill % n) + n) % n;
+  return holders_->count(reg) == 1 ? 0 : oneflow::PlaceOf(*net_->registers[reg].proto, fill);
 }
 
 void HappensBefore::Prepare(const NetRegister& r, Owned* state) {

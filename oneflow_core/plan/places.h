@@ -1,5 +1,6 @@
-// Where the fills of a register lie: fill n in place n mod PlacesOf, place i at offset + i *
-// stride. A register has as many places as slots, side by side, unless it says otherwise.
+// Where the fills of a register lie: in its places in turn, of which place i begins at
+// offset + i * stride. A register has as many places as slots, side by side, unless it says
+// otherwise.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,11 @@ namespace oneflow {
 
 inline int64_t PlacesOf(const proto::Register& r) {
   return r.places() > 0 ? r.places() : r.slots();
+}
+
+inline int64_t PlaceOf(const proto::Register& r, int64_t fill) {
+  const int64_t places = PlacesOf(r);
+  return ((r.first_place() + fill) % places + places) % places;
 }
 
 inline int64_t StrideOf(const proto::Register& r) {

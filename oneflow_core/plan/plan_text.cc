@@ -71,6 +71,7 @@ std::string RegisterLine(const proto::Plan& plan, const proto::Register& r) {
                                   LayoutText(plan, r.layout(), r.dtype()), " slots=", r.slots(),
                                   " x ", r.slot_bytes(), " at ", r.offset());
   if (LiesApart(r)) absl::StrAppend(&text, " places=", PlacesOf(r), " every ", StrideOf(r));
+  if (r.first_place() != 0) absl::StrAppend(&text, " first_place=", r.first_place());
   if (r.fill_mode() == proto::Register::ACCUMULATE) absl::StrAppend(&text, " accumulate");
   if (r.fill_mode() == proto::Register::UPDATE) absl::StrAppend(&text, " update");
   if (r.fires_per_fill() != 1) absl::StrAppend(&text, " fires_per_fill=", r.fires_per_fill());

@@ -147,6 +147,19 @@ TEST_CASE("members of frames are held apart by place") {
   Says(Verdict(b.Finish()), "share bytes");
 }
 
+TEST_CASE("a member may begin in another frame") {
+  // z of a micro-batch lies behind x of the other, which waits: nothing else does at that time.
+  PlanBuilder b = Framed(64);
+  b.At(2).set_first_place(1);
+  CHECK(Verdict(b.Finish()) == "good");
+  b.At(2).set_offset(0);
+  Says(Verdict(b.Finish()), "reads x after z has overwritten it");
+  // A place further, y of a micro-batch is where x of the other waits.
+  b = Framed(64);
+  b.At(1).set_offset(0), b.At(1).set_first_place(1);
+  Says(Verdict(b.Finish()), "reads x after y has overwritten it");
+}
+
 TEST_CASE("others have the bytes of frames only while no member holds any") {
   // w lies where x does: it is read in the update that writes it, or in the next step's.
   for (const int64_t w_at : {0, 64, 192}) {
@@ -205,6 +218,8 @@ TEST_CASE("what is damaged is refused with its place") {
        "a slot of 1 bytes for 64");
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_places(-1); }),
        "slots in -1 places");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_first_place(2); }),
+       "begins at place 2 of 2");
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_stride(65); }),
        "a place every 65 bytes");
   Says(with([](P& p) { p.mutable_program(0)->mutable_register_(0)->set_offset(1 << 20); }),

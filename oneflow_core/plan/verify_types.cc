@@ -72,6 +72,9 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   if (r.places() < 0 || places < r.slots() || places > kMaxSlots) {
     return Bad(where, absl::StrCat(r.slots(), " slots in ", r.places(), " places"));
   }
+  if (r.first_place() < 0 || r.first_place() >= places) {
+    return Bad(where, absl::StrCat("begins at place ", r.first_place(), " of ", places));
+  }
   if (r.fill_mode() == proto::Register::UPDATE && places != 1) {
     return Bad(where, absl::StrCat("updated in place, but has ", r.slots(), " slots in ", places,
                                    " places"));
@@ -102,7 +105,7 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
     if (r.stage() < 0 || r.stage() >= mesh.stages()) return Bad(where, "its stage does not exist");
     RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(r.stage()).persistent_bytes()));
     // Whoever reads a variable between runs finds its newest fill in the last slot.
-    if (PlacesOf(r) != r.slots() || LiesApart(r)) {
+    if (PlacesOf(r) != r.slots() || LiesApart(r) || r.first_place() != 0) {
       return Bad(where, "outlives programs, but its slots do not lie side by side");
     }
   }
