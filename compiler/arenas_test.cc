@@ -25,8 +25,7 @@ proto::Plan PresetPlan(const std::string& preset, const std::string& mesh, int b
   return *std::move(plan);
 }
 
-void CheckLimits(const std::string& preset, const std::string& mesh, int batch, int micro_batches,
-                 double total_limit = kTotal) {
+void CheckLimits(const std::string& preset, const std::string& mesh, int batch, int micro_batches) {
   const proto::Plan plan = PresetPlan(preset, mesh, batch, micro_batches);
   double total = 0, rest = 0;
   for (const proto::StageMemory& m : plan.memory()) {
@@ -37,7 +36,7 @@ void CheckLimits(const std::string& preset, const std::string& mesh, int batch, 
     rest = std::max(rest, (arena - kept) / (bound - kept));
   }
   INFO(preset << ", mesh " << mesh << ": " << total << " of all bytes, " << rest << " of the rest");
-  CHECK(total <= total_limit);
+  CHECK(total <= kTotal);
   CHECK(rest <= kRest);
 }
 
@@ -51,9 +50,8 @@ TEST_CASE("arenas of GPT-2 124M are close to their lower bound on 1, 2, 4 and 8 
   }
   CheckLimits("gpt2-124m", "pipe=4", 32, 8);
   CheckLimits("gpt2-124m", "pipe=2,data=2,tensor=2", 32, 4);
-  // A stage of one layer: what is fetched ahead, and what is sent, weigh more.
-  CheckLimits("gpt2-124m", "pipe=4,tensor=2", 32, 8, 1.04);
-  CheckLimits("gpt2-124m", "pipe=8", 64, 16, 1.04);
+  CheckLimits("gpt2-124m", "pipe=4,tensor=2", 32, 8);
+  CheckLimits("gpt2-124m", "pipe=8", 64, 16);
 }
 
 TEST_CASE("arenas of larger GPT-2 are close to their lower bound") {
