@@ -145,7 +145,9 @@ TEST_CASE("GPT of real sizes, weights annotated: Megatron's layout") {
       INFO(mesh << ", hidden " << hidden);
       const int64_t data = mesh[0] == 'd' ? 2 : 1;
       const Graph graph = Boxed(WithWeights(mesh, hidden, 1024), {.sequences = data});
-      CHECK(AllReduces(BlockBoxing(graph, false)) == 2 * 4);
+      Count count = BlockBoxing(graph, false);
+      count.erase("slice");  // local: it moves nothing
+      CHECK(AllReduces(count) == 2 * 4);
     }
   }
 }
