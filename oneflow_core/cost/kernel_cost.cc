@@ -2,11 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string_view>
 
 namespace oneflow {
 namespace {
 
 constexpr double kFlops = 1e11, kBandwidth = 1e10;  // of a device that says nothing
+
+// Kernels whose FLOPs are products of matrices. All others compute element by element in f32,
+// whatever they read and write.
+constexpr std::string_view kProducts[] = {
+    "linear",        "linear_grad_input", "linear_grad_weight",    "matmul",
+    "matmul_grad_b", "causal_attention",  "causal_attention_grad", "cached_attention",
+    "batch_matmul"};
+
+bool IsProduct(std::string_view kernel) {
+  return std::find(std::begin(kProducts), std::end(kProducts), kernel) != std::end(kProducts);
+}
 
 double Log(double x) { return std::log2(1 + x); }
 
@@ -45,10 +58,14 @@ KernelCost::KernelCost(const proto::Device& device) : device_(device) {
 
 double KernelCost::Roofline(const KernelCall& call) const {
   double peak = device_.peak_flops();
-  if (call.dtype == DType::kBF16 && device_.peak_flops_bf16() > 0) peak = device_.peak_flops_bf16();
+  const bool product = IsProduct(call.kernel);
+  if (product && call.dtype == DType::kBF16 && device_.peak_flops_bf16() > 0) {
+    peak = device_.peak_flops_bf16();
+  }
   if (peak <= 0) peak = kFlops;
   const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
-  const double compute = call.flops / (peak * ShareOf(device_.matrix_efficiency(), call.flops));
+  const double share = product ? ShareOf(device_.matrix_efficiency(), call.flops) : 1;
+  const double compute = call.flops / (peak * share);
   const double memory = call.bytes / (bandwidth * ShareOf(device_.memory_efficiency(), call.bytes));
   return device_.no_overlap() ? compute + memory : std::max(compute, memory);
 }

@@ -3,8 +3,9 @@
 //   const KernelCost cost(cluster.device());
 //   double seconds = cost.Seconds({"linear", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
 //
-// Roofline: max(flops / matrix rate, bytes / memory rate), with the rates that the cluster file
-// gives for the call's size; their sum where the device says `no_overlap`. Where the file has
+// Roofline: max(flops / rate, bytes / memory rate), with the rates that the cluster file gives for
+// the call's size; their sum where the device says `no_overlap`. Products of matrices go at the
+// rate of their type, all else, which is computed in f32, at the f32 peak. Where the file has
 // measured calls (`oneflow calibrate`), the roofline is multiplied by the measured share: measured
 // / roofline of the calls of the same kernel and type, each weighted by its nearness in (flops,
 // bytes), on a log scale. So a measured call costs what was measured, and shapes between two

@@ -42,6 +42,13 @@ TEST_CASE("without measurements the slower of compute and memory counts") {
   CHECK(cost.Seconds({"slice", DType::kF32, 0, 0}) == 0);
 }
 
+TEST_CASE("what is no product computes at the f32 peak, whatever it is stored as") {
+  const KernelCost cost(Accelerator());
+  CHECK(cost.Seconds({"gelu", DType::kBF16, 1e12, 1e6}) == Approx(1e-2));
+  CHECK(cost.Seconds({"gelu", DType::kF32, 1e12, 1e6}) == Approx(1e-2));
+  CHECK(cost.Seconds({"batch_matmul", DType::kBF16, 9e11, 1e6}) == Approx(5e-3));
+}
+
 TEST_CASE("where nothing overlaps, compute and memory add up") {
   proto::Device device = Accelerator();
   device.set_no_overlap(true);

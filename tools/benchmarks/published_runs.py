@@ -1,6 +1,7 @@
 """How a run that a paper reports is simulated: the same cluster, graph options and flags for all papers.
 
-The cluster is examples/clusters/a100.textproto. Published systems keep activations in 16 bits and train with dropout.
+The cluster is examples/clusters/a100.textproto. Published systems keep all activations in 16 bits, write attention's
+probabilities to memory, and train with dropout whose masks they store.
 """
 import dataclasses
 import functools
@@ -11,6 +12,8 @@ import subprocess
 from benchmarks.sides import ROOT
 
 CLUSTER = os.path.join(ROOT, "examples/clusters/a100.textproto")
+MODEL_FLAGS = ("--attention=unfused", "--dropout=0.1", "--masks=stored", "--tied=false")
+PLAN_FLAGS = ("--precision=bf16", "--residual=bf16", "--keep_axis_order")
 PEAK = 312e12  # FLOP/s, A100 in bf16
 
 
@@ -67,14 +70,13 @@ class Simulator:
     def _graph(self, model):
         path = os.path.join(self.folder, "-".join(map(str, dataclasses.astuple(model))) + ".textproto")
         shape = [f"--{name}={value}" for name, value in dataclasses.asdict(model).items()]
-        self._run("model", "gpt", *shape, "--dropout=0.1", "--tied=false", "--out=" + path)
+        self._run("model", "gpt", *shape, *MODEL_FLAGS, "--out=" + path)
         return path
 
     def simulate(self, model, mesh, batch, micro_batches, *flags, steps=2):
         """The JSON of `oneflow simulate`; None where a device has not the memory."""
         plan = self._run("compile", "--graph=" + self._graph(model), "--mesh=" + mesh, f"--batch={batch}",
-                         f"--micro_batches={micro_batches}", "--precision=bf16", self.cluster, "--keep_axis_order", "--out=gpt.plan", *flags,
-                         check=False)
+                         f"--micro_batches={micro_batches}", self.cluster, "--out=gpt.plan", *PLAN_FLAGS, *flags, check=False)
         if plan.returncode != 0:
             if "a device has" in plan.stderr:
                 return None
