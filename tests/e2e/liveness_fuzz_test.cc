@@ -35,7 +35,7 @@ proto::Plan Skeleton(const SmallRun& run) {
   *plan.add_program() = train;
   for (proto::Register& r : *plan.mutable_persistent()) r.set_slot_bytes(0);
   for (proto::Register& r : *plan.mutable_program(0)->mutable_register_()) {
-    r.set_slot_bytes(0), r.clear_places(), r.clear_stride();
+    r.set_slot_bytes(0), r.clear_places(), r.clear_stride(), r.clear_first_place();
   }
   return plan;
 }
