@@ -65,6 +65,7 @@ TEST_CASE("two registers of one lifetime in the same bytes are refused") {
         auto& registers = *plan.mutable_program(kTrain)->mutable_register_();
         proto::Register& moved = registers[lives.registers[a].reg - plan.persistent_size()];
         const proto::Register& other = registers[lives.registers[b].reg - plan.persistent_size()];
+        if (moved.places() > 0 || other.places() > 0) continue;  // of frames: places_test
         if (moved.slot_bytes() * moved.slots() > other.slot_bytes() * other.slots()) continue;
         moved.set_offset(other.offset());
         INFO("mesh " << mesh << ": " << moved.name() << " over " << other.name());
@@ -116,7 +117,8 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
       {"row_max", [](auto*, auto* a) { a->set_kernel("max"); }, "there is no kernel \"max\""},
       {"row_max", [](auto*, auto* a) { a->set_kernel(""); }, "has no kernel, but touches data"},
       {"row_max", [](auto*, auto* a) { a->set_kernel("linear"); }, "takes 2 to 3 inputs, not 1"},
-      {"row_max", [](auto*, auto* a) { a->set_kernel("gelu"); }, "but kernel gelu gives"},
+      {"row_max", [](auto*, auto* a) { a->set_kernel("sum_squares"); },
+       "but kernel sum_squares gives"},
       {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_i(7); }, "contract"},
       {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_s("x"); }, "a string"},
       {"linear", [](auto*, auto* a) { a->set_workspace_bytes(0); }, "bytes of workspace"},
