@@ -28,6 +28,7 @@ absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeMatmul(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeMatmulGradB(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinear(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeLinearAdd(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinearGelu(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinearGeluGradInput(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLinearGradInput(const KernelSetup& setup);

@@ -48,6 +48,7 @@ constexpr Entry kTable[] = {
     {"layer_norm_grad_input", MakeLayerNormGradInput},
     {"layer_norm_grad_weight", MakeLayerNormGradWeight},
     {"linear", MakeLinear},
+    {"linear_add", MakeLinearAdd},
     {"linear_gelu", MakeLinearGelu},
     {"linear_gelu_grad_input", MakeLinearGeluGradInput},
     {"linear_grad_bias", MakeLinearGradBias},

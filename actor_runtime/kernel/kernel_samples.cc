@@ -27,6 +27,8 @@ void AddProducts(const Sizes& s, std::vector<KernelSample>& all) {
               {"linear", {{{b, t, c}}, {{o, c}}}, Contract(1, true)},
               {"linear", {{{b, t, h, d}}, {{h, d, c}}}, Contract(2, false)},
               {"linear", {{{t, c}}, {{h, d, c}}, {{h, d}}}, Contract(1, true)},
+              {"linear_add", {{{b, t, c}}, {{c, o}}, {{b, t, o}}, {{o}}}, {}},
+              {"linear_add", {{{b, t, c}}, {{o, c}}, {{b, t, o}}}, Contract(1, true)},
               {"linear_gelu", {{{b, t, c}}, {{c, o}}, {{o}}}, {}},
               {"linear_gelu", {{{b, t, c}}, {{o, c}}}, Contract(1, true)},
               {"linear_gelu_grad_input", {{{b, t, o}}, {{c, o}}, {{b, t, c}, 0, -4, 4}}, {}},

@@ -2,6 +2,7 @@
 // change bits, a call allocates nothing, accumulation adds.
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <set>
 #include <string>
@@ -93,9 +94,9 @@ TEST_CASE("the number of threads does not change bits, and a call allocates noth
 // The kinds that never write an accumulating register: updates, norms, row maxima, saved
 // statistics, masks, what is done to a product once it is finished.
 const std::set<std::string> kNeverAdded = {
-    "adamw",       "cached_attention", "causal_attention", "causal_attention_grad",
-    "global_norm", "layer_norm",       "linear_gelu",      "linear_gelu_grad_input",
-    "next_adamw",  "row_max",          "stored_dropout"};
+    "adamw",      "cached_attention", "causal_attention", "causal_attention_grad",  "global_norm",
+    "layer_norm", "linear_add",       "linear_gelu",      "linear_gelu_grad_input", "next_adamw",
+    "row_max",    "stored_dropout"};
 
 TEST_CASE("accumulating adds to what is there") {
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
@@ -128,29 +129,46 @@ KernelHarness Called(const KernelSample& sample, const std::vector<Values>& in) 
   return h;
 }
 
+// What a fused kind does: `first` of its inputs 0, 1 and `bias` (if there are so many), then
+// `second` of that and of input 2, in this order or the other way round.
+struct FusedKind {
+  std::string first, second;
+  size_t bias = 0;
+  bool reads_2 = true, product_last = false;
+  int output = 0;  // of the fused op, that of `second`
+};
+const std::map<std::string, FusedKind> kFused = {
+    {"linear_add", {"linear", "add", 3, true, true}},
+    {"linear_gelu", {"linear", "gelu", 2, false, false, 1}},
+    {"linear_gelu_grad_input", {"linear_grad_input", "gelu_grad", 9}}};
+
 TEST_CASE("fused kernels give the bits of the two that they replace") {
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
-    for (const KernelSample& fused : *samples) {
-      INFO(ToString(fused));
-      const bool forward = fused.kind == "linear_gelu";
-      if (!forward && fused.kind != "linear_gelu_grad_input") continue;
-      const std::vector<Values> in = InputValues(fused);
-      KernelHarness both = Called(fused, in);
-      KernelSample first = fused, second{forward ? "gelu" : "gelu_grad", {}, {}};
-      first.kind = forward ? "linear" : "linear_grad_input";
-      if (!forward) first.in.resize(2);
-      KernelHarness product = Called(first, {in.begin(), in.begin() + first.in.size()});
+    for (const KernelSample& sample : *samples) {
+      const auto it = kFused.find(sample.kind);
+      if (it == kFused.end()) continue;
+      INFO(ToString(sample));
+      const FusedKind& fused = it->second;
+      const std::vector<Values> in = InputValues(sample);
+      KernelSample first{fused.first, {sample.in[0], sample.in[1]}, sample.attrs};
+      std::vector<Values> of_first = {in[0], in[1]};
+      if (sample.in.size() > fused.bias) {
+        first.in.push_back(sample.in[fused.bias]);
+        of_first.push_back(in[fused.bias]);
+      }
+      KernelHarness product = Called(first, of_first);
       SampleInput y{product.setup().out[0].dims};
       y.narrow = product.setup().out[0].dtype == DType::kBF16;
+      KernelSample second{fused.second, {y}, {}};
       std::vector<Values> of_second = {product.Output(0)};
-      second.in = {y};
-      if (!forward) {
-        second.in.push_back(y);
-        of_second.push_back(in[2]);
+      if (fused.reads_2) {
+        const auto at = fused.product_last ? 0 : 1;
+        second.in.insert(second.in.begin() + at, y);
+        of_second.insert(of_second.begin() + at, in[2]);
       }
-      KernelHarness gelu = Called(second, of_second);
-      if (forward) CHECK(both.OutputBytes(0) == product.OutputBytes(0));
-      CHECK(both.OutputBytes(forward ? 1 : 0) == gelu.OutputBytes(0));
+      KernelHarness both = Called(sample, in), apart = Called(second, of_second);
+      CHECK(both.OutputBytes(fused.output) == apart.OutputBytes(0));
+      if (fused.output == 1) CHECK(both.OutputBytes(0) == product.OutputBytes(0));
     }
   }
 }

@@ -57,6 +57,12 @@ absl::StatusOr<Kernel> MakeLinearGelu(const KernelSetup& s) {
   return MakeProductThen(s, LinearSpec(s), ProductSpec::Then::kGelu);
 }
 
+absl::StatusOr<Kernel> MakeLinearAdd(const KernelSetup& s) {
+  ProductSpec spec = LinearSpec(s);
+  spec.bias_input = s.in.size() > 3 ? 3 : -1;
+  return MakeProductThen(s, spec, ProductSpec::Then::kAdd);
+}
+
 absl::StatusOr<Kernel> MakeLinearGradInput(const KernelSetup& s) {
   return MakeProduct(s, GradInputSpec(s));
 }

@@ -28,8 +28,10 @@ Kernel TypedProduct(const ProductSpec& product) {
       const int64_t at = row * p.n + column;
       if (p.then == Then::kGelu) {
         v.gelu(c + at, call.output<C>(1) + at, columns, /*accumulate=*/false);
-      } else {
+      } else if (p.then == Then::kGeluGrad) {
         v.gelu_grad(c + at, call.input<C>(2) + at, c + at, columns, /*accumulate=*/false);
+      } else if constexpr (!std::is_same_v<C, Bf16>) {
+        v.add(call.input<C>(2) + at, c + at, c + at, columns, /*accumulate=*/false);
       }
     };
     GemmArgs<T, T, C> g{.m = p.m,
@@ -54,6 +56,9 @@ absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& 
   RETURN_IF_ERROR(
       NeedWorkspace(setup, empty ? 0 : ProductWorkspace(product.m, product.n, product.k)));
   const DType in = In(setup, 0).dtype, out = setup.out[0].dtype;
+  if (product.then == Then::kAdd && out == DType::kBF16) {
+    return absl::UnimplementedError(setup.name + ": what is added to a product is not rounded");
+  }
   const bool alike = In(setup, 1).dtype == in;
   if (alike && in == DType::kF32 && out == in) return TypedProduct<float, float>(product);
   if (alike && in == DType::kF64 && out == in) return TypedProduct<double, double>(product);

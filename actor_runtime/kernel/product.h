@@ -19,6 +19,7 @@ struct ProductSpec {
     kNothing,
     kGelu,      // output 1 = gelu(out)
     kGeluGrad,  // out = gelu_grad(out, input 2)
+    kAdd,       // out = input 2 + out; not for a bf16 out
   };
   int64_t m = 0, n = 0, k = 0;
   int a_input = 0, b_input = 1, bias_input = -1;

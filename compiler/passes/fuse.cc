@@ -1,6 +1,7 @@
 #include "compiler/passes/fuse.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,20 +31,42 @@ OpId GeluOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId 
   return -1;
 }
 
-// The gelu_grad that alone reads what the linear_grad_input `id` gives; -1 if there is none.
-OpId GeluGradOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+// The op of `kind` that alone reads what op `id` gives, at input `input`; -1 if there is none.
+OpId OnlyReader(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id,
+                std::string_view kind, int input) {
   const Op& product = graph.ops[id];
-  if (product.kind != "linear_grad_input") return -1;
-  const TensorId dz = product.outputs[0];
-  if (uses[dz].size() != 1 || uses[dz][0].input != 0 || IsOutput(graph, dz)) return -1;
-  const Op& reader = graph.ops[uses[dz][0].op];
-  return reader.kind == "gelu_grad" && Together(product, reader) ? uses[dz][0].op : -1;
+  const TensorId y = product.outputs[0];
+  if (uses[y].size() != 1 || uses[y][0].input != input || IsOutput(graph, y)) return -1;
+  const Op& reader = graph.ops[uses[y][0].op];
+  return reader.kind == kind && Together(product, reader) ? uses[y][0].op : -1;
+}
+
+// The op that a product without an output of its own becomes part of; -1 if there is none.
+OpId SecondOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+  const Op& product = graph.ops[id];
+  if (product.kind == "linear_grad_input") return OnlyReader(graph, uses, id, "gelu_grad", 0);
+  if (product.kind != "linear") return -1;
+  const OpId add = OnlyReader(graph, uses, id, "add", 1);
+  if (add < 0) return -1;
+  const DType sum = graph.tensors[graph.ops[add].inputs[0]].dtype;
+  const DType added = graph.tensors[product.outputs[0]].dtype;
+  return added == sum && added != DType::kBF16 ? add : -1;
 }
 
 Op Fused(Op product, const Op& second, const char* kind) {
   product.kind = kind;
   product.why = product.name + " and " + second.name + " are one op";
   return product;
+}
+
+// Of a product and the only reader of it, where that stood.
+Op InTheirPlace(const Op& product, const Op& second) {
+  const bool adds = second.kind == "add";
+  Op op = Fused(product, second, adds ? "linear_add" : "linear_gelu_grad_input");
+  op.name = second.name;
+  op.inputs.insert(op.inputs.begin() + 2, second.inputs[adds ? 0 : 1]);
+  op.outputs = second.outputs;
+  return op;
 }
 
 // Forgets the tensors listed in `gone`, in order; returns the new ids, -1 for those.
@@ -69,7 +92,7 @@ std::vector<TensorId> DropTensors(Graph* graph, const std::vector<TensorId>& gon
 
 std::vector<TensorId> Fuse(Graph* graph) {
   const std::vector<std::vector<Use>> uses = UsesOf(*graph);
-  std::vector<OpId> product_of(graph->ops.size(), -1);  // by gelu_grad
+  std::vector<OpId> product_of(graph->ops.size(), -1);  // by the op that it becomes part of
   std::vector<bool> gone(graph->ops.size(), false);
   std::vector<TensorId> unmade;
   std::vector<Op> ops;
@@ -80,15 +103,12 @@ std::vector<TensorId> Fuse(Graph* graph) {
       op = Fused(std::move(op), graph->ops[gelu], "linear_gelu");
       op.outputs.push_back(graph->ops[gelu].outputs[0]);
       gone[gelu] = true;
-    } else if (const OpId grad = GeluGradOf(*graph, uses, id); grad >= 0) {
-      product_of[grad] = id;  // its x may be made only after this
+    } else if (const OpId second = SecondOf(*graph, uses, id); second >= 0) {
+      product_of[second] = id;  // what else it reads may be made only after this
       unmade.push_back(op.outputs[0]);
       continue;
     } else if (product_of[id] >= 0) {
-      op = Fused(graph->ops[product_of[id]], op, "linear_gelu_grad_input");
-      op.name = graph->ops[id].name;
-      op.inputs.push_back(graph->ops[id].inputs[1]);
-      op.outputs = graph->ops[id].outputs;
+      op = InTheirPlace(graph->ops[product_of[id]], op);
     }
     ops.push_back(std::move(op));
   }

@@ -13,7 +13,7 @@
 //   8. InferSbp             how each tensor lies on each mesh axis
 //      Recompute            what is computed again in the backward, and not kept
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
-//      Fuse                 a product and the gelu of it -> one op
+//      Fuse                 a product and what is done to it element by element -> one op
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
 // Forward-only programs (eval, generate, run) leave out 5 and 6, and have no dropout: RemoveDropout

@@ -1,5 +1,6 @@
 // linear: x[..., c...] w[c..., o...] (+ bias[o...]) -> [..., o...], and add_bias, its second half;
-// linear_gelu: the same and a gelu of it, which the pass `fuse` makes of the two.
+// linear_gelu: the same and a gelu of it; linear_add: a tensor plus the same. The pass `fuse` makes
+// these of two ops.
 //
 // With a bias there is no row that splits the contraction: the sum of the parts would add the bias
 // once for each. The pass `decompose` splits such an op into linear and add_bias.
@@ -61,8 +62,8 @@ Rows LinearRows(const OpView& v) {
   return rows;
 }
 
-// Of a linear whose output has the gradient `dy`.
-InputGrads GradientFrom(GradientContext& g, TensorId dy) {
+// Of a product of inputs 0 and 1, and perhaps a bias, whose output has the gradient `dy`.
+InputGrads GradientFrom(GradientContext& g, TensorId dy, size_t bias = 2) {
   const Op op = g.graph.ops[g.op];
   const LinearDims d = Geometry({g.graph, op});
   AttrMap attrs = {{"contract", int64_t{d.c}}, {"transpose_w", d.transposed}};
@@ -74,21 +75,21 @@ InputGrads GradientFrom(GradientContext& g, TensorId dy) {
     attrs["lead"] = int64_t{d.lead};
     grads[1] = AddGradient(g, "linear_grad_weight", ".dw", {op.inputs[0], dy}, attrs);
   }
-  if (op.inputs.size() > 2 && g.needs_grad[2]) {
-    grads[2] = AddGradient(g, "linear_grad_bias", ".dbias", {dy}, {{"lead", int64_t{d.lead}}});
+  if (op.inputs.size() > bias && g.needs_grad[bias]) {
+    grads[bias] = AddGradient(g, "linear_grad_bias", ".dbias", {dy}, {{"lead", int64_t{d.lead}}});
   }
   return grads;
 }
 
 InputGrads LinearGradient(GradientContext& g) { return GradientFrom(g, g.output_grads[0]); }
 
+// Each input beyond the factors is added.
 double LinearFlops(const OpView& v) {
   const LinearDims d = Geometry(v);
   const Shape& w = v.in(1).shape;
   const double out = static_cast<double>(Part(w, d.w_o(), d.w_o() + d.o).elements());
   const double product = 2.0 * static_cast<double>(v.in(0).shape.elements()) * out;
-  const double bias = v.n_inputs() > 2 ? static_cast<double>(v.out(0).shape.elements()) : 0;
-  return product + bias;
+  return product + (v.n_inputs() - 2) * static_cast<double>(v.out(0).shape.elements());
 }
 
 // --- linear_gelu: -> y, gelu(y) ---
@@ -118,6 +119,35 @@ InputGrads LinearGeluGradient(GradientContext& g) {
 
 double LinearGeluFlops(const OpView& v) {
   return LinearFlops(v) + kGeluFlops * static_cast<double>(v.out(0).shape.elements());
+}
+
+// --- linear_add: x, w, a, (bias) -> a + y ---
+
+Specs InferLinearAdd(const OpView& v) {
+  Op product = v.op;
+  product.inputs.erase(product.inputs.begin() + 2);
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear({v.graph, product}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"x", "w", "a"}, 0, 2));
+  RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "a"}));
+  RETURN_IF_ERROR(ExpectDims("a", v.in(2), y[0].shape.dims, "that of x w"));
+  return y;
+}
+
+Rows LinearAddRows(const OpView& v) {
+  const LinearDims d = Geometry(v);
+  const bool bias = v.n_inputs() > 3;
+  Rows rows = LeadRows(v, d.lead, bias ? std::vector<int>{1, 3} : std::vector<int>{1});
+  for (int j = 0; j < d.o; ++j) {
+    rows.push_back({{B(), S(d.w_o() + j), S(d.lead + j)}, {S(d.lead + j)}});
+    if (bias) rows.back().in.push_back(S(j));
+  }
+  return rows;
+}
+
+InputGrads LinearAddGradient(GradientContext& g) {
+  ASSIGN_OR_RETURN(std::vector<TensorId> grads, GradientFrom(g, g.output_grads[0], /*bias=*/3));
+  if (g.needs_grad[2]) grads[2] = g.output_grads[0];
+  return grads;
 }
 
 int BiasLead(const OpView& v) { return v.in(0).shape.rank() - v.in(1).shape.rank(); }
@@ -178,6 +208,16 @@ std::vector<OpDef> LinearOps() {
        .signatures = LinearGeluRows,
        .gradient = LinearGeluGradient,
        .flops = LinearGeluFlops,
+       .workspace = ProductScratch},
+      {.kind = "linear_add",
+       .usage = "x[..., c...], w[c..., o...], a[..., o...], (bias[o...]) -> [..., o...]",
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .infer = InferLinearAdd,
+       .signatures = LinearAddRows,
+       .gradient = LinearAddGradient,
+       .flops = LinearFlops,
        .workspace = ProductScratch},
       {.kind = "add_bias",
        .usage = "y[..., o...], bias[o...] -> [..., o...]",

@@ -28,6 +28,8 @@ std::vector<Sample> LinearSamples() {
       {"linear", {{{2, 4}}, {{10, 12, 4}}, {{10, 12}}}, Contract(1, true)},
       {"linear_gelu", {{{2, 4, 6}}, {{6, 8}}}, {}},
       {"linear_gelu", {{{2, 4}}, {{10, 12, 4}}, {{10, 12}}}, Contract(1, true)},
+      {"linear_add", {{{2, 4, 6}}, {{6, 8}}, {{2, 4, 8}}}, {}},
+      {"linear_add", {{{2, 4}}, {{10, 12, 4}}, {{2, 10, 12}}, {{10, 12}}}, Contract(1, true)},
       {"linear_gelu_grad_input", {{{2, 4, 8, 10}}, {{6, 8, 10}}, {{2, 4, 6}}}, Contract(1, false)},
       {"linear_gelu_grad_input", {{{2, 4, 8}}, {{8, 6, 10}}, {{2, 4, 6, 10}}}, Contract(2, true)},
       {"add_bias", {{{2, 4, 6, 8}}, {{6, 8}}}, {}},

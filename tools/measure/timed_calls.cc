@@ -9,6 +9,7 @@ namespace {
 void AddProducts(int64_t rows, int64_t in, int64_t out, DType t, std::vector<TimedOp>* calls) {
   const TimedInput x{{rows, in}, t}, w{{in, out}, t}, dy{{rows, out}, t};
   calls->push_back({"linear", {x, w}, {}});
+  if (t == DType::kF32) calls->push_back({"linear_add", {x, w, dy}, {}});
   calls->push_back({"linear_gelu", {x, w}, {}});
   calls->push_back({"linear_grad_input", {dy, w}, {}});
   calls->push_back({"linear_gelu_grad_input", {dy, w, x}, {}});
