@@ -12,6 +12,9 @@ namespace {
 
 constexpr double kTotal = 1.03;  // of all bytes
 constexpr double kRest = 1.08;   // of those that are neither weights nor optimizer
+// Of thin stages where a sum over devices stands between a product and the residual sum: the
+// partial product has no bytes to share, since all else of its micro-batch is saved.
+constexpr double kTotalWithSums = 1.038;
 // With one layer a stage: the product before a residual sum has no bytes to share, since all else
 // of its micro-batch is saved.
 constexpr double kTotalOfThinStages = 1.046;
@@ -54,14 +57,14 @@ TEST_CASE("arenas of GPT-2 124M are close to their lower bound on 1, 2, 4 and 8 
   }
   CheckLimits("gpt2-124m", "pipe=4", 32, 8);
   CheckLimits("gpt2-124m", "pipe=2,data=2,tensor=2", 32, 4);
-  CheckLimits("gpt2-124m", "pipe=4,tensor=2", 32, 8, kTotalOfThinStages);
-  CheckLimits("gpt2-124m", "pipe=8", 64, 16, kTotalOfThinStages);
+  CheckLimits("gpt2-124m", "pipe=4,tensor=2", 32, 8, kTotalWithSums);
+  CheckLimits("gpt2-124m", "pipe=8", 64, 16);
 }
 
 TEST_CASE("arenas of larger GPT-2 are close to their lower bound") {
   for (const char* preset : {"gpt2-350m", "gpt2-774m"}) {
     CheckLimits(preset, "pipe=4", 32, 8);
-    CheckLimits(preset, "pipe=4,tensor=2", 32, 8, kTotalOfThinStages);
+    CheckLimits(preset, "pipe=4,tensor=2", 32, 8, kTotalWithSums);
     CheckLimits(preset, "pipe=8", 64, 16);
   }
 }
