@@ -288,8 +288,12 @@ Cost ChoiceNetwork::CostOf(const std::vector<int>& label) const {
   return cost;
 }
 
+Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells) {
+  return Elimination(network, max_cells).Run();
+}
+
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells) {
-  Choices choices = Elimination(network, max_cells).Run();
+  Choices choices = Eliminate(network, max_cells);
   if (!choices.proved()) Descend(network, &choices);
   return choices;
 }

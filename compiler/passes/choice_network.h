@@ -64,6 +64,9 @@ struct Choices {
 //
 // A variable whose table would have more than `max_cells` is eliminated from parts of its terms,
 // each by itself: that gives the bound, and labels that descent (choice_descent.h) then improves.
+//
+// Eliminate alone: the bound, and labels that are the best where it is proved.
+Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells);
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells = int64_t{1} << 21);
 
 }  // namespace oneflow

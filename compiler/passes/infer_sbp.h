@@ -1,13 +1,14 @@
-// Chooses how every tensor lies on every mesh axis (the stage axis aside): for each axis, one after
-// the other, one row of each op's table of 1-D signatures. The choice takes the least time: what
-// boxing takes in a step (the prices of boxing_path.h) and what a device computes, reads and
-// writes.
+// Chooses how every tensor lies on every mesh axis (the stage axis aside): for each axis one row of
+// each op's table of 1-D signatures. The choice takes the least time: what boxing takes in a step
+// (the prices of boxing_path.h) and what a device computes, reads and writes.
 //
 // What is fixed: a constraint is the SBP of its tensor; a variable, its replicas on other stages
 // and its optimizer states lie alike and reach `adamw` without boxing. What is all but fixed:
-// gradients mirror their tensors. What is free: everything else. On each axis, given the axes
-// before it, the choice is proved to be the cheapest, or comes with a bound on what the cheapest
-// could save (choice_network.h); a note says which.
+// gradients mirror their tensors. What is free: everything else.
+//
+// Where that is solved, all axes are chosen at once, and nothing is cheaper. Else one is chosen
+// after the other: each is the cheapest given the axes before it, or comes with a bound on what the
+// cheapest could save (choice_network.h). A note says which.
 //
 // Ops on a sub-mesh choose on its axes, by themselves: what crosses between meshes may lie in any
 // way on either side, and is not priced.

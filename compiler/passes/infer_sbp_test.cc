@@ -1,8 +1,9 @@
-// The choice on one axis is the least of all: small graphs of any form against brute force over
-// every combination of rows.
+// The choice on one axis, and on two at once, is the least of all: small graphs of any form against
+// brute force over every combination of rows.
 #include "compiler/passes/infer_sbp.h"
 
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 
@@ -22,9 +23,9 @@ TensorId Add(Graph* graph, const char* kind, std::vector<TensorId> inputs, Dims 
 }
 
 // `layers` products, sums and gelus of earlier tensors; 16 x 16 each.
-Graph Draw(int layers, int devices, std::mt19937* random) {
+Graph Draw(int layers, const Mesh& mesh, std::mt19937* random) {
   Graph graph;
-  graph.mesh = Mesh{{{"x", devices}}};
+  graph.mesh = mesh;
   std::vector<TensorId> made = {Add(&graph, "input", {}, {16, 16})};
   const auto any = [&] { return made[(*random)() % made.size()]; };
   for (int i = 0; i < layers; ++i) {
@@ -60,25 +61,63 @@ proto::Cluster Slow(std::mt19937* random) {
   return cluster;
 }
 
+// The choice on all axes of the graph's mesh at once, as a network.
+ChoiceNetwork NetworkOf(Graph* graph, const SbpOptions& options) {
+  const NdSbp whole(graph->mesh.axes.size(), B());
+  SbpChoice choice;
+  for (Tensor& tensor : graph->tensors) tensor.sbp = whole;
+  for (const Op& op : graph->ops) choice.op_inputs.emplace_back(op.inputs.size(), whole);
+  std::vector<int> axes(graph->mesh.axes.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  const auto units = SbpLabels::Make(*graph, choice, options, axes);
+  REQUIRE(units.ok());
+  return SbpNetwork(*graph, choice, options, *units);
+}
+
+// Whether it was small enough to be tried.
+bool CheckLeast(const ChoiceNetwork& network) {
+  double combinations = 1;
+  for (int v = 0; v < network.variables(); ++v) combinations *= network.labels(v);
+  if (combinations > 2e5) return false;
+  const Choices best = Solve(network);
+  CHECK(best.proved());
+  CHECK(best.cost == BruteForce(network));
+  return true;
+}
+
 TEST_CASE("infer_sbp: small graphs of any form are given the cheapest of all layouts") {
   std::mt19937 random(11);
   for (int i = 0; i < 60; ++i) {
-    Graph graph =
-        Draw(2 + static_cast<int>(random() % 4), 2 + static_cast<int>(random() % 3), &random);
-    const SbpOptions options{.cluster = Slow(&random)};
-    SbpChoice whole;
-    for (Tensor& tensor : graph.tensors) tensor.sbp = {B()};
-    for (const Op& op : graph.ops) whole.op_inputs.emplace_back(op.inputs.size(), NdSbp{B()});
-    const auto units = SbpUnits::Make(graph, whole, options, 0);
-    REQUIRE(units.ok());
-    const ChoiceNetwork network = SbpNetwork(graph, whole, options, 0, *units);
-    double combinations = 1;
-    for (int v = 0; v < network.variables(); ++v) combinations *= network.labels(v);
-    if (combinations > 2e5) continue;
-    const Choices best = Solve(network);
-    CHECK(best.proved());
-    CHECK(best.cost == BruteForce(network));
+    const int layers = 2 + static_cast<int>(random() % 4);
+    Graph graph = Draw(layers, Mesh{{{"x", 2 + static_cast<int>(random() % 3)}}}, &random);
+    CheckLeast(NetworkOf(&graph, {.cluster = Slow(&random)}));
   }
+}
+
+TEST_CASE("infer_sbp: on 2 x 2 devices both axes are chosen together, the cheapest of all ways") {
+  std::mt19937 random(12);
+  int tried = 0;
+  for (int i = 0; i < 80; ++i) {
+    Graph graph = Draw(1 + static_cast<int>(random() % 3), *ParseMesh("x=2,y=2"), &random);
+    const SbpOptions options{.cluster = Slow(&random)};
+    tried += CheckLeast(NetworkOf(&graph, options)) ? 1 : 0;
+    const auto choice = InferSbp(&graph, options);
+    REQUIRE(choice.ok());
+    CHECK(choice->notes.back() == "all axes together: no other layout takes less time");
+  }
+  CHECK(tried > 20);
+}
+
+TEST_CASE("infer_sbp: no axis may cut what another left too small") {
+  // 3 rows cannot be cut by both axes, and the product's other dimensions are as small.
+  Graph graph;
+  graph.mesh = *ParseMesh("x=2,y=2");
+  const TensorId x = Add(&graph, "input", {}, {3, 3});
+  graph.outputs = {Add(&graph, "gelu", {x})};
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  REQUIRE(InferSbp(&graph, {.cluster = {}}).ok());
+  const NdSbp& lies = graph.tensors[graph.outputs[0]].sbp;
+  CHECK((!lies[0].split() || !(lies[0] == lies[1])));
 }
 
 TEST_CASE("infer_sbp: a tensor with very many readers is shared among those that need it alike") {

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <set>
+#include <memory>
 #include <utility>
 
 #include "compiler/passes/device_prices.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/sbp_constraint.h"
+#include "compiler/passes/sbp_tables.h"
 #include "compiler/passes/transition_price.h"
 
 namespace oneflow {
@@ -46,22 +46,21 @@ bool IsWhole(const Signature& row) {
          std::all_of(row.out.begin(), row.out.end(), whole);
 }
 
-// How one end of a tensor lies, for each label of its unit.
-struct End {
-  int unit = 0;
-  std::vector<Sbp> lies;
-};
+int64_t Picoseconds(double seconds) { return std::llround(seconds * kCostsASecond); }
 
 class NetworkBuilder {
  public:
-  NetworkBuilder(const Graph& graph, const SbpChoice& settled, const SbpOptions& options, int axis,
-                 const SbpUnits& units)
+  NetworkBuilder(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
+                 const SbpLabels& units)
       : graph_(graph),
         settled_(settled),
         options_(options),
-        axis_(axis),
         units_(units),
-        prices_(PricesOn(options.cluster, graph.mesh, axis)) {}
+        tables_(units, &network_) {
+    for (const int axis : units.axes()) {
+      prices_.push_back(PricesOn(options.cluster, graph.mesh, axis));
+    }
+  }
 
   ChoiceNetwork Build() {
     for (int u = 0; u < units_.size(); ++u) network_.AddVariable(units_.labels(u));
@@ -83,10 +82,13 @@ class NetworkBuilder {
     return IsOnceAStep(phase) ? 1 : static_cast<double>(options_.micro_batches);
   }
 
-  // Parts in which the axes before this one cut what lies as `settled` there.
+  int axes() const { return static_cast<int>(prices_.size()); }
+  int first_axis() const { return units_.axes().front(); }
+
+  // Parts in which the axes before these cut what lies as `settled` there.
   double PartsBefore(const NdSbp& settled) const {
     double parts = 1;
-    for (int b = 0; b < axis_; ++b) {
+    for (int b = 0; b < first_axis(); ++b) {
       if (settled[b].split()) parts *= graph_.mesh.axes[b].size;
     }
     return parts;
@@ -97,31 +99,60 @@ class NetworkBuilder {
     return static_cast<double>(BytesOf(tensor)) / PartsBefore(tensor.sbp);
   }
 
+  NdSbp InputOf(OpId op, int label, int input) const {
+    NdSbp lies;
+    for (int k = 0; k < axes(); ++k) lies.push_back(units_.Row(op, label, k).in[input]);
+    return lies;
+  }
+  NdSbp OutputOf(OpId op, int label, int output) const {
+    NdSbp lies;
+    for (int k = 0; k < axes(); ++k) lies.push_back(units_.Row(op, label, k).out[output]);
+    return lies;
+  }
+
   // Seconds of one firing on a device: of its flops, or of the bytes it reads and writes. A partial
   // value is as large as the whole on every device, and its reader reads as much again.
-  double ComputeSeconds(OpId op, const Signature& row) const {
+  double ComputeSeconds(OpId op, int label) const {
     const OpView view{graph_, graph_.ops[op]};
     if (IsVariable(view.op)) return 0;
     double touched = 0;
-    bool split = false;
-    std::vector<bool> split_before(axis_, false);
-    const auto visit = [&](TensorId t, const NdSbp& settled, Sbp sbp) {
-      const double bytes = static_cast<double>(BytesOf(graph_.tensors[t])) / PartsBefore(settled);
-      split = split || sbp.split();
-      touched += sbp.split() ? bytes / prices_.devices : sbp.partial() ? 1.5 * bytes : bytes;
-      for (int b = 0; b < axis_; ++b) split_before[b] = split_before[b] || settled[b].split();
+    std::vector<bool> split(axes(), false), split_before(first_axis(), false);
+    const auto visit = [&](TensorId t, const NdSbp& settled, const NdSbp& lies) {
+      double bytes = static_cast<double>(BytesOf(graph_.tensors[t])) / PartsBefore(settled);
+      for (int k = 0; k < axes(); ++k) {
+        split[k] = split[k] || lies[k].split();
+        if (lies[k].split()) bytes /= prices_[k].devices;
+      }
+      const bool partial = std::any_of(lies.begin(), lies.end(), [](Sbp s) { return s.partial(); });
+      touched += partial ? 1.5 * bytes : bytes;
+      for (int b = 0; b < first_axis(); ++b)
+        split_before[b] = split_before[b] || settled[b].split();
     };
     for (int i = 0; i < view.n_inputs(); ++i) {
-      visit(view.op.inputs[i], settled_.op_inputs[op][i], row.in[i]);
+      visit(view.op.inputs[i], settled_.op_inputs[op][i], InputOf(op, label, i));
     }
-    for (size_t i = 0; i < view.op.outputs.size(); ++i) {
-      visit(view.op.outputs[i], view.out(static_cast<int>(i)).sbp, row.out[i]);
+    for (int i = 0; i < static_cast<int>(view.op.outputs.size()); ++i) {
+      visit(view.op.outputs[i], view.out(i).sbp, OutputOf(op, label, i));
     }
-    double share = split ? prices_.devices : 1;
-    for (int b = 0; b < axis_; ++b) share *= split_before[b] ? graph_.mesh.axes[b].size : 1;
+    double share = 1;
+    for (int k = 0; k < axes(); ++k) share *= split[k] ? prices_[k].devices : 1;
+    for (int b = 0; b < first_axis(); ++b) share *= split_before[b] ? graph_.mesh.axes[b].size : 1;
     const auto& flops = FindOpDef(view.op.kind)->flops;
     const double work = flops == nullptr ? 0 : flops(view) / share;
-    return std::max(work / PeakFlops(options_.cluster), touched / prices_.memory);
+    return std::max(work / PeakFlops(options_.cluster), touched / prices_.front().memory);
+  }
+
+  // Of a tensor of `bytes` before these axes cut it; each axis works on what those before it leave.
+  // What must be gathered on axis k is worth gather[k] times as much.
+  double BoxingSeconds(const NdSbp& from, const NdSbp& to, double bytes,
+                       const std::vector<double>& gather) const {
+    double seconds = 0;
+    for (int k = 0; k < axes(); ++k) {
+      const double worth = to[k].split() ? 1 : gather[k];
+      seconds += worth * TransitionSeconds(prices_[k], from[k], to[k], bytes);
+      if (from[k].split()) bytes /= prices_[k].devices;
+    }
+    return seconds;
   }
 
   void AddCompute(int unit) {
@@ -130,11 +161,11 @@ class NetworkBuilder {
       if (units_.FirstOf(op) != op) continue;
       const double fires = Fires(graph_.ops[op].phase);
       for (size_t l = 0; l < seconds.size(); ++l) {
-        seconds[l] += fires * ComputeSeconds(op, units_.Row(op, static_cast<int>(l)));
+        seconds[l] += fires * ComputeSeconds(op, static_cast<int>(l));
       }
     }
     CostTable table{{units_.labels(unit)}, {}};
-    for (const double s : seconds) table.costs.push_back(std::llround(s * kCostsASecond));
+    for (const double s : seconds) table.costs.push_back(Picoseconds(s));
     network_.AddTerm({unit}, std::make_shared<const CostTable>(std::move(table)));
   }
 
@@ -152,15 +183,17 @@ class NetworkBuilder {
     }
   }
 
-  template <typename SbpOfRow>
-  End EndOf(OpId op, SbpOfRow sbp_of) const {
+  // `lies(label)`: on each axis.
+  template <typename LiesOfLabel>
+  End EndOf(OpId op, LiesOfLabel lies) const {
     End end{units_.UnitOf(op), {}};
-    for (int l = 0; l < units_.labels(end.unit); ++l) end.lies.push_back(sbp_of(units_.Row(op, l)));
+    for (int l = 0; l < units_.labels(end.unit); ++l) end.lies.push_back(lies(l));
     return end;
   }
   End Writes(TensorId t) const {
     const Tensor& tensor = graph_.tensors[t];
-    return EndOf(tensor.producer, [&](const Signature& row) { return row.out[tensor.output]; });
+    return EndOf(tensor.producer,
+                 [&](int label) { return OutputOf(tensor.producer, label, tensor.output); });
   }
 
   // Boxing a tensor for its readers: once for each SBP that some of them need, by sharing class.
@@ -168,8 +201,11 @@ class NetworkBuilder {
     const Tensor& tensor = graph_.tensors[t];
     const Op& producer = graph_.ops[tensor.producer];
     const bool variable = IsVariable(producer) || producer.phase == Phase::kPrepare;
-    const bool asked = ConstraintOn(tensor, graph_.mesh, axis_).has_value();
-    const double gather = variable && !asked ? kGatherVariable : 1;
+    std::vector<double> gather;
+    for (const int axis : units_.axes()) {
+      const bool asked = ConstraintOn(tensor, graph_.mesh, axis).has_value();
+      gather.push_back(variable && !asked ? kGatherVariable : 1);
+    }
     // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
     std::map<int, std::vector<Use>> classes;
     for (const Use& use : uses_[t]) {
@@ -180,7 +216,7 @@ class NetworkBuilder {
       const double fires = Fires(graph_.ops[uses.back().op].phase);
       std::vector<End> ends = {Writes(t)};
       for (const Use& use : uses) {
-        ends.push_back(EndOf(use.op, [&](const Signature& row) { return row.in[use.input]; }));
+        ends.push_back(EndOf(use.op, [&](int label) { return InputOf(use.op, label, use.input); }));
       }
       AddBoxing(std::move(ends), bytes, fires, gather);
     }
@@ -190,9 +226,11 @@ class NetworkBuilder {
   void AddObserved(TensorId t) {
     End writer = Writes(t);
     CostTable table{{units_.labels(writer.unit)}, {}};
-    for (const Sbp sbp : writer.lies) {
-      const double s = sbp.partial() ? TransitionSeconds(prices_, sbp, B(), BytesBefore(t)) : 0;
-      table.costs.push_back(std::llround(s * kCostsASecond));
+    const std::vector<double> plainly(axes(), 1);
+    for (const NdSbp& lies : writer.lies) {
+      NdSbp whole = lies;
+      for (Sbp& sbp : whole) sbp = sbp.partial() ? B() : sbp;
+      table.costs.push_back(Picoseconds(BoxingSeconds(lies, whole, BytesBefore(t), plainly)));
     }
     network_.AddTerm({writer.unit}, std::make_shared<const CostTable>(std::move(table)));
   }
@@ -206,19 +244,30 @@ class NetworkBuilder {
     const OpId chooser = units_.FirstOf(mirror.reader >= 0 ? mirror.reader : of.producer);
     const bool reader = mirror.reader >= 0;
     // Whole work, whole gradient: told apart from "B" by what no tensor is asked to mirror.
-    const End lies = EndOf(chooser, [&](const Signature& row) {
-      if (reader && IsWhole(row)) return PMax();
-      return reader ? row.in[mirror.input] : row.out[of.output];
+    const End lies = EndOf(chooser, [&](int label) {
+      NdSbp on;
+      for (int k = 0; k < axes(); ++k) {
+        const Signature& row = units_.Row(chooser, label, k);
+        const Sbp own = reader ? row.in[mirror.input] : row.out[of.output];
+        on.push_back(reader && IsWhole(row) ? PMax() : own);
+      }
+      return on;
     });
-    const double bytes = BytesBefore(mirror.grad);
-    const double boxing = TransitionSeconds(prices_, P(), B(), bytes);
-    const double seconds =
-        kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad);
-    const int64_t cost = std::llround(seconds * kCostsASecond);
-    AddTable({lies, Writes(mirror.grad)}, {1, cost, variable}, [&](const std::vector<Sbp>& sbp) {
-      const bool whole = sbp[0] == PMax();
-      const bool right = whole ? sbp[1].broadcast() : Mirrors(sbp[0], sbp[1], variable);
-      return right ? 0 : cost;
+    std::vector<int64_t> facts = {1, variable}, cost;
+    for (int k = 0; k < axes(); ++k) {
+      const double boxing = TransitionSeconds(prices_[k], P(), B(), BytesBefore(mirror.grad));
+      cost.push_back(
+          Picoseconds(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad)));
+    }
+    facts.insert(facts.end(), cost.begin(), cost.end());
+    tables_.Add({lies, Writes(mirror.grad)}, facts, [&](const std::vector<NdSbp>& ends) {
+      int64_t sum = 0;
+      for (int k = 0; k < axes(); ++k) {
+        const Sbp tensor = ends[0][k], grad = ends[1][k];
+        const bool right = tensor == PMax() ? grad.broadcast() : Mirrors(tensor, grad, variable);
+        sum += right ? 0 : cost[k];
+      }
+      return sum;
     });
   }
 
@@ -226,46 +275,50 @@ class NetworkBuilder {
     const OpId op = graph_.tensors[t].producer;
     double most = 0;
     for (int l = 0; l < units_.labels(units_.UnitOf(op)); ++l) {
-      most = std::max(most, ComputeSeconds(op, units_.Row(op, l)));
+      most = std::max(most, ComputeSeconds(op, l));
     }
     return Fires(graph_.ops[op].phase) * most;
   }
 
-  void AddBoxing(std::vector<End> ends, double bytes, double fires, double gather) {
-    const auto cost = [&](const std::vector<Sbp>& sbp) {
+  void AddBoxing(std::vector<End> ends, double bytes, double fires,
+                 const std::vector<double>& gather) {
+    const auto cost = [&](const std::vector<NdSbp>& lies) {
       double seconds = 0;
-      for (size_t i = 1; i < sbp.size(); ++i) {
-        if (std::find(sbp.begin() + 1, sbp.begin() + i, sbp[i]) != sbp.begin() + i) continue;
-        seconds +=
-            (sbp[i].split() ? 1 : gather) * TransitionSeconds(prices_, sbp[0], sbp[i], bytes);
+      for (size_t i = 1; i < lies.size(); ++i) {
+        if (std::find(lies.begin() + 1, lies.begin() + i, lies[i]) != lies.begin() + i) continue;
+        seconds += BoxingSeconds(lies[0], lies[i], bytes, gather);
       }
-      return std::llround(seconds * fires * kCostsASecond);
+      return Picoseconds(seconds * fires);
     };
     const auto whole = [](double x) { return static_cast<int64_t>(x); };
     double cells = 1;
     for (const End& end : ends) cells *= static_cast<double>(end.lies.size());
     if (cells > kMostCells) {
-      return AddChains(ends, [&](Sbp from, Sbp need) { return cost({from, need}); });
+      return AddChains(ends, [&](const NdSbp& from, const NdSbp& need) {
+        return cost({from, need});
+      });
     }
-    AddTable(std::move(ends), {0, whole(bytes), whole(fires), whole(gather)}, cost);
+    std::vector<int64_t> facts = {0, whole(bytes), whole(fires)};
+    for (const double g : gather) facts.push_back(whole(g));
+    tables_.Add(std::move(ends), std::move(facts), cost);
   }
 
   // The same for so many readers that a table of all their labels would be too large: for each SBP
   // a chain of variables along the readers, each 1 if a reader up to here needs it.
   template <typename CostOf>
   void AddChains(const std::vector<End>& ends, CostOf cost) {
-    std::vector<Sbp> needs;
+    std::vector<NdSbp> needs;
     for (size_t i = 1; i < ends.size(); ++i) {
-      for (const Sbp sbp : ends[i].lies) {
-        if (std::find(needs.begin(), needs.end(), sbp) == needs.end()) needs.push_back(sbp);
+      for (const NdSbp& lies : ends[i].lies) {
+        if (std::find(needs.begin(), needs.end(), lies) == needs.end()) needs.push_back(lies);
       }
     }
-    for (const Sbp need : needs) {
+    for (const NdSbp& need : needs) {
       int last = -1;
       for (size_t i = 1; i < ends.size(); ++i) last = AddLink(ends[i], need, last);
       const End& writer = ends.front();
       CostTable table{{units_.labels(writer.unit), 2}, {}};
-      for (const Sbp from : writer.lies) {
+      for (const NdSbp& from : writer.lies) {
         table.costs.push_back(0);
         table.costs.push_back(cost(from, need));
       }
@@ -274,7 +327,7 @@ class NetworkBuilder {
   }
 
   // A variable that must be 1 where the one before it is, or where `reader` needs `need`.
-  int AddLink(const End& reader, Sbp need, int before) {
+  int AddLink(const End& reader, const NdSbp& need, int before) {
     const int link = network_.AddVariable(2);
     std::vector<int> scope = {reader.unit};
     CostTable table{{units_.labels(reader.unit)}, {}};
@@ -284,9 +337,9 @@ class NetworkBuilder {
     }
     scope.push_back(link);
     table.sizes.push_back(2);
-    for (const Sbp sbp : reader.lies) {
+    for (const NdSbp& lies : reader.lies) {
       for (int already = 0; already < (before >= 0 ? 2 : 1); ++already) {
-        table.costs.push_back(already == 1 || sbp == need ? kNever : 0);
+        table.costs.push_back(already == 1 || lies == need ? kNever : 0);
         table.costs.push_back(0);
       }
     }
@@ -294,88 +347,36 @@ class NetworkBuilder {
     return link;
   }
 
-  // A term over the units of `ends`. Tensors that are alike share a table: `facts` and how the ends
-  // lie are all that it depends on.
-  template <typename CostOf>
-  void AddTable(std::vector<End> ends, std::vector<int64_t> facts, CostOf cost) {
-    std::vector<int> scope;
-    for (const End& end : ends) {
-      // What lies one way whatever its unit chooses is no end to choose.
-      const bool fixed = std::all_of(end.lies.begin(), end.lies.end(),
-                                     [&](Sbp sbp) { return sbp == end.lies[0]; });
-      if (!fixed) scope.push_back(end.unit);
-    }
-    std::sort(scope.begin(), scope.end());
-    scope.erase(std::unique(scope.begin(), scope.end()), scope.end());
-    DropRepeated(scope, &ends);
-    std::vector<int64_t> key = std::move(facts);
-    for (const int unit : scope) key.push_back(units_.labels(unit));
-    for (const End& end : ends) {
-      const auto at = std::lower_bound(scope.begin(), scope.end(), end.unit) - scope.begin();
-      const bool free = at < static_cast<int64_t>(scope.size()) && scope[at] == end.unit;
-      key.push_back(free ? at : -1);
-      for (const Sbp sbp : end.lies) {
-        key.push_back(sbp.kind * 256 + sbp.dim);
-        if (!free) break;
-      }
-    }
-    const auto [it, fresh] = tables_.try_emplace(std::move(key));
-    if (fresh) it->second = FillTable(scope, ends, cost);
-    network_.AddTerm(std::move(scope), it->second);
-  }
-
-  // Readers (all ends but the first) that are fixed and need the same are one.
-  static void DropRepeated(const std::vector<int>& scope, std::vector<End>* ends) {
-    std::vector<Sbp> seen;
-    std::vector<End> kept = {ends->front()};
-    for (size_t i = 1; i < ends->size(); ++i) {
-      End& end = (*ends)[i];
-      if (!std::binary_search(scope.begin(), scope.end(), end.unit)) {
-        if (std::find(seen.begin(), seen.end(), end.lies[0]) != seen.end()) continue;
-        seen.push_back(end.lies[0]);
-      }
-      kept.push_back(std::move(end));
-    }
-    *ends = std::move(kept);
-  }
-
-  template <typename CostOf>
-  std::shared_ptr<const CostTable> FillTable(const std::vector<int>& scope,
-                                             const std::vector<End>& ends, CostOf cost) const {
-    CostTable table;
-    for (const int unit : scope) table.sizes.push_back(units_.labels(unit));
-    std::vector<int> label(scope.size(), 0);
-    std::vector<Sbp> sbp(ends.size());
-    while (true) {
-      for (size_t e = 0; e < ends.size(); ++e) {
-        const auto at = std::lower_bound(scope.begin(), scope.end(), ends[e].unit);
-        const bool free = at != scope.end() && *at == ends[e].unit;
-        sbp[e] = ends[e].lies[free ? label[at - scope.begin()] : 0];
-      }
-      table.costs.push_back(cost(sbp));
-      size_t i = scope.size();
-      while (i > 0 && ++label[i - 1] == table.sizes[i - 1]) label[--i] = 0;
-      if (i == 0) break;
-    }
-    return std::make_shared<const CostTable>(std::move(table));
-  }
-
   const Graph& graph_;
   const SbpChoice& settled_;
   const SbpOptions& options_;
-  const int axis_;
-  const SbpUnits& units_;
-  const AxisPrices prices_;
+  const SbpLabels& units_;
+  std::vector<AxisPrices> prices_;      // of each axis that is chosen
   std::vector<std::vector<Use>> uses_;  // of each tensor
-  std::map<std::vector<int64_t>, std::shared_ptr<const CostTable>> tables_;
   ChoiceNetwork network_;
+  SbpTables tables_;
 };
 
 }  // namespace
 
+std::vector<int> CompleteLabels(const ChoiceNetwork& network, std::vector<int> label) {
+  // A helper is 1 where a term up to it allows nothing else (NetworkBuilder::AddLink).
+  std::vector<std::vector<const ChoiceNetwork::Term*>> last(network.variables());
+  for (const ChoiceNetwork::Term& term : network.terms()) {
+    if (!term.variables.empty()) last[term.variables.back()].push_back(&term);
+  }
+  for (int v = static_cast<int>(label.size()); v < network.variables(); ++v) {
+    label.push_back(0);
+    for (const ChoiceNetwork::Term* term : last[v]) {
+      if (network.CostOf(*term, label) >= kNever) label[v] = 1;
+    }
+  }
+  return label;
+}
+
 ChoiceNetwork SbpNetwork(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
-                         int axis, const SbpUnits& units) {
-  return NetworkBuilder(graph, settled, options, axis, units).Build();
+                         const SbpLabels& units) {
+  return NetworkBuilder(graph, settled, options, units).Build();
 }
 
 }  // namespace oneflow
