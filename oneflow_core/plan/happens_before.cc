@@ -28,6 +28,22 @@ HappensBefore::Holders::Holders(const PlanNet& net)
     holders += member_of[reg] < 0 ? 1 : frames[member_of[reg]].places;
   }
   first.push_back(static_cast<int>(holders));
+  const std::vector<std::vector<int>> reader_of = ReaderIndices(net);
+  for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
+    first_reading.push_back(static_cast<int>(readings.size()));
+    first_writing.push_back(static_cast<int>(writings.size()));
+    for (int i = 0; i < net.actor(a).input_size(); ++i) {
+      const proto::Input& input = net.actor(a).input(i);
+      readings.push_back(
+          {input.register_(), reader_of[a][i], input.fires_per_read(), input.initial_fills()});
+    }
+    for (int reg : net.actor(a).output()) {
+      const proto::Register& r = *net.registers[reg].proto;
+      writings.push_back({reg, r.fires_per_fill(), r.slot_bytes() > 0});
+    }
+  }
+  first_reading.push_back(static_cast<int>(readings.size()));
+  first_writing.push_back(static_cast<int>(writings.size()));
 }
 
 HappensBefore::HappensBefore(const PlanNet& net, const AxisSets& axes, const Interests& interests,
@@ -70,44 +86,46 @@ void HappensBefore::Prepare(const NetRegister& r, Owned* state) {
 
 absl::Status HappensBefore::Fire(int stream) {
   const int actor = marking().next(stream);
-  const proto::Actor& a = net_->actor(actor);
+  const Holders& h = *holders_;
   clocks_.Begin(stream);
-  for (int i = 0; i < a.input_size(); ++i) RETURN_IF_ERROR(Read(stream, actor, i));
-  for (int id : a.output()) RETURN_IF_ERROR(Write(stream, actor, id));
+  for (int i = h.first_reading[actor]; i < h.first_reading[actor + 1]; ++i) {
+    RETURN_IF_ERROR(Read(stream, actor, h.readings[i]));
+  }
+  for (int i = h.first_writing[actor]; i < h.first_writing[actor + 1]; ++i) {
+    RETURN_IF_ERROR(Write(stream, actor, h.writings[i]));
+  }
   clocks_.End(stream);
   return absl::OkStatus();
 }
 
-absl::Status HappensBefore::Read(int stream, int actor, int i) {
-  const proto::Input& input = net_->actor(actor).input(i);
-  const int64_t fill = marking().fired(actor) / input.fires_per_read() - input.initial_fills();
-  const int reg = input.register_();
-  Owned& state = state_[holders_->first[reg] + PlaceOf(reg, fill)];
-  state.last_read[clocks_.ReaderIndex(actor, i)].count = clocks_.count(stream);
+absl::Status HappensBefore::Read(int stream, int actor, const Reading& reading) {
+  const int64_t n = marking().fired(actor);
+  const int64_t fill = Whole(n, reading.per_read) - reading.initial_fills;
+  Owned& state = state_[holders_->first[reading.reg] + PlaceOf(reading.reg, fill)];
+  state.last_read[reading.reader].count = clocks_.count(stream);
   if (fill >= state.first_valid_fill) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      Program(), net_->NameOf(actor), " reads ", net_->registers[reg].proto->name(), " after ",
-      net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
+      Program(), net_->NameOf(actor), " reads ", net_->registers[reading.reg].proto->name(),
+      " after ", net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
 }
 
-absl::Status HappensBefore::Write(int stream, int actor, int id) {
-  const NetRegister& r = net_->registers[id];
-  const int64_t n = marking().fired(actor), per_fill = r.proto->fires_per_fill();
-  Owned& state = state_[holders_->first[id] + PlaceOf(id, n / per_fill)];
-  if (n / per_fill < state.first_valid_fill && n % per_fill != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        Program(), net_->NameOf(actor), " accumulates into ", r.proto->name(), " after ",
-        net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
+absl::Status HappensBefore::Write(int stream, int actor, const Writing& writing) {
+  const int64_t n = marking().fired(actor), fill = Whole(n, writing.per_fill);
+  Owned& state = state_[holders_->first[writing.reg] + PlaceOf(writing.reg, fill)];
+  if (fill < state.first_valid_fill && fill * writing.per_fill != n) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Program(), net_->NameOf(actor), " accumulates into ",
+                     net_->registers[writing.reg].proto->name(), " after ",
+                     net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
   }
-  RETURN_IF_ERROR(TakeBytes(stream, actor, id, n / per_fill));
+  if (writing.has_bytes) RETURN_IF_ERROR(TakeBytes(stream, actor, writing.reg, fill));
   state.last_write.count = clocks_.count(stream);
   return absl::OkStatus();
 }
 
-// Gives a fill its bytes; every register that loses some must be at rest.
+// Gives a fill its bytes, of which there are some; every register that loses some must be at rest.
 absl::Status HappensBefore::TakeBytes(int stream, int actor, int id, int64_t fill) {
   const proto::Register& r = *net_->registers[id].proto;
-  if (r.slot_bytes() == 0) return absl::OkStatus();
   const int frames = holders_->member_of[id];
   for (int f : holders_->intrudes[id]) RETURN_IF_ERROR(TakeFrames(stream, actor, id, f, false));
   if (frames >= 0) RETURN_IF_ERROR(TakeFrames(stream, actor, id, frames, true));

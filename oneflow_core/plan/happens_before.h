@@ -71,6 +71,16 @@ class HappensBefore {
     std::vector<bool> settled;  // by stream
     bool operator==(const Tenure&) const = default;
   };
+  // What an actor reads and writes, out of the plan's messages: a game asks often.
+  struct Reading {
+    int reg = 0, reader = 0;  // the reader's place among the register's
+    int64_t per_read = 1, initial_fills = 0;
+  };
+  struct Writing {
+    int reg = 0;
+    int64_t per_fill = 1;
+    bool has_bytes = false;
+  };
   // What does not change. Copies of the game share it.
   struct Holders {
     explicit Holders(const PlanNet& net);
@@ -80,11 +90,14 @@ class HappensBefore {
     std::vector<int> first;                  // by register: its first holder; and the end
     std::vector<int> member_of;              // by register: frames; -1: none
     std::vector<std::vector<int>> intrudes;  // by register: frames
+    std::vector<Reading> readings;
+    std::vector<Writing> writings;
+    std::vector<int> first_reading, first_writing;  // by actor, and the end
   };
 
   void Prepare(const NetRegister& r, Owned* state);
-  absl::Status Read(int stream, int actor, int input);
-  absl::Status Write(int stream, int actor, int reg);
+  absl::Status Read(int stream, int actor, const Reading& reading);
+  absl::Status Write(int stream, int actor, const Writing& writing);
   absl::Status TakeBytes(int stream, int actor, int reg, int64_t fill);
   absl::Status TakeFrames(int stream, int actor, int reg, int frames, bool as_member);
   absl::Status TakeInterval(int stream, int actor, int reg, int64_t place, int64_t begin,

@@ -15,6 +15,9 @@
 
 namespace oneflow {
 
+// n / per. Most rates are 1, and a division takes longer than all the rest of a firing.
+inline int64_t Whole(int64_t n, int64_t per) { return per == 1 ? n : n / per; }
+
 // A place in the order of a stream.
 struct StreamPlace {
   int64_t step = 0;
@@ -76,9 +79,6 @@ class Marking {
     std::vector<int> first_source, first_credit;  // by actor, and the end
   };
   static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net);
-  // n / per; most rates are 1, and a division takes longer than all the rest.
-  static int64_t Whole(int64_t n, int64_t per) { return per == 1 ? n : n / per; }
-
   const PlanNet* net_;
   std::shared_ptr<const Edges> edges_;  // of the net; copies share it
   int64_t steps_;

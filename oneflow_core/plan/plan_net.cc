@@ -187,6 +187,19 @@ std::string PlanNet::NameOf(int id) const {
   return name;
 }
 
+std::vector<std::vector<int>> ReaderIndices(const PlanNet& net) {
+  std::vector<std::vector<int>> indices(net.actors.size());
+  for (size_t a = 0; a < indices.size(); ++a) {
+    indices[a].resize(net.actor(static_cast<int>(a)).input_size());
+  }
+  for (const NetRegister& r : net.registers) {
+    for (size_t k = 0; k < r.readers.size(); ++k) {
+      indices[r.readers[k].actor][r.readers[k].input] = static_cast<int>(k);
+    }
+  }
+  return indices;
+}
+
 absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Program& program) {
   PlanNet net{&plan, &program};
   RETURN_IF_ERROR(IndexRegisters(net));

@@ -70,6 +70,9 @@ struct PlanNet {
   std::string NameOf(int actor) const;
 };
 
+// Of each actor's inputs: their places among the readers of the registers that they read.
+std::vector<std::vector<int>> ReaderIndices(const PlanNet& net);
+
 // Fails, with a message for the maker of the plan, when an id is out of range, a register has two
 // writers, or an actor stands in no segment or in two.
 absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Program& program);

@@ -29,15 +29,7 @@ std::shared_ptr<const StreamClocks::Edges> StreamClocks::EdgesOf(const PlanNet& 
                                                                  const Interests& interests) {
   const auto stage_of = [&net](int actor) { return net.actor(actor).stage(); };
   auto edges = std::make_shared<Edges>();
-  edges->reader_index.resize(net.actors.size());
-  for (size_t a = 0; a < net.actors.size(); ++a) {
-    edges->reader_index[a].resize(net.actor(static_cast<int>(a)).input_size());
-  }
-  for (const NetRegister& r : net.registers) {
-    for (size_t k = 0; k < r.readers.size(); ++k) {
-      edges->reader_index[r.readers[k].actor][r.readers[k].input] = static_cast<int>(k);
-    }
-  }
+  edges->reader_index = ReaderIndices(net);
   for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
     edges->first_read.push_back(static_cast<int>(edges->reads.size()));
     edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
@@ -108,7 +100,7 @@ void StreamClocks::Begin(int stream) {
   ++count_[stream];
   for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
     const Read& read = edges_->reads[i];
-    const int64_t fill = n / read.per_read - read.initial_fills;
+    const int64_t fill = Whole(n, read.per_read) - read.initial_fills;
     if (fill < 0) continue;
     Learn(stream, carried_[read.reg].filled[SlotOf(fill, read.slots)], read.lesson);
   }
@@ -116,8 +108,8 @@ void StreamClocks::Begin(int stream) {
   // too.
   for (int i = edges_->first_credit[actor]; i < edges_->first_credit[actor + 1]; ++i) {
     const Credit& credit = edges_->credits[i];
-    const int64_t old = n / credit.per_fill - credit.slots;
-    if (n % credit.per_fill != 0 || old < -credit.initial_fills) continue;
+    const int64_t fill = Whole(n, credit.per_fill), old = fill - credit.slots;
+    if (fill * credit.per_fill != n || old < -credit.initial_fills) continue;
     Learn(stream, carried_[credit.reg].returned[credit.reader][SlotOf(old, credit.slots)],
           credit.lesson);
   }
@@ -130,7 +122,7 @@ void StreamClocks::End(int stream) {
   for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
     const Read& read = edges_->reads[i];
     if ((n + 1) % read.per_read != 0) continue;
-    const int64_t fill = n / read.per_read - read.initial_fills;
+    const int64_t fill = Whole(n, read.per_read) - read.initial_fills;
     carried_[read.reg].returned[read.reader][SlotOf(fill, read.slots)] = clock_[stream];
   }
   for (int i = edges_->first_fill[actor]; i < edges_->first_fill[actor + 1]; ++i) {
