@@ -125,21 +125,21 @@ absl::Status HappensBefore::Write(int stream, int actor, const Writing& writing)
 
 // Gives a fill its bytes, of which there are some; every register that loses some must be at rest.
 absl::Status HappensBefore::TakeBytes(int stream, int actor, int id, int64_t fill) {
-  const proto::Register& r = *net_->registers[id].proto;
   const int frames = holders_->member_of[id];
   for (int f : holders_->intrudes[id]) RETURN_IF_ERROR(TakeFrames(stream, actor, id, f, false));
   if (frames >= 0) RETURN_IF_ERROR(TakeFrames(stream, actor, id, frames, true));
   const int64_t place = PlaceOf(id, fill);
-  if (frames >= 0) {
-    const int64_t begin = r.offset() - holders_->frames[frames].begin;
-    RETURN_IF_ERROR(TakeInterval(stream, actor, id, place, begin, begin + r.slot_bytes(),
-                                 &in_frame_[frames][place]));
-  } else {
-    RETURN_IF_ERROR(
-        TakeInterval(stream, actor, id, place, r.offset(), EndOf(r), &owner_[r.stage()]));
+  Owned& state = state_[holders_->first[id] + place];
+  if (!state.owns) {
+    const proto::Register& r = *net_->registers[id].proto;
+    const bool apart = frames >= 0;
+    const int64_t begin = apart ? r.offset() - holders_->frames[frames].begin : r.offset();
+    RETURN_IF_ERROR(TakeInterval(stream, actor, id, place, begin,
+                                 apart ? begin + r.slot_bytes() : EndOf(r),
+                                 apart ? &in_frame_[frames][place] : &owner_[r.stage()]));
+    state.owns = true;
   }
   // What it held before it lost its bytes is gone; a place holds no older fill anyway.
-  Owned& state = state_[holders_->first[id] + place];
   if (frames >= 0 || state.first_valid_fill == kLost) state.first_valid_fill = fill;
   return absl::OkStatus();
 }
@@ -190,6 +190,7 @@ absl::Status HappensBefore::Evict(int stream, int actor, int loser, int64_t plac
   }
   state.evicted_by = winner;
   state.first_valid_fill = kLost;
+  state.owns = false;
   return absl::OkStatus();
 }
 
@@ -234,7 +235,7 @@ bool HappensBefore::SameButCounts(const HappensBefore& to, std::vector<int64_t>*
     const Owned &a = state_[holder], &b = *after[fills->size()];
     const bool stays = a.first_valid_fill == b.first_valid_fill;
     const int64_t filled = stays ? 0 : FillsBetween(to, reg);
-    same = same && a.evicted_by == b.evicted_by &&
+    same = same && a.evicted_by == b.evicted_by && a.owns == b.owns &&
            (stays ||
             (a.first_valid_fill != kLost && a.first_valid_fill + filled == b.first_valid_fill));
     fills->push_back(filled);
@@ -281,8 +282,11 @@ bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>
   std::vector<int32_t> before, after;
   std::vector<bool> stays;
   ForCounts(from, [&](int32_t count, int, bool) { before.push_back(count); });
+  after.reserve(before.size());
+  stays.reserve(before.size());
   bool steady = true;
   ForCounts(*this, [&](int32_t count, int stream, bool) {
+    if (!steady) return;
     const int32_t was = before[after.size()];
     const int32_t moved = clocks_.count(stream) - from.clocks_.count(stream);
     steady = steady && (count == was || count == was + moved);

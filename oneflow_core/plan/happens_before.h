@@ -35,6 +35,7 @@ class HappensBefore {
                 int64_t steps);
 
   const Marking& marking() const { return clocks_.marking(); }
+  const StreamClocks& clocks() const { return clocks_; }
   // Takes the next firing of a stream. Requires that the marking lets it fire. FAILED_PRECONDITION
   // names the two registers where an access is not ordered.
   absl::Status Fire(int stream);
@@ -56,6 +57,7 @@ class HappensBefore {
     Access last_write;
     std::vector<Access> last_read;  // for each reader
     int64_t first_valid_fill = 0;   // older contents were overwritten by others
+    bool owns = false;              // its bytes, all of them
     int evicted_by = -1;            // register
   };
   struct Interval {

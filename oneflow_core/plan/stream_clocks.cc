@@ -94,6 +94,18 @@ int32_t StreamClocks::Completed(int stream, int of) const {
   return clock_[stream].known(0, interests_->IndexOf(StageOf(stream), of));
 }
 
+bool StreamClocks::MovesAlong(const Known& since) const {
+  for (int s = 0; s < static_cast<int>(clock_.size()); ++s) {
+    const std::vector<int>& streams = interests_->of(StageOf(s));
+    const std::vector<int32_t>&now = clock_[s].counts(), &then = since.clocks[s].counts();
+    for (size_t i = 0; i < now.size(); ++i) {
+      const int of = streams[i % streams.size()];
+      if (now[i] != then[i] && now[i] - then[i] != count_[of] - since.counts[of]) return false;
+    }
+  }
+  return true;
+}
+
 void StreamClocks::Begin(int stream) {
   const int actor = marking_.next(stream);
   const int64_t n = marking_.fired(actor);

@@ -45,6 +45,16 @@ class StreamClocks {
   void Begin(int stream);
   void End(int stream);
 
+  // What the streams have done and know, without what is on its way between them.
+  struct Known {
+    std::vector<int32_t> counts;
+    std::vector<Clock> clocks;
+  };
+  Known known() const { return {count_, clock_}; }
+  // Whether every count of every stream's clock has since then either stood still or gone as far as
+  // the stream that it counts: what has to be so if all goes on alike (steady_state.h).
+  bool MovesAlong(const Known& since) const;
+
   // The reader at input `i` of an actor, as a place among its register's readers.
   int ReaderIndex(int actor, int i) const { return edges_->reader_index[actor][i]; }
 

@@ -14,9 +14,9 @@ namespace {
 // The wrap-around from one step to the next is covered by the second.
 constexpr int64_t kSteps = 2;
 
-// Plays the game to its end. Where a round is a cycle of the marking, it tries to skip: knowledge
-// takes longer to settle than the marking, and a trial copies the game, so trials come at doubling
-// distances.
+// Plays the game to its end. Where a round is a cycle of the marking, it tries to skip. Knowledge
+// takes longer to settle than the marking, and a trial copies the game, so one comes only once what
+// streams know moves along, and after one that failed the next at twice the distance.
 class MemoryProof {
  public:
   MemoryProof(const PlanNet& net, const AxisSets& axes, const Interests& interests, Play play)
@@ -36,9 +36,10 @@ class MemoryProof {
  private:
   bool PlayRound() {
     const Round round(net_, game_.marking());
-    const bool trial = play_ == Play::kSkipCycles && cycles_ == next_trial_;
+    const bool trial = settled_ && cycles_ >= next_trial_;
     std::optional<HappensBefore> begin;
     if (trial) begin = game_;
+    const StreamClocks::Known known = game_.clocks().known();
     std::vector<int> firings;
     const bool fired = oneflow::PlayRound(net_, round, game_.marking(), [&](int s) {
       refusal_ = game_.Fire(s);
@@ -46,15 +47,14 @@ class MemoryProof {
       return refusal_.ok();
     });
     const Cycle cycle = CycleBetween(net_, round.begin(), game_.marking());
-    if (!fired || cycle.times == 0) {
-      cycles_ = 0, next_trial_ = 1;
-    } else if (trial && game_.SkipCycles(*begin, firings, cycle)) {
-      cycles_ = 0, next_trial_ = 1;
-    } else if (trial) {
-      next_trial_ *= 2;
-    } else {
-      ++cycles_;
+    const bool goes_on = fired && cycle.times > 0;
+    if (!goes_on || (trial && game_.SkipCycles(*begin, firings, cycle))) {
+      cycles_ = 0, next_trial_ = 1, settled_ = false;
+      return fired;
     }
+    if (trial) next_trial_ = 2 * cycles_;
+    ++cycles_;
+    settled_ = play_ == Play::kSkipCycles && game_.clocks().MovesAlong(known);
     return fired;
   }
 
@@ -63,6 +63,7 @@ class MemoryProof {
   HappensBefore game_;
   absl::Status refusal_;
   int64_t cycles_ = 0;      // rounds in a row that were cycles of the marking
+  bool settled_ = false;    // what streams know moved along in the last of them
   int64_t next_trial_ = 1;  // after so many
 };
 
