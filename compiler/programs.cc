@@ -261,8 +261,10 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
   std::vector<TensorId> raw = graph.outputs;
   ASSIGN_OR_RETURN(const RecomputePolicy again, ParseRecompute(plan.train().recompute()));
   RETURN_IF_ERROR(InsertBoxing(&graph, choice, draft->lower.cluster, again.gather));
-  const std::vector<TensorId> fused = Fuse(&graph);
-  for (TensorId& t : raw) t = fused[t];
+  if (!plan.train().no_fusion()) {
+    const std::vector<TensorId> fused = Fuse(&graph);
+    for (TensorId& t : raw) t = fused[t];
+  }
   RETURN_IF_ERROR(VerifyGraph(graph));
   if (draft->loss) ReportLoss(draft);
   for (size_t i = 0; i < raw.size(); ++i) {

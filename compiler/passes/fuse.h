@@ -10,7 +10,9 @@
 // and, in the backward, where nobody else reads dz. A gelu that is computed again by itself is left
 // alone.
 //
-// The kernels give the bits of those that they replace (kernel_test), so fusing changes none.
+// The kernels give the bits of those that they replace (kernel_test), so fusing changes none. It is
+// left out with `--fuse=false` (Train.no_fusion): to look at kernels one by one, or to say what takes
+// a system that does not fuse.
 #pragma once
 
 #include <vector>

@@ -135,6 +135,28 @@ TEST_CASE("Recompute, of blocks or of single ops, changes no bit") {
   }
 }
 
+TEST_CASE("Kernels that are fused change no bit") {
+  const auto actors = [](const SmallRun& run) {
+    int count = 0;
+    const proto::Plan plan = CompileSmall(run);
+    for (const proto::Program& program : plan.program()) count += program.actor_size();
+    return count;
+  };
+  for (const char* mesh : {"", "tensor=2", "pipe=2"}) {
+    for (const proto::DataType precision : {proto::F32, proto::BF16}) {
+      SmallRun run;
+      run.mesh = mesh;
+      run.precision = precision;
+      run.steps = 8;
+      SmallRun apart = run;
+      apart.fuse = false;
+      INFO(mesh << " " << precision);
+      CHECK(actors(apart) > actors(run));
+      CHECK(Train(apart) == Train(run));
+    }
+  }
+}
+
 TEST_CASE("A step whose micro-batches are no multiple of the stages interleaves, too") {
   SmallRun run;
   run.batch = 10;

@@ -60,6 +60,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_schedule(run.schedule);
   options.train.set_chunks(run.chunks);
   options.train.set_recompute(run.recompute);
+  options.train.set_no_fusion(!run.fuse);
   options.train.set_extra_in_flight(run.extra_in_flight);
   options.train.set_no_global_norm(!run.global_norm);
   options.train.set_precision(run.precision);

@@ -13,7 +13,7 @@ from benchmarks.sides import ROOT
 
 CLUSTER = os.path.join(ROOT, "examples/clusters/a100.textproto")
 MODEL_FLAGS = ("--attention=unfused", "--dropout=0.1", "--masks=stored", "--tied=false")
-PLAN_FLAGS = ("--precision=bf16", "--residual=bf16", "--keep_axis_order")
+PLAN_FLAGS = ("--precision=bf16", "--residual=bf16", "--fuse=false", "--keep_axis_order")
 PEAK = 312e12  # FLOP/s, A100 in bf16
 
 

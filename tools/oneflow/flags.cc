@@ -55,6 +55,9 @@ DEFINE_string(precision, "f32",
 DEFINE_string(residual, "f32",
               "of the residual stream: f32, or bf16 with --precision=bf16: half the bytes kept and "
               "sent of it, and what is added to it is rounded");
+DEFINE_bool(
+    fuse, true,
+    "make one kernel of a product and what is done to it element by element, in the same bits");
 DEFINE_bool(sequence_parallel, false,
             "let activations between blocks be split by position over tensor axes where that is no "
             "dearer");

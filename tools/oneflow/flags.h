@@ -41,6 +41,7 @@ DECLARE_int64(extra_in_flight);
 DECLARE_string(stage_layers);
 DECLARE_string(precision);
 DECLARE_string(residual);
+DECLARE_bool(fuse);
 DECLARE_bool(sequence_parallel);
 DECLARE_bool(keep_axis_order);
 DECLARE_string(memory);

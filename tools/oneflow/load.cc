@@ -77,6 +77,7 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_extra_in_flight(FLAGS_extra_in_flight);
   train.set_recompute(FLAGS_recompute);
   train.set_no_global_norm(!FLAGS_global_norm);
+  train.set_no_fusion(!FLAGS_fuse);
   train.set_staleness(FLAGS_staleness);
   train.set_steps_a_round(FLAGS_steps_a_round);
   ASSIGN_OR_RETURN(const proto::DataType precision, PrecisionOf("--precision=", FLAGS_precision));
