@@ -1,5 +1,7 @@
 #include "oneflow_core/plan/stream_clocks.h"
 
+#include <algorithm>
+
 namespace oneflow {
 namespace {
 
@@ -61,7 +63,9 @@ std::shared_ptr<const StreamClocks::Edges> StreamClocks::EdgesOf(const PlanNet& 
              r.slots,
              {axes.SetOf(reader.along), &interests.Common(stage_of(reader.actor), stage_of(a))}});
       }
-      if (edges->credits.size() > before) edges->fills.push_back({reg, per_fill, r.slots});
+      if (edges->credits.size() == before) continue;
+      edges->fills.push_back({reg, per_fill, r.slots});
+      edges->most_slots = std::max(edges->most_slots, r.slots);
     }
   }
   edges->first_read.push_back(static_cast<int>(edges->reads.size()));

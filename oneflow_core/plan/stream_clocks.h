@@ -54,6 +54,9 @@ class StreamClocks {
   // Whether every count of every stream's clock has since then either stood still or gone as far as
   // the stream that it counts: what has to be so if all goes on alike (steady_state.h).
   bool MovesAlong(const Known& since) const;
+  // The most slots of a register whose fills or returns carry knowledge: so many fills after the
+  // streams' clocks have settled, what is on its way has, too.
+  int64_t most_slots() const { return edges_->most_slots; }
 
   // The reader at input `i` of an actor, as a place among its register's readers.
   int ReaderIndex(int actor, int i) const { return edges_->reader_index[actor][i]; }
@@ -97,6 +100,7 @@ class StreamClocks {
     std::vector<Fill> fills;
     std::vector<int> first_read, first_credit, first_fill;
     std::vector<std::vector<int>> reader_index;  // [actor][input]
+    int64_t most_slots = 1;
   };
 
   static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net, const AxisSets& axes,

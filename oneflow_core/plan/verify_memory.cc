@@ -15,12 +15,16 @@ namespace {
 constexpr int64_t kSteps = 2;
 
 // Plays the game to its end. Where a round is a cycle of the marking, it tries to skip. Knowledge
-// takes longer to settle than the marking, and a trial copies the game, so one comes only once what
-// streams know moves along, and after one that failed the next at twice the distance.
+// takes longer to settle than the marking, and a trial copies the game, so the first comes when
+// what streams know has moved along for as many cycles as registers have slots, in which older
+// knowledge lies; each further one a quarter later.
 class MemoryProof {
  public:
   MemoryProof(const PlanNet& net, const AxisSets& axes, const Interests& interests, Play play)
-      : net_(net), play_(play), game_(net, axes, interests, kSteps) {}
+      : net_(net),
+        play_(play),
+        game_(net, axes, interests, kSteps),
+        next_trial_(game_.clocks().most_slots()) {}
 
   absl::Status Run() {
     for (bool going = true; going && refusal_.ok();) going = PlayRound();
@@ -36,7 +40,7 @@ class MemoryProof {
  private:
   bool PlayRound() {
     const Round round(net_, game_.marking());
-    const bool trial = settled_ && cycles_ >= next_trial_;
+    const bool trial = play_ == Play::kSkipCycles && settled_ >= next_trial_;
     std::optional<HappensBefore> begin;
     if (trial) begin = game_;
     const StreamClocks::Known known = game_.clocks().known();
@@ -49,12 +53,11 @@ class MemoryProof {
     const Cycle cycle = CycleBetween(net_, round.begin(), game_.marking());
     const bool goes_on = fired && cycle.times > 0;
     if (!goes_on || (trial && game_.SkipCycles(*begin, firings, cycle))) {
-      cycles_ = 0, next_trial_ = 1, settled_ = false;
+      settled_ = 0, next_trial_ = game_.clocks().most_slots();
       return fired;
     }
-    if (trial) next_trial_ = 2 * cycles_;
-    ++cycles_;
-    settled_ = play_ == Play::kSkipCycles && game_.clocks().MovesAlong(known);
+    if (trial) next_trial_ = settled_ + settled_ / 4 + 1;
+    settled_ = game_.clocks().MovesAlong(known) ? settled_ + 1 : 0;
     return fired;
   }
 
@@ -62,9 +65,8 @@ class MemoryProof {
   const Play play_;
   HappensBefore game_;
   absl::Status refusal_;
-  int64_t cycles_ = 0;      // rounds in a row that were cycles of the marking
-  bool settled_ = false;    // what streams know moved along in the last of them
-  int64_t next_trial_ = 1;  // after so many
+  int64_t settled_ = 0;  // cycles in a row in which what streams know moved along
+  int64_t next_trial_;   // after so many
 };
 
 }  // namespace
