@@ -8,25 +8,11 @@
 #include <string>
 
 #include "compiler/passes/boxing_primitive.h"
+#include "oneflow_core/tensor/all_sbps.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 namespace {
-
-std::vector<NdSbp> AllSbps(int axes, const std::vector<Sbp>& choices) {
-  std::vector<NdSbp> all = {{}};
-  for (int a = 0; a < axes; ++a) {
-    std::vector<NdSbp> longer;
-    for (const NdSbp& sbp : all) {
-      for (const Sbp choice : choices) {
-        longer.push_back(sbp);
-        longer.back().push_back(choice);
-      }
-    }
-    all = std::move(longer);
-  }
-  return all;
-}
 
 const std::vector<Sbp> kMatrix = {B(), S(0), S(1), P(), PMax()};
 
@@ -83,8 +69,9 @@ TEST_CASE("boxing path: from every SBP on two axes to every other, by steps that
   for (const std::string text : {"a=2,b=2", "a=2,b=3", "a=4,b=2"}) {
     const Mesh mesh = *ParseMesh(text);
     for (const proto::Cluster& cluster : {proto::Cluster(), Nodes(mesh.axes[1].size)}) {
-      for (const NdSbp& from : AllSbps(2, kMatrix)) {
-        for (const NdSbp& to : AllSbps(2, kMatrix)) CheckPath(mesh, cluster, {11, 13}, from, to);
+      for (const NdSbp& from : AllSbps({kMatrix, kMatrix})) {
+        for (const NdSbp& to : AllSbps({kMatrix, kMatrix}))
+          CheckPath(mesh, cluster, {11, 13}, from, to);
       }
     }
   }
@@ -92,7 +79,8 @@ TEST_CASE("boxing path: from every SBP on two axes to every other, by steps that
 
 TEST_CASE("boxing path: on three axes, too; a fixed sample of the pairs") {
   const Mesh mesh = *ParseMesh("a=2,b=3,c=2");
-  const std::vector<NdSbp> all = AllSbps(3, {B(), S(0), S(1), S(2), P(), PMax()});
+  const std::vector<Sbp> choices = {B(), S(0), S(1), S(2), P(), PMax()};
+  const std::vector<NdSbp> all = AllSbps({choices, choices, choices});
   std::mt19937 random(20261121);
   for (int i = 0; i < 300; ++i) {
     CheckPath(mesh, Nodes(2), {13, 17, 5}, all[random() % all.size()], all[random() % all.size()]);
@@ -144,7 +132,7 @@ double Least(const Matrix& step, const std::vector<NdSbp>& all, size_t from, siz
 TEST_CASE("boxing path: no path costs more than another that exists") {
   for (const std::string text : {"a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3"}) {
     const Mesh mesh = *ParseMesh(text);
-    const std::vector<NdSbp> all = AllSbps(static_cast<int>(mesh.axes.size()), kMatrix);
+    const std::vector<NdSbp> all = AllSbps(std::vector(mesh.axes.size(), kMatrix));
     for (const proto::Cluster& cluster : {proto::Cluster(), Nodes(2)}) {
       // Small: latencies decide; large: bytes. No part is empty.
       for (const Dims& dims : {Dims{7, 11}, Dims{1009, 4099}}) {

@@ -69,8 +69,10 @@ Op InTheirPlace(const Op& product, const Op& second) {
   return op;
 }
 
-// Forgets the tensors listed in `gone`, in order; returns the new ids, -1 for those.
-std::vector<TensorId> DropTensors(Graph* graph, const std::vector<TensorId>& gone) {
+// Gives the graph `ops` instead of its own, and forgets the tensors listed in `gone`, which none of
+// them makes. Returns the new ids, -1 for those.
+std::vector<TensorId> Replace(Graph* graph, std::vector<Op> ops, std::vector<TensorId> gone) {
+  std::sort(gone.begin(), gone.end());
   std::vector<TensorId> renamed(graph->tensors.size(), -1);
   std::vector<Tensor> kept;
   for (TensorId t = 0; t < static_cast<TensorId>(renamed.size()); ++t) {
@@ -79,12 +81,13 @@ std::vector<TensorId> DropTensors(Graph* graph, const std::vector<TensorId>& gon
     kept.push_back(std::move(graph->tensors[t]));
   }
   graph->tensors = std::move(kept);
-  for (Op& op : graph->ops) {
+  for (Op& op : ops) {
     for (TensorId& t : op.inputs) t = renamed[t];
     for (TensorId& t : op.outputs) t = renamed[t];
   }
   for (TensorId& t : graph->outputs) t = renamed[t];
   if (graph->loss >= 0) graph->loss = renamed[graph->loss];
+  SetOps(graph, std::move(ops));
   return renamed;
 }
 
@@ -112,11 +115,7 @@ std::vector<TensorId> Fuse(Graph* graph) {
     }
     ops.push_back(std::move(op));
   }
-  graph->ops = std::move(ops);
-  std::sort(unmade.begin(), unmade.end());
-  const std::vector<TensorId> renamed = DropTensors(graph, unmade);
-  SetOps(graph, std::vector<Op>(graph->ops));
-  return renamed;
+  return Replace(graph, std::move(ops), std::move(unmade));
 }
 
 }  // namespace oneflow

@@ -11,8 +11,8 @@
 // alone.
 //
 // The kernels give the bits of those that they replace (kernel_test), so fusing changes none. It is
-// left out with `--fuse=false` (Train.no_fusion): to look at kernels one by one, or to say what takes
-// a system that does not fuse.
+// left out with `--fuse=false` (Train.no_fusion): to look at kernels one by one, or to say what
+// takes a system that does not fuse.
 #pragma once
 
 #include <vector>

@@ -18,6 +18,7 @@
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/tensor/all_sbps.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -135,23 +136,11 @@ std::string Text(const MeshSbp& lies) {
 }  // namespace
 
 std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
-  std::vector<NdSbp> all = {{}};
-  for (int a = 0; a < static_cast<int>(mesh.axes.size()); ++a) {
-    std::vector<Sbp> choices = {B()};
-    if (a != mesh.stage_axis()) {
-      choices.insert(choices.end(), {P(), PMax()});
-      for (int d = 0; d < rank; ++d) choices.push_back(S(d));
-    }
-    std::vector<NdSbp> longer;
-    for (const NdSbp& sbp : all) {
-      for (const Sbp choice : choices) {
-        longer.push_back(sbp);
-        longer.back().push_back(choice);
-      }
-    }
-    all = std::move(longer);
-  }
-  return all;
+  std::vector<Sbp> any = {B(), P(), PMax()};
+  for (int d = 0; d < rank; ++d) any.push_back(S(d));
+  std::vector<std::vector<Sbp>> choices(mesh.axes.size(), any);
+  if (mesh.stage_axis() >= 0) choices[mesh.stage_axis()] = {B()};
+  return AllSbps(choices);
 }
 
 std::vector<MeshSbp> AllOn(const Mesh& mesh, const std::optional<SubMesh>& sub_mesh, int rank) {
