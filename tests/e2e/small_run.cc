@@ -1,8 +1,11 @@
 #include "tests/e2e/small_run.h"
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/kernel.h"
@@ -115,17 +118,62 @@ SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram r
 
 }  // namespace
 
-SmallResult Train(const SmallRun& run) {
-  const proto::Plan plan = CompileSmall(run);
+namespace {
+
+std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   RuntimeOptions options;
   options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
-  const auto runtime = Value(Runtime::Create(plan, options));
-  return TrainWith(run, plan, [&](const char* program, const RunContext& context, int64_t steps) {
-    if (run.before) run.before(*runtime, program);
-    const absl::Status status = runtime->Run(program, context, steps);
-    if (run.after) run.after(*runtime, program);
-    return status;
-  });
+  return Value(Runtime::Create(plan, options));
+}
+
+// Between run.before and run.after.
+absl::Status RunWatched(const SmallRun& run, Runtime* runtime, const std::string& program,
+                        const RunContext& context, int64_t steps) {
+  if (run.before) run.before(*runtime, program);
+  const absl::Status status = runtime->Run(program, context, steps);
+  if (run.after) run.after(*runtime, program);
+  return status;
+}
+
+SmallResult TrainOn(const SmallRun& run, Runtime* runtime) {
+  return TrainWith(run, runtime->plan(),
+                   [&](const char* program, const RunContext& context, int64_t steps) {
+                     return RunWatched(run, runtime, program, context, steps);
+                   });
+}
+
+}  // namespace
+
+SmallResult Train(const SmallRun& run) {
+  return TrainOn(run, Started(run, CompileSmall(run)).get());
+}
+
+void RunEveryProgram(const SmallRun& run) {
+  const proto::Plan plan = CompileSmall(run);
+  const auto runtime = Started(run, plan);
+  TrainOn(run, runtime.get());
+  const Chain tokens(run.model.vocab);
+  const TemporaryDirectory directory;
+  const auto twice = [&](const char* program, const RunContext& context) {
+    Check(RunWatched(run, runtime.get(), program, context, 2));
+  };
+  RunContext eval, generate, save, load;
+  eval.micro_batch_size = run.batch / run.micro_batches;
+  eval.tokens = &tokens;
+  twice("eval", eval);
+  generate.load = [](const Piece& piece) {
+    std::fill_n(reinterpret_cast<int32_t*>(piece.data), piece.slice->elements(), 0);
+    return absl::OkStatus();
+  };
+  generate.save = [](const Piece&) { return absl::OkStatus(); };
+  twice("generate", generate);
+  const auto writer = Value(CheckpointWriter::Create(directory.path(), plan, {}));
+  save.save = [&](const Piece& piece) { return writer->Write(piece); };
+  twice("save", save);
+  const auto reader = Value(CheckpointReader::Open(Value(writer->Commit())));
+  load.load = [&](const Piece& piece) { return reader->Load(piece); };
+  twice("load", load);
+  if (plan.program_size() != 6) throw std::runtime_error("the plan holds a program not run here");
 }
 
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving) {

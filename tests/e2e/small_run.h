@@ -32,7 +32,7 @@ struct SmallRun {
   bool split_positions = false;             // and nothing that messages cost, so that it is done
   std::function<void(proto::Graph*)> edit;  // of the model's graph; may be null
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
-  // Called by Train around each program it runs; may be null.
+  // Called by Train and RunEveryProgram around each program they run; may be null.
   std::function<void(const Runtime&runtime, const std::string&program)> before, after;
   SmallRun();
 };
@@ -47,5 +47,10 @@ proto::Plan CompileSmall(const SmallRun& run);
 SmallResult Train(const SmallRun& run);
 // The same on the deterministic runtime, in the order of `interleaving`.
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving);
+
+// Train; then two steps of each of the plan's other programs (so that what is fetched ahead has
+// filled both slots): eval, generate (on zeros), save to a checkpoint, load of it. Aborts the test
+// if the plan holds a program beside these.
+void RunEveryProgram(const SmallRun& run);
 
 }  // namespace oneflow
