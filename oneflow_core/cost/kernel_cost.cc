@@ -2,31 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <string_view>
+
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
 
 constexpr double kFlops = 1e11, kBandwidth = 1e10;  // of a device that says nothing
 
-// Kernels whose FLOPs are products of matrices. All others compute element by element in f32,
-// whatever they read and write.
-constexpr std::string_view kProducts[] = {"linear",
-                                          "linear_gelu",
-                                          "linear_gelu_grad_input",
-                                          "linear_add",
-                                          "linear_grad_input",
-                                          "linear_grad_weight",
-                                          "matmul",
-                                          "matmul_grad_b",
-                                          "causal_attention",
-                                          "causal_attention_grad",
-                                          "cached_attention",
-                                          "batch_matmul"};
-
 bool IsProduct(std::string_view kernel) {
-  return std::find(std::begin(kProducts), std::end(kProducts), kernel) != std::end(kProducts);
+  const OpDef* def = FindOpDef(kernel);
+  return def != nullptr && def->matrix_product;
 }
 
 double Log(double x) { return std::log2(1 + x); }

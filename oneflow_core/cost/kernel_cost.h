@@ -4,13 +4,13 @@
 //   double seconds = cost.Seconds({"linear", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
 //
 // Roofline: max(flops / rate, bytes / memory rate), with the rates that the cluster file gives for
-// the call's size; their sum where the device says `no_overlap`. Products of matrices go at the
-// rate of their type, all else, which is computed in f32, at the f32 peak. Where the file has
-// measured calls (`oneflow calibrate`), the roofline is multiplied by the measured share: measured
-// / roofline of the calls of the same kernel and type, each weighted by its nearness in (flops,
-// bytes), on a log scale. So a measured call costs what was measured, and shapes between two
-// classes cost what lies between. A kernel that was not measured takes the share of all that were:
-// those near it in size and intensity.
+// the call's size; their sum where the device says `no_overlap`. Products of matrices
+// (OpDef::matrix_product) go at the rate of their type, all else, which is computed in f32, at the
+// f32 peak. Where the file has measured calls (`oneflow calibrate`), the roofline is multiplied by
+// the measured share: measured / roofline of the calls of the same kernel and type, each weighted
+// by its nearness in (flops, bytes), on a log scale. So a measured call costs what was measured,
+// and shapes between two classes cost what lies between. A kernel that was not measured takes the
+// share of all that were: those near it in size and intensity.
 //
 // A device that says nothing has 100 GFLOP/s and 10 GB/s.
 #pragma once
@@ -24,7 +24,7 @@
 namespace oneflow {
 
 struct KernelCall {
-  std::string kernel;           // key of the kernel table
+  std::string kernel;           // key of the kernel table: a kind of op
   DType dtype = DType::kF32;    // of its products, or of its first input
   double flops = 0, bytes = 0;  // of the call; bytes read and written
 };

@@ -77,6 +77,9 @@ struct OpDef {
   // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an
   // element).
   std::function<double(const OpView&)> flops;
+  // Those are of matrix products, all but a few: a device does them at a rate of its own. All other
+  // ops compute element by element in f32, whatever they read and write.
+  bool matrix_product = false;
   // Scratch a kernel needs for the local shapes of the op's inputs and outputs and `threads` kernel
   // threads, bytes. Null: none.
   std::function<int64_t(const std::vector<Dims>& in, const std::vector<Dims>& out,
