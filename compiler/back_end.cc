@@ -83,7 +83,7 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
                          const Schedule& schedule, int stages, proto::Plan* plan) {
   ASSIGN_OR_RETURN(std::vector<Lowered> programs,
                    BackEnd(drafts, ids, schedule, stages, *plan).SteadyPrograms());
-  for (const Lowered& lowered : programs) *plan->add_program() = lowered.program;
+  for (Lowered& lowered : programs) *plan->add_program() = std::move(lowered.program);
   RETURN_IF_ERROR(PlanMemory(stages, plan));
   for (size_t i = 0; i < drafts.size(); ++i) {
     proto::Program& program = *plan->mutable_program(static_cast<int>(i) + 1);  // after init

@@ -1,6 +1,7 @@
 #include "compiler/memory/lifetimes.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <string_view>
 
@@ -59,7 +60,7 @@ class Observation {
         axes_(axes),
         game_(net, axes, interests, kSteps),
         seen_(net.registers.size()),
-        unheard_(stages) {
+        news_(stages) {
     for (int s = 0; s < stages; ++s) compute_.push_back(ComputeStream(net, s));
     sent_.resize(stages);
     for (size_t id = 0; id < seen_.size(); ++id) Prepare(static_cast<int>(id));
@@ -67,7 +68,7 @@ class Observation {
 
   // Every lifetime of the program.
   std::vector<StageLifetimes> Run() {
-    for (ReadyStreams ready(net_); !ready.empty();) {
+    for (ReadyStreams ready(net_); pending_ > 0 && !ready.empty();) {
       const int s = ready.Pop();
       bool fired = false;
       const Marking& marking = game_.marking();
@@ -85,8 +86,7 @@ class Observation {
       const Spans fills = FillsOf(id);
       const Spans spans =
           fills.empty() ? Spans{{0, stage.length - 1}} : Folded(fills, stage.length);
-      stage.registers.push_back(
-          {id, r.slots, r.proto->slot_bytes(), spans, fills, std::move(seen_[id].over)});
+      stage.registers.push_back({id, r.slots, r.proto->slot_bytes(), spans, fills, OverOf(id)});
     }
     return result;
   }
@@ -96,26 +96,33 @@ class Observation {
     int64_t first = 0, last = 0;
     int unheard = 0;  // accesses still to come, or not yet known to be over
   };
-  // The last accesses of one of those who touch a register, by fill.
-  struct Access {
+  // One of those who touch a register.
+  struct Toucher {
     AxisSet along = 0;
-    int stream = 0;
-    std::vector<int32_t> counts;
+    int index = 0;                // of its stream, in the clocks of the register's stage
+    int news = -1;                // of its accesses, among those of the stage; -1: it is compute
+    std::vector<int32_t> counts;  // its last accesses, by fill, of what is sent
   };
   struct Seen {
     bool watched = false;
+    bool sent = false;     // once a micro-batch, to another stream than compute
     bool fetched = false;  // once a micro-batch, by another stream than compute
+    int stage = 0;
+    int64_t observed = 0;  // so many fills are looked at
     std::vector<Fill> fills;
-    std::vector<Access> accesses;  // of what is sent once a micro-batch: the writer's, the readers'
-    std::map<int, std::vector<int64_t>> over;
+    std::vector<Toucher> touchers;           // the writer, the readers
+    std::vector<std::vector<int64_t>> over;  // by what the stage sends
   };
-  // An access that the compute stream has not heard of yet.
-  struct Unheard {
-    int reg = 0;
-    int64_t fill = 0;
+  // Accesses of one stream, here or on peers, that the compute stream has not heard of yet.
+  struct News {
+    struct Access {
+      int reg = 0;
+      int64_t fill = 0;
+      int32_t count = 0;
+    };
     AxisSet along = 0;
-    int stream = 0;
-    int32_t count = 0;
+    int index = 0;  // of the stream, in the clocks of the stage
+    std::deque<Access> unheard;
   };
 
   bool Watched(int id) const {
@@ -130,115 +137,134 @@ class Observation {
     const NetRegister& r = net_.registers[id];
     Seen& seen = seen_[id];
     seen.watched = Watched(id);
-    const int stage = r.proto->stage();
-    if (!seen.watched || net_.actors[r.writer].firings / r.proto->fires_per_fill() < 2) return;
-    const int writer = net_.actors[r.writer].stream;
-    seen.fetched = writer != compute_[stage];
-    seen.accesses.push_back({0, writer, {}});
+    if (!seen.watched) return;
+    seen.stage = r.proto->stage();
+    seen.observed = kObserved * net_.actors[r.writer].firings / r.fires_per_fill;
+    pending_ += seen.observed;
+    const auto add = [&](int actor, AxisSet along) {
+      const int stream = net_.actors[actor].stream, index = game_.IndexOf(seen.stage, stream);
+      // What peers do in their compute streams has to be heard, too.
+      const bool elsewhere = along != 0 || stream != compute_[seen.stage];
+      seen.touchers.push_back({along, index, elsewhere ? NewsOf(seen.stage, along, index) : -1});
+      return elsewhere;
+    };
+    const bool fetched = add(r.writer, 0);
     bool sent = false;
     for (const NetReader& reader : r.readers) {
-      seen.accesses.push_back({axes_.SetOf(reader.along), net_.actors[reader.actor].stream, {}});
-      sent = sent || !reader.along.empty() || seen.accesses.back().stream != compute_[stage];
+      sent = add(reader.actor, axes_.SetOf(reader.along)) || sent;
     }
-    if (sent) {
-      sent_[stage].push_back(id);
-    } else {
-      seen.accesses.clear();
-    }
+    if (seen.observed < 2 * kObserved) return;
+    seen.fetched = fetched;
+    seen.sent = sent;
+    if (sent) sent_[seen.stage].push_back(id);
+  }
+
+  // Its place among those of the stage.
+  int NewsOf(int stage, AxisSet along, int index) {
+    std::vector<News>& all = news_[stage];
+    const auto found = std::find_if(all.begin(), all.end(), [&](const News& news) {
+      return news.along == along && news.index == index;
+    });
+    const int place = static_cast<int>(found - all.begin());
+    if (found == all.end()) all.push_back({along, index, {}});
+    return place;
   }
 
   void Fire(int stream) {
-    const int actor = game_.marking().next(stream);
-    const proto::Actor& a = net_.actor(actor);
+    const int actor = game_.marking().next(stream), stage = net_.actors[actor].stage;
     game_.Begin(stream);
-    const int stage = net_.streams[stream].proto->stage();
-    if (stream == compute_[stage]) Hear(stage);
+    if (stream == compute_[stage] && game_.Learns(actor)) Hear(stage);
     const int64_t n = game_.marking().fired(actor);
-    for (int id : a.output()) {
-      const int64_t per_fill = net_.registers[id].proto->fires_per_fill();
-      if (n % per_fill == 0) Begin(stream, id);
-      if ((n + 1) % per_fill == 0) Over(id, n / per_fill, 0, stream, 0);
+    for (int id : net_.outputs_of(actor)) {
+      const int64_t per_fill = net_.registers[id].fires_per_fill, fill = Whole(n, per_fill);
+      if (fill * per_fill == n) Begin(stream, id);
+      if (Completes(n, per_fill)) Over(id, fill, stream, 0);
     }
-    for (int i = 0; i < a.input_size(); ++i) {
-      const proto::Input& input = a.input(i);
-      if ((n + 1) % input.fires_per_read() != 0) continue;
-      const NetRegister& r = net_.registers[input.register_()];
-      if (!seen_[input.register_()].watched) continue;
-      const int k = game_.ReaderIndex(actor, i);
-      Over(input.register_(), n / input.fires_per_read(), axes_.SetOf(r.readers[k].along), stream,
-           k + 1);
+    for (const NetInput& input : net_.inputs_of(actor)) {
+      if (!Completes(n, input.fires_per_read)) continue;
+      Over(input.reg, Whole(n, input.fires_per_read), stream, 1 + input.reader);
     }
     game_.End(stream);
   }
 
   // A fill takes its slot. A writer on another stream is later than what it knows of ours.
   void Begin(int stream, int id) {
-    if (!seen_[id].watched) return;
-    const NetRegister& r = net_.registers[id];
-    const int ours = compute_[r.proto->stage()];
-    const int64_t known = stream == ours ? 0 : game_.Completed(stream, ours);
-    Fill fill;
-    fill.first = stream == ours ? 3 * int64_t{game_.count(ours) - 1} + 1
-                                : std::max<int64_t>(0, 3 * known - 1);
-    fill.last = fill.first;
-    fill.unheard = 1 + static_cast<int>(r.readers.size());
-    seen_[id].fills.push_back(fill);
-    if (seen_[id].fetched) NoteOver(stream, id);
+    Seen& seen = seen_[id];
+    if (!seen.watched) return;
+    const int64_t first = stream == compute_[seen.stage]
+                              ? 3 * int64_t{game_.count(stream) - 1} + 1
+                              : std::max<int64_t>(0, 3 * KnownOfCompute(stream, seen.stage) - 1);
+    seen.fills.push_back({first, first, static_cast<int>(seen.touchers.size())});
+    if (seen.fetched) NoteOver(stream, id);
+  }
+
+  int64_t KnownOfCompute(int stream, int stage) const {
+    return game_.Known(stream, 0, game_.IndexOf(stage, compute_[stage]));
   }
 
   // What the writer of a fetched fill knows of what is sent.
   void NoteOver(int stream, int id) {
-    for (int other : sent_[net_.registers[id].proto->stage()]) {
-      const std::vector<Access>& accesses = seen_[other].accesses;
-      std::vector<int64_t>& over = seen_[id].over[other];
+    const std::vector<int>& sent = sent_[seen_[id].stage];
+    seen_[id].over.resize(sent.size());
+    for (size_t k = 0; k < sent.size(); ++k) {
+      const std::vector<Toucher>& touchers = seen_[sent[k]].touchers;
+      std::vector<int64_t>& over = seen_[id].over[k];
       int64_t fills = over.empty() ? 0 : over.back();
-      const auto known = [&](const Access& access) {
-        return fills < std::ssize(access.counts) &&
-               game_.Knows(stream, access.along, access.stream, access.counts[fills]);
+      const auto known = [&](const Toucher& by) {
+        return fills < std::ssize(by.counts) &&
+               game_.Known(stream, by.along, by.index) >= by.counts[fills];
       };
-      while (std::all_of(accesses.begin(), accesses.end(), known)) ++fills;
+      while (std::all_of(touchers.begin(), touchers.end(), known)) ++fills;
       over.push_back(fills);
     }
   }
 
+  // The same, by register.
+  std::map<int, std::vector<int64_t>> OverOf(int id) {
+    std::map<int, std::vector<int64_t>> over;
+    const std::vector<int>& sent = sent_[seen_[id].stage];
+    for (size_t k = 0; k < seen_[id].over.size(); ++k) {
+      over.emplace(sent[k], std::move(seen_[id].over[k]));
+    }
+    return over;
+  }
+
   // The last access of one of those who touch a fill.
-  void Over(int id, int64_t fill, AxisSet along, int stream, int access) {
-    if (!seen_[id].watched) return;
-    if (!seen_[id].accesses.empty()) {
-      seen_[id].accesses[access].counts.push_back(game_.count(stream));
-    }
-    const int stage = net_.registers[id].proto->stage();
-    if (stream == compute_[stage]) {
-      Extend(id, fill, 3 * int64_t{game_.count(stream) - 1} + 1);
-      // Peers do the same on their devices: that has to be heard, too.
-      if (along == 0) return Heard(id, fill);
-    }
-    unheard_[stage].push_back({id, fill, along, stream, game_.count(stream)});
+  void Over(int id, int64_t fill, int stream, int toucher) {
+    Seen& seen = seen_[id];
+    if (!seen.watched) return;
+    Toucher& by = seen.touchers[toucher];
+    if (seen.sent) by.counts.push_back(game_.count(stream));
+    if (stream == compute_[seen.stage]) Extend(id, fill, 3 * int64_t{game_.count(stream) - 1} + 1);
+    if (by.news < 0) return Heard(id, fill);
+    news_[seen.stage][by.news].unheard.push_back({id, fill, game_.count(stream)});
   }
 
   void Hear(int stage) {
     const int ours = compute_[stage];
-    std::vector<Unheard>& list = unheard_[stage];
-    const auto known = [&](const Unheard& access) {
-      if (!game_.Knows(ours, access.along, access.stream, access.count)) return false;
-      Extend(access.reg, access.fill, 3 * int64_t{game_.count(ours) - 1});
-      Heard(access.reg, access.fill);
-      return true;
-    };
-    list.erase(std::remove_if(list.begin(), list.end(), known), list.end());
+    for (News& news : news_[stage]) {
+      const int32_t known = game_.Known(ours, news.along, news.index);
+      for (; !news.unheard.empty() && news.unheard.front().count <= known;
+           news.unheard.pop_front()) {
+        const auto& [id, fill, count] = news.unheard.front();
+        Extend(id, fill, 3 * int64_t{game_.count(ours) - 1});
+        Heard(id, fill);
+      }
+    }
   }
 
   void Extend(int id, int64_t fill, int64_t moment) {
     Fill& f = seen_[id].fills[fill];
     f.last = std::max(f.last, moment);
   }
-  void Heard(int id, int64_t fill) { --seen_[id].fills[fill].unheard; }
+  void Heard(int id, int64_t fill) {
+    if (--seen_[id].fills[fill].unheard == 0 && fill < seen_[id].observed) --pending_;
+  }
 
   // Of the fills that are looked at; none where one is not known to be over.
   Spans FillsOf(int id) const {
-    const NetRegister& r = net_.registers[id];
     if (!seen_[id].watched) return {};
-    const int64_t observed = kObserved * net_.actors[r.writer].firings / r.proto->fires_per_fill();
+    const int64_t observed = seen_[id].observed;
     const std::vector<Fill>& fills = seen_[id].fills;
     if (static_cast<int64_t>(fills.size()) < observed) return {};
     Spans spans;
@@ -252,10 +278,11 @@ class Observation {
   const PlanNet& net_;
   const AxisSets& axes_;
   StreamClocks game_;
-  std::vector<int> compute_;                   // stream, by stage; -1: none
-  std::vector<Seen> seen_;                     // by register
-  std::vector<std::vector<Unheard>> unheard_;  // by stage
-  std::vector<std::vector<int>> sent_;         // by stage: registers that others read
+  std::vector<int> compute_;             // stream, by stage; -1: none
+  std::vector<Seen> seen_;               // by register
+  std::vector<std::vector<News>> news_;  // by stage
+  std::vector<std::vector<int>> sent_;   // by stage: registers that others read
+  int64_t pending_ = 0;                  // fills that are looked at and not yet known to be over
 };
 
 }  // namespace

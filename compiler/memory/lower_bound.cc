@@ -36,16 +36,16 @@ class Game {
  private:
   void Fire(int stream) {
     const int actor = marking_.next(stream);
-    const proto::Actor& a = net_.actor(actor);
-    for (int id : a.output()) {
-      const int64_t per_fill = net_.registers[id].proto->fires_per_fill();
-      started_[id] = marking_.fired(actor) / per_fill + 1;
+    for (int id : net_.outputs_of(actor)) {
+      const int64_t per_fill = net_.registers[id].fires_per_fill;
+      started_[id] = Whole(marking_.fired(actor), per_fill) + 1;
       Count(id);
     }
-    most_[a.stage()] = std::max(most_[a.stage()], now_[a.stage()] + a.workspace_bytes());
+    const int stage = net_.actors[actor].stage;
+    most_[stage] = std::max(most_[stage], now_[stage] + net_.actor(actor).workspace_bytes());
     marking_.Fire(stream);
-    for (const proto::Input& input : a.input()) Count(input.register_());
-    for (int id : a.output()) Count(id);
+    for (const NetInput& input : net_.inputs_of(actor)) Count(input.reg);
+    for (int id : net_.outputs_of(actor)) Count(id);
   }
 
   // Brings what a register holds up to date.

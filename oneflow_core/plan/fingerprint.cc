@@ -1,6 +1,7 @@
 #include "oneflow_core/plan/fingerprint.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -15,13 +16,33 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
+using Bytes8 = std::array<char, 8>;
+
+Bytes8 LittleEndian(uint64_t value) {
+  Bytes8 bytes;
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+
 void AppendInt(std::string& out, uint64_t value) {
-  for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+  const Bytes8 bytes = LittleEndian(value);
+  out.append(bytes.data(), bytes.size());
 }
 
 void AppendBytes(std::string& out, const std::string& bytes) {
   AppendInt(out, bytes.size());
   out.append(bytes);
+}
+
+void AppendFields(std::string& out, const Message& m);
+
+// Its length first, which is known last.
+void AppendMessage(std::string& out, const Message& m) {
+  const size_t begin = out.size();
+  AppendInt(out, 0);
+  AppendFields(out, m);
+  const Bytes8 length = LittleEndian(out.size() - begin - sizeof(Bytes8));
+  std::copy(length.begin(), length.end(), out.begin() + begin);
 }
 
 // Value `i` of a repeated field, or the value of a singular one (i = -1).
@@ -52,33 +73,44 @@ void AppendValue(std::string& out, const Message& m, const FieldDescriptor* f, i
     case FieldDescriptor::CPPTYPE_STRING:
       return AppendBytes(out, many ? r.GetRepeatedString(m, f, i) : r.GetString(m, f));
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return AppendBytes(out,
-                         CanonicalBytes(many ? r.GetRepeatedMessage(m, f, i) : r.GetMessage(m, f)));
+      return AppendMessage(out, many ? r.GetRepeatedMessage(m, f, i) : r.GetMessage(m, f));
   }
 }
 
 void AppendField(std::string& out, const Message& m, const FieldDescriptor* f) {
   AppendInt(out, f->number());
   if (!f->is_repeated()) return AppendValue(out, m, f, -1);
-  std::vector<std::string> values(m.GetReflection()->FieldSize(m, f));
-  for (size_t i = 0; i < values.size(); ++i) AppendValue(values[i], m, f, static_cast<int>(i));
-  // An entry of a map begins with its key: sorting the entries sorts by key.
-  if (f->is_map()) std::sort(values.begin(), values.end());
-  AppendInt(out, values.size());
-  for (const std::string& value : values) out.append(value);
+  const int size = m.GetReflection()->FieldSize(m, f);
+  AppendInt(out, size);
+  if (!f->is_map()) {
+    for (int i = 0; i < size; ++i) AppendValue(out, m, f, i);
+    return;
+  }
+  // An entry begins with its key: sorting the entries sorts by key.
+  std::vector<std::string> entries(size);
+  for (int i = 0; i < size; ++i) AppendValue(entries[i], m, f, i);
+  std::sort(entries.begin(), entries.end());
+  for (const std::string& entry : entries) out.append(entry);
+}
+
+// Those that are set, by number.
+void AppendFields(std::string& out, const Message& m) {
+  std::vector<const FieldDescriptor*> fields;
+  m.GetReflection()->ListFields(m, &fields);
+  for (const FieldDescriptor* f : fields) AppendField(out, m, f);
 }
 
 }  // namespace
 
 std::string CanonicalBytes(const Message& message) {
-  std::vector<const FieldDescriptor*> fields;
-  message.GetReflection()->ListFields(message, &fields);  // those that are set, by number
   std::string out;
-  for (const FieldDescriptor* f : fields) AppendField(out, message, f);
+  AppendFields(out, message);
   return out;
 }
 
 std::string Fingerprint(const proto::Plan& plan) {
+  // A copy, also because reflection lists the entries of a map once, and may not see what is later
+  // put there through a reference.
   proto::Plan bare = plan;
   bare.clear_fingerprint();
   const std::string bytes = CanonicalBytes(bare);

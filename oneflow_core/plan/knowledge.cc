@@ -72,32 +72,45 @@ int Interests::IndexOf(int stage, int stream) const {
                           streams.begin());
 }
 
-const std::vector<std::pair<int, int>>& Interests::Common(int from, int to) const {
+CommonStreams Interests::Common(int from, int to) const {
+  if (from == to) return nullptr;
   const auto [it, fresh] = common_.try_emplace({from, to});
-  if (!fresh) return it->second;
+  if (!fresh) return &it->second;
   for (size_t i = 0; i < streams_[from].size(); ++i) {
     const int at = IndexOf(to, streams_[from][i]);
     if (at < static_cast<int>(streams_[to].size()) && streams_[to][at] == streams_[from][i]) {
       it->second.emplace_back(static_cast<int>(i), at);
     }
   }
-  return it->second;
+  return &it->second;
 }
 
-void Clock::Merge(const Clock& other, AxisSet along,
-                  const std::vector<std::pair<int, int>>& common) {
-  for (AxisSet beta = 0; beta < (1u << axes_); ++beta) {
-    const int32_t* from = &other.known_[beta * other.streams_];
-    int32_t* to = &known_[(beta | along) * streams_];
-    for (const auto& [theirs, ours] : common) to[ours] = std::max(to[ours], from[theirs]);
+namespace {
+
+// counts[i] = max(counts[i], others[i]), which do not overlap.
+void TakeMax(const int32_t* __restrict others, int n, int32_t* __restrict counts) {
+  for (int i = 0; i < n; ++i) counts[i] = std::max(counts[i], others[i]);
+}
+
+}  // namespace
+
+void Learn(const int32_t* from, const ClockShape& theirs, AxisSet along, CommonStreams common,
+           int32_t* to, const ClockShape& ours) {
+  const AxisSet sets = 1u << ours.axes;
+  for (AxisSet beta = 0; beta < sets; ++beta) {
+    const int32_t* news = from + theirs.at(beta, 0);
+    int32_t* known = to + ours.at(beta | along, 0);
+    if (common == nullptr) {
+      TakeMax(news, ours.streams, known);
+    } else {
+      for (const auto& [a, b] : *common) known[b] = std::max(known[b], news[a]);
+    }
   }
   // What holds on more devices holds on fewer.
-  for (int bit = 0; bit < axes_; ++bit) {
-    for (AxisSet beta = 0; beta < (1u << axes_); ++beta) {
-      if (beta & (1u << bit)) continue;
-      const int32_t* from = &known_[(beta | (1u << bit)) * streams_];
-      int32_t* to = &known_[beta * streams_];
-      for (int t = 0; t < streams_; ++t) to[t] = std::max(to[t], from[t]);
+  for (AxisSet bit = 1; bit < sets; bit <<= 1) {
+    for (AxisSet beta = 0; beta < sets; ++beta) {
+      if (beta & bit) continue;
+      TakeMax(to + ours.at(beta | bit, 0), ours.streams, to + ours.at(beta, 0));
     }
   }
 }

@@ -33,6 +33,9 @@ class AxisSets {
   std::map<int, int> bit_;  // mesh axis -> bit
 };
 
+// Places of the same streams in the clocks of two stages, (theirs, ours); null: the stages are one.
+using CommonStreams = const std::vector<std::pair<int, int>>*;
+
 // Which streams each stage keeps counts of.
 class Interests {
  public:
@@ -40,34 +43,25 @@ class Interests {
   const std::vector<int>& of(int stage) const { return streams_[stage]; }
   // Place of a stream among those of a stage. Requires that the stage keeps it.
   int IndexOf(int stage, int stream) const;
-  // Places of the streams that both stages keep: (place in `from`, place in `to`).
-  const std::vector<std::pair<int, int>>& Common(int from, int to) const;
+  // Of the streams that both stages keep.
+  CommonStreams Common(int from, int to) const;
 
  private:
   std::vector<std::vector<int>> streams_;  // by stage, ascending
   mutable std::map<std::pair<int, int>, std::vector<std::pair<int, int>>> common_;
 };
 
-class Clock {
- public:
-  // Nothing is known. `streams` as many as the stage keeps.
-  Clock(int axes, int streams)
-      : axes_(axes), streams_(streams), known_((size_t{1} << axes) * streams, 0) {}
+// The shape of a clock: a block of counts, [axis set][stream that the stage keeps].
+struct ClockShape {
+  int axes = 0, streams = 0;
 
-  int32_t known(AxisSet along, int index) const { return known_[along * streams_ + index]; }
-  // On this device the first `count` firings are complete.
-  void Complete(int index, int32_t count) { known_[index] = count; }
-  // Learns what all peers along `along` knew when they had `other`.
-  void Merge(const Clock& other, AxisSet along, const std::vector<std::pair<int, int>>& common);
-
-  // All counts; count i is of the stage's stream number i % streams().
-  std::vector<int32_t>& counts() { return known_; }
-  const std::vector<int32_t>& counts() const { return known_; }
-  int streams() const { return streams_; }
-
- private:
-  int axes_, streams_;
-  std::vector<int32_t> known_;  // [axis set][stream of the stage]
+  int size() const { return (1 << axes) * streams; }
+  int at(AxisSet along, int index) const { return static_cast<int>(along) * streams + index; }
 };
+
+// `to` learns what all peers along `along` knew when they had `from`. Both are clocks of as many
+// axes; `theirs` and `ours` are their shapes.
+void Learn(const int32_t* from, const ClockShape& theirs, AxisSet along, CommonStreams common,
+           int32_t* to, const ClockShape& ours);
 
 }  // namespace oneflow

@@ -39,26 +39,27 @@ std::shared_ptr<const Marking::Edges> Marking::EdgesOf(const PlanNet& net) {
   const Places places = PlacesOf(net);
   const auto never_blocks = [&](const NetRegister& r, int reader, int64_t per_read,
                                 int64_t initial_fills) {
-    return r.proto->fires_per_fill() == 1 && per_read == 1 && initial_fills == 0 &&
+    return r.fires_per_fill == 1 && per_read == 1 && initial_fills == 0 &&
            TakeTurns(net, places, r.writer, reader);
   };
   auto edges = std::make_shared<Edges>();
   for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
     edges->first_source.push_back(static_cast<int>(edges->sources.size()));
     edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
-    for (const proto::Input& input : net.actor(a).input()) {
-      const NetRegister& r = net.registers[input.register_()];
+    for (const NetInput& input : net.inputs_of(a)) {
+      const NetRegister& r = net.registers[input.reg];
       if (r.writer < 0) continue;  // always full
-      if (never_blocks(r, a, input.fires_per_read(), input.initial_fills())) continue;
-      edges->sources.push_back({r.writer, input.register_(), r.proto->fires_per_fill(),
-                                input.fires_per_read(), input.initial_fills()});
+      if (never_blocks(r, a, input.fires_per_read, input.initial_fills)) continue;
+      edges->sources.push_back(
+          {r.writer, input.reg, r.fires_per_fill, input.fires_per_read, input.initial_fills});
     }
-    for (int id : net.actor(a).output()) {
+    for (int id : net.outputs_of(a)) {
       const NetRegister& r = net.registers[id];
+      if (r.readers.empty()) edges->unread.emplace_back(a, r.fires_per_fill);
       for (const NetReader& k : r.readers) {
         if (never_blocks(r, k.actor, k.fires_per_read, k.initial_fills)) continue;
         edges->credits.push_back(
-            {k.actor, id, r.proto->fires_per_fill(), k.fires_per_read, k.initial_fills});
+            {k.actor, id, r.fires_per_fill, k.fires_per_read, k.initial_fills});
       }
     }
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/plan/plan_net.h"
@@ -17,6 +18,8 @@ namespace oneflow {
 
 // n / per. Most rates are 1, and a division takes longer than all the rest of a firing.
 inline int64_t Whole(int64_t n, int64_t per) { return per == 1 ? n : n / per; }
+// Whether firing number n is the last of a fill, or of a read, of `per` firings.
+inline bool Completes(int64_t n, int64_t per) { return per == 1 || (n + 1) % per == 0; }
 
 // A place in the order of a stream.
 struct StreamPlace {
@@ -50,14 +53,25 @@ class Marking {
   const StreamPlace& place(int stream) const { return places_[stream]; }
   int64_t fired(int actor) const { return fired_[actor]; }
   // Fills of a register since the start, and reads of one of its readers that are over.
-  int64_t fills(const NetRegister& r) const {
-    return Whole(fired_[r.writer], r.proto->fires_per_fill());
-  }
+  int64_t fills(const NetRegister& r) const { return Whole(fired_[r.writer], r.fires_per_fill); }
   int64_t reads(const NetReader& reader) const {
     return Whole(fired_[reader.actor], reader.fires_per_read);
   }
   // What the next firing of `actor` waits for, its order aside.
   Wait BlockerOf(int actor) const;
+  // Calls fn(writer, per_fill, reader, per_read) for every edge over which one may have to wait for
+  // the other, reader -1 for a register that none reads. All others are filled and read in turn,
+  // by each firing, in a stream's order.
+  template <typename Fn>
+  void ForWaits(Fn fn) const {
+    for (size_t a = 0; a < fired_.size(); ++a) {
+      for (int i = edges_->first_source[a]; i < edges_->first_source[a + 1]; ++i) {
+        const Source& s = edges_->sources[i];
+        fn(s.writer, s.per_fill, static_cast<int>(a), s.per_read);
+      }
+    }
+    for (const auto& [writer, per_fill] : edges_->unread) fn(writer, per_fill, -1, int64_t{1});
+  }
   // Takes the next firing of a stream. Requires that nothing blocks it.
   void Fire(int stream);
   // Takes `repeats` repeats of the present run at once. Requires that they are left.
@@ -77,6 +91,7 @@ class Marking {
     std::vector<Source> sources;
     std::vector<Credit> credits;
     std::vector<int> first_source, first_credit;  // by actor, and the end
+    std::vector<std::pair<int, int64_t>> unread;  // (writer, firings a fill)
   };
   static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net);
   const PlanNet* net_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -58,11 +59,21 @@ absl::StatusOr<proto::Plan> ParseText(const std::string& bytes, std::string_view
   return plan;
 }
 
+// The same for the same plan: attributes are written by key, not as they lie in a hash table.
+std::string Payload(const proto::Plan& plan) {
+  std::string payload;
+  google::protobuf::io::StringOutputStream stream(&payload);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  plan.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return payload;
+}
+
 }  // namespace
 
 std::string SerializePlan(const proto::Plan& plan) {
-  std::string payload;
-  plan.SerializeToString(&payload);
+  const std::string payload = Payload(plan);
   std::string out(kMagic);
   AppendInt(out, kPlanVersion, 4);
   AppendInt(out, 0, 4);

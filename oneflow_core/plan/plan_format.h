@@ -18,8 +18,8 @@ namespace oneflow {
 // Raised whenever a plan of before would be misread.
 inline constexpr int kPlanVersion = 1;
 
-// The file's bytes, and back. `where` begins the errors: not a plan, of another version, truncated,
-// corrupt.
+// The file's bytes, the same for equal plans; and back. `where` begins the errors: not a plan, of
+// another version, truncated, corrupt.
 std::string SerializePlan(const proto::Plan& plan);
 absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view where);
 

@@ -18,9 +18,9 @@ absl::Status Bad(const proto::Program& program, const std::string& what) {
 
 absl::Status IndexRegisters(PlanNet& net) {
   for (const proto::Register& r : net.plan->persistent())
-    net.registers.push_back({&r, true, r.slots()});
+    net.registers.push_back({&r, true, r.slots(), r.fires_per_fill()});
   for (const proto::Register& r : net.program->register_())
-    net.registers.push_back({&r, false, r.slots()});
+    net.registers.push_back({&r, false, r.slots(), r.fires_per_fill()});
   for (size_t i = 0; i < net.registers.size(); ++i) {
     if (net.registers[i].proto->id() != static_cast<int>(i)) {
       return Bad(*net.program, absl::StrCat("register ", net.registers[i].proto->name(), " has id ",
@@ -34,6 +34,8 @@ absl::Status IndexEdges(PlanNet& net) {
   const int n_registers = static_cast<int>(net.registers.size());
   const auto known = [&](int id) { return id >= 0 && id < n_registers; };
   for (int a = 0; a < net.program->actor_size(); ++a) {
+    net.first_input.push_back(static_cast<int>(net.inputs.size()));
+    net.first_output.push_back(static_cast<int>(net.outputs.size()));
     const proto::Actor& actor = net.program->actor(a);
     if (actor.id() != a) {
       return Bad(*net.program,
@@ -45,13 +47,16 @@ absl::Status IndexEdges(PlanNet& net) {
         return Bad(*net.program, absl::StrCat("actor ", actor.name(), " reads register ",
                                               input.register_(), ", which does not exist"));
       }
-      net.registers[input.register_()].readers.push_back(
-          {a,
-           i,
-           input.fires_per_read(),
-           input.initial_fills(),
-           {input.peers().along().begin(), input.peers().along().end()}});
+      std::vector<NetReader>& readers = net.registers[input.register_()].readers;
+      net.inputs.push_back({input.register_(), static_cast<int>(readers.size()),
+                            input.fires_per_read(), input.initial_fills()});
+      readers.push_back({a,
+                         i,
+                         input.fires_per_read(),
+                         input.initial_fills(),
+                         {input.peers().along().begin(), input.peers().along().end()}});
     }
+    net.outputs.insert(net.outputs.end(), actor.output().begin(), actor.output().end());
     for (int id : actor.output()) {
       if (!known(id)) {
         return Bad(*net.program, absl::StrCat("actor ", actor.name(), " writes register ", id,
@@ -65,6 +70,8 @@ absl::Status IndexEdges(PlanNet& net) {
       reg.writer = a;
     }
   }
+  net.first_input.push_back(static_cast<int>(net.inputs.size()));
+  net.first_output.push_back(static_cast<int>(net.outputs.size()));
   return absl::OkStatus();
 }
 
@@ -89,6 +96,7 @@ absl::Status IndexSegments(PlanNet& net) {
     }
   }
   for (size_t a = 0; a < net.actors.size(); ++a) {
+    net.actors[a].stage = net.actor(static_cast<int>(a)).stage();
     if (net.actors[a].segment < 0) {
       return Bad(*net.program, absl::StrCat("actor ", net.actor(a).name(), " is in no segment"));
     }
@@ -185,19 +193,6 @@ std::string PlanNet::NameOf(int id) const {
   std::string name = absl::StrCat(segment.name(), " of stage ", segment.stage());
   if (segment.actor_size() > 1) absl::StrAppend(&name, " (", actor(id).name(), ")");
   return name;
-}
-
-std::vector<std::vector<int>> ReaderIndices(const PlanNet& net) {
-  std::vector<std::vector<int>> indices(net.actors.size());
-  for (size_t a = 0; a < indices.size(); ++a) {
-    indices[a].resize(net.actor(static_cast<int>(a)).input_size());
-  }
-  for (const NetRegister& r : net.registers) {
-    for (size_t k = 0; k < r.readers.size(); ++k) {
-      indices[r.readers[k].actor][r.readers[k].input] = static_cast<int>(k);
-    }
-  }
-  return indices;
 }
 
 absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Program& program) {

@@ -31,7 +31,8 @@ struct NetRegister {
   const proto::Register* proto = nullptr;
   bool persistent = false;
   int64_t slots = 1;  // as the plan says; a planner may try others
-  int writer = -1;    // actor; -1: nobody in this program
+  int64_t fires_per_fill = 1;
+  int writer = -1;  // actor; -1: nobody in this program
   std::vector<NetReader> readers;
 };
 
@@ -53,25 +54,42 @@ struct NetStream {
 // every firing.
 std::vector<int> Unrolled(const NetStream& stream);
 
+// An input of an actor, seen from the actor.
+struct NetInput {
+  int reg = 0;
+  int reader = 0;  // index in NetRegister.readers
+  int64_t fires_per_read = 1;
+  int64_t initial_fills = 0;
+};
+
 struct NetActor {
   int stream = -1, segment = -1;
+  int stage = 0;
   int64_t firings = 0;  // a step
 };
 
 struct PlanNet {
   const proto::Plan* plan = nullptr;
   const proto::Program* program = nullptr;
-  std::vector<NetRegister> registers;  // by register id
-  std::vector<NetActor> actors;        // by actor id
-  std::vector<NetStream> streams;      // by stream id
+  std::vector<NetRegister> registers;          // by register id
+  std::vector<NetActor> actors;                // by actor id
+  std::vector<NetStream> streams;              // by stream id
+  std::vector<NetInput> inputs;                // by actor
+  std::vector<int> outputs;                    // by actor
+  std::vector<int> first_input, first_output;  // by actor, and the end
 
   const proto::Actor& actor(int id) const { return program->actor(id); }
+  // What an actor reads, and the registers that it writes, in the plan's order. Games ask at every
+  // firing, so these lie in two arrays, actor after actor.
+  std::span<const NetInput> inputs_of(int actor) const {
+    return {inputs.begin() + first_input[actor], inputs.begin() + first_input[actor + 1]};
+  }
+  std::span<const int> outputs_of(int actor) const {
+    return {outputs.begin() + first_output[actor], outputs.begin() + first_output[actor + 1]};
+  }
   // "B of stage 1 (h.0.fc.dx)"; only "B of stage 1" when the segment is the actor.
   std::string NameOf(int actor) const;
 };
-
-// Of each actor's inputs: their places among the readers of the registers that they read.
-std::vector<std::vector<int>> ReaderIndices(const PlanNet& net);
 
 // Fails, with a message for the maker of the plan, when an id is out of range, a register has two
 // writers, or an actor stands in no segment or in two.

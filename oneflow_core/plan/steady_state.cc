@@ -15,7 +15,7 @@ constexpr int64_t kMostTogether = 1 << 16;
 // otherwise: for ever if it moves by whole fills; else while it stays inside one fill, if it did.
 int64_t TimesOf(int64_t from, int64_t to, int64_t per_fill) {
   const int64_t moved = to - from;
-  if (moved % per_fill == 0) return kForever;
+  if (per_fill == 1 || moved % per_fill == 0) return kForever;
   if (from % per_fill == 0 || from / per_fill != to / per_fill) return 0;
   return (per_fill - 1 - to % per_fill) / moved;
 }
@@ -34,15 +34,15 @@ int64_t TimesOfPlaces(const PlanNet& net, const Marking& from, const Marking& to
   return times == kForever ? 0 : times;  // nothing moved
 }
 
-int64_t TimesOfFills(const NetRegister& r, const Marking& from, const Marking& to) {
-  int64_t times = TimesOf(from.fired(r.writer), to.fired(r.writer), r.proto->fires_per_fill());
-  const int64_t fills = to.fills(r) - from.fills(r);
-  for (const NetReader& reader : r.readers) {
-    if (to.reads(reader) - from.reads(reader) != fills) return 0;
-    times = std::min(
-        times, TimesOf(from.fired(reader.actor), to.fired(reader.actor), reader.fires_per_read));
-  }
-  return times;
+// Times that an edge leaves: 0 unless its reader went on by as many fills as its writer.
+int64_t TimesOfEdge(const Marking& from, const Marking& to, int writer, int64_t per_fill,
+                    int reader, int64_t per_read) {
+  const int64_t a = from.fired(writer), b = to.fired(writer);
+  const int64_t times = TimesOf(a, b, per_fill);
+  if (reader < 0) return times;
+  const int64_t c = from.fired(reader), d = to.fired(reader);
+  if (Whole(d, per_read) - Whole(c, per_read) != Whole(b, per_fill) - Whole(a, per_fill)) return 0;
+  return std::min(times, TimesOf(c, d, per_read));
 }
 
 }  // namespace
@@ -50,11 +50,13 @@ int64_t TimesOfFills(const NetRegister& r, const Marking& from, const Marking& t
 Cycle CycleBetween(const PlanNet& net, const Marking& from, const Marking& to) {
   Cycle cycle;
   cycle.times = TimesOfPlaces(net, from, to, &cycle);
-  for (const NetRegister& r : net.registers) {
-    if (cycle.times == 0) return {};
-    if (r.writer >= 0) cycle.times = std::min(cycle.times, TimesOfFills(r, from, to));
-  }
-  return cycle;
+  if (cycle.times == 0) return {};
+  // Edges over which nobody waits move alike, since every stream is where it was in its run.
+  to.ForWaits([&](int writer, int64_t per_fill, int reader, int64_t per_read) {
+    if (cycle.times == 0) return;
+    cycle.times = std::min(cycle.times, TimesOfEdge(from, to, writer, per_fill, reader, per_read));
+  });
+  return cycle.times == 0 ? Cycle() : cycle;
 }
 
 void Skip(const Cycle& cycle, int64_t times, Marking* marking) {

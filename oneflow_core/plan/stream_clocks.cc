@@ -1,7 +1,5 @@
 #include "oneflow_core/plan/stream_clocks.h"
 
-#include <algorithm>
-
 namespace oneflow {
 namespace {
 
@@ -13,98 +11,127 @@ bool Crosses(const PlanNet& net, const NetRegister& r, const NetReader& reader) 
 
 }  // namespace
 
+// Lays the clocks of a game and lists its edges.
+class StreamClocks::EdgesBuilder {
+ public:
+  EdgesBuilder(const PlanNet& net, const AxisSets& axes, const Interests& interests)
+      : net_(net), axes_(axes), interests_(interests), clocks_(net.registers.size()) {}
+
+  Edges Build() && {
+    for (int s = 0; s < static_cast<int>(net_.streams.size()); ++s) AddOwn(s);
+    edges_.own_end = edges_.end;
+    for (int reg = 0; reg < static_cast<int>(net_.registers.size()); ++reg) AddCarried(reg);
+    for (int a = 0; a < static_cast<int>(net_.actors.size()); ++a) AddActor(a);
+    BeginActor();
+    return std::move(edges_);
+  }
+
+ private:
+  // Where the clocks of a register begin.
+  struct Clocks {
+    size_t filled = 0;
+    std::vector<size_t> returned;  // by reader
+  };
+
+  int StageOf(int stream) const { return net_.streams[stream].proto->stage(); }
+
+  void AddOwn(int stream) {
+    const int stage = StageOf(stream);
+    const ClockShape shape{axes_.axes(), static_cast<int>(interests_.of(stage).size())};
+    edges_.own.push_back({edges_.end, shape, interests_.IndexOf(stage, stream)});
+    edges_.end += shape.size();
+  }
+
+  size_t AddClocks(int reg, int reader, int actor) {
+    const int64_t slots = net_.registers[reg].slots;
+    const int stream = net_.actors[actor].stream;
+    const size_t begin = edges_.end;
+    edges_.carried.push_back({begin, slots, stream, reg, reader});
+    edges_.end += slots * edges_.own[stream].shape.size();
+    return begin;
+  }
+
+  void AddCarried(int reg) {
+    const NetRegister& r = net_.registers[reg];
+    Clocks& clocks = clocks_[reg];
+    clocks.returned.resize(r.readers.size());
+    bool crosses = false;
+    for (int k = 0; k < static_cast<int>(r.readers.size()); ++k) {
+      if (!Crosses(net_, r, r.readers[k])) continue;
+      clocks.returned[k] = AddClocks(reg, k, r.readers[k].actor);
+      crosses = true;
+    }
+    if (!crosses) return;
+    clocks.filled = AddClocks(reg, -1, r.writer);
+    edges_.most_slots = std::max(edges_.most_slots, r.slots);
+  }
+
+  void BeginActor() {
+    edges_.first_read.push_back(static_cast<int>(edges_.reads.size()));
+    edges_.first_credit.push_back(static_cast<int>(edges_.credits.size()));
+    edges_.first_fill.push_back(static_cast<int>(edges_.fills.size()));
+  }
+
+  void AddActor(int a) {
+    BeginActor();
+    for (const NetInput& input : net_.inputs_of(a)) {
+      const NetRegister& r = net_.registers[input.reg];
+      const NetReader& reader = r.readers[input.reader];
+      if (!Crosses(net_, r, reader)) continue;
+      const Clocks& clocks = clocks_[input.reg];
+      edges_.reads.push_back({clocks.filled, clocks.returned[input.reader], input.fires_per_read,
+                              input.initial_fills, r.slots, LessonOf(reader, r.writer, a)});
+    }
+    for (int reg : net_.outputs_of(a)) AddOutput(a, reg);
+  }
+
+  void AddOutput(int a, int reg) {
+    const NetRegister& r = net_.registers[reg];
+    const int64_t per_fill = r.fires_per_fill;
+    bool crosses = false;
+    for (size_t k = 0; k < r.readers.size(); ++k) {
+      const NetReader& reader = r.readers[k];
+      if (!Crosses(net_, r, reader)) continue;
+      crosses = true;
+      edges_.credits.push_back({clocks_[reg].returned[k], per_fill, reader.initial_fills, r.slots,
+                                LessonOf(reader, reader.actor, a)});
+    }
+    if (crosses) edges_.fills.push_back({clocks_[reg].filled, per_fill, r.slots});
+  }
+
+  Lesson LessonOf(const NetReader& reader, int from, int to) const {
+    return {axes_.SetOf(reader.along),
+            interests_.Common(net_.actors[from].stage, net_.actors[to].stage),
+            edges_.own[net_.actors[from].stream].shape};
+  }
+
+  const PlanNet& net_;
+  const AxisSets& axes_;
+  const Interests& interests_;
+  std::vector<Clocks> clocks_;  // by register
+  Edges edges_;
+};
+
 StreamClocks::StreamClocks(const PlanNet& net, const AxisSets& axes, const Interests& interests,
                            int64_t steps)
     : net_(&net),
-      axes_(&axes),
       interests_(&interests),
-      edges_(EdgesOf(net, axes, interests)),
+      edges_(std::make_shared<const Edges>(EdgesBuilder(net, axes, interests).Build())),
       marking_(net, steps),
       count_(net.streams.size(), 0),
-      carried_(net.registers.size()) {
-  for (size_t s = 0; s < net.streams.size(); ++s) clock_.push_back(NewClock(static_cast<int>(s)));
-  for (size_t i = 0; i < net.registers.size(); ++i) Prepare(net.registers[i], &carried_[i]);
-}
+      known_(edges_->end, 0) {}
 
-std::shared_ptr<const StreamClocks::Edges> StreamClocks::EdgesOf(const PlanNet& net,
-                                                                 const AxisSets& axes,
-                                                                 const Interests& interests) {
-  const auto stage_of = [&net](int actor) { return net.actor(actor).stage(); };
-  auto edges = std::make_shared<Edges>();
-  edges->reader_index = ReaderIndices(net);
-  for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
-    edges->first_read.push_back(static_cast<int>(edges->reads.size()));
-    edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
-    edges->first_fill.push_back(static_cast<int>(edges->fills.size()));
-    for (int i = 0; i < net.actor(a).input_size(); ++i) {
-      const int reg = net.actor(a).input(i).register_(), k = edges->reader_index[a][i];
-      const NetRegister& r = net.registers[reg];
-      if (!Crosses(net, r, r.readers[k])) continue;
-      edges->reads.push_back(
-          {reg,
-           k,
-           r.readers[k].fires_per_read,
-           r.readers[k].initial_fills,
-           r.slots,
-           {axes.SetOf(r.readers[k].along), &interests.Common(stage_of(r.writer), stage_of(a))}});
-    }
-    for (int reg : net.actor(a).output()) {
-      const NetRegister& r = net.registers[reg];
-      const int64_t per_fill = r.proto->fires_per_fill();
-      const size_t before = edges->credits.size();
-      for (size_t k = 0; k < r.readers.size(); ++k) {
-        const NetReader& reader = r.readers[k];
-        if (!Crosses(net, r, reader)) continue;
-        edges->credits.push_back(
-            {reg,
-             static_cast<int>(k),
-             per_fill,
-             reader.initial_fills,
-             r.slots,
-             {axes.SetOf(reader.along), &interests.Common(stage_of(reader.actor), stage_of(a))}});
+bool StreamClocks::MovesAlong(const Snapshot& since) const {
+  for (int s = 0; s < static_cast<int>(edges_->own.size()); ++s) {
+    const Own& own = edges_->own[s];
+    const std::vector<int>& streams = interests_->of(net_->streams[s].proto->stage());
+    size_t at = own.begin;
+    for (AxisSet set = 0; set < (1u << own.shape.axes); ++set) {
+      for (const int of : streams) {
+        const int32_t moved = known_[at] - since.known[at];
+        if (moved != 0 && moved != count_[of] - since.counts[of]) return false;
+        ++at;
       }
-      if (edges->credits.size() == before) continue;
-      edges->fills.push_back({reg, per_fill, r.slots});
-      edges->most_slots = std::max(edges->most_slots, r.slots);
-    }
-  }
-  edges->first_read.push_back(static_cast<int>(edges->reads.size()));
-  edges->first_credit.push_back(static_cast<int>(edges->credits.size()));
-  edges->first_fill.push_back(static_cast<int>(edges->fills.size()));
-  return edges;
-}
-
-void StreamClocks::Prepare(const NetRegister& r, Carried* carried) {
-  carried->returned.resize(r.readers.size());
-  for (size_t k = 0; k < r.readers.size(); ++k) {
-    const NetReader& reader = r.readers[k];
-    if (!Crosses(*net_, r, reader)) continue;
-    carried->returned[k].assign(r.slots, NewClock(net_->actors[reader.actor].stream));
-    if (carried->filled.empty()) {
-      carried->filled.assign(r.slots, NewClock(net_->actors[r.writer].stream));
-    }
-  }
-}
-
-Clock StreamClocks::NewClock(int stream) const {
-  return {axes_->axes(), static_cast<int>(interests_->of(StageOf(stream)).size())};
-}
-
-bool StreamClocks::Knows(int stream, AxisSet along, int of, int32_t count) const {
-  return clock_[stream].known(along, interests_->IndexOf(StageOf(stream), of)) >= count;
-}
-
-int32_t StreamClocks::Completed(int stream, int of) const {
-  return clock_[stream].known(0, interests_->IndexOf(StageOf(stream), of));
-}
-
-bool StreamClocks::MovesAlong(const Known& since) const {
-  for (int s = 0; s < static_cast<int>(clock_.size()); ++s) {
-    const std::vector<int>& streams = interests_->of(StageOf(s));
-    const std::vector<int32_t>&now = clock_[s].counts(), &then = since.clocks[s].counts();
-    for (size_t i = 0; i < now.size(); ++i) {
-      const int of = streams[i % streams.size()];
-      if (now[i] != then[i] && now[i] - then[i] != count_[of] - since.counts[of]) return false;
     }
   }
   return true;
@@ -118,7 +145,8 @@ void StreamClocks::Begin(int stream) {
     const Read& read = edges_->reads[i];
     const int64_t fill = Whole(n, read.per_read) - read.initial_fills;
     if (fill < 0) continue;
-    Learn(stream, carried_[read.reg].filled[SlotOf(fill, read.slots)], read.lesson);
+    const size_t slot = SlotOf(fill, read.slots);
+    Learn(stream, read.filled + slot * read.lesson.shape.size(), read.lesson);
   }
   // A fill may start only after the readers have returned the slot's old one: that is knowledge
   // too.
@@ -126,25 +154,25 @@ void StreamClocks::Begin(int stream) {
     const Credit& credit = edges_->credits[i];
     const int64_t fill = Whole(n, credit.per_fill), old = fill - credit.slots;
     if (fill * credit.per_fill != n || old < -credit.initial_fills) continue;
-    Learn(stream, carried_[credit.reg].returned[credit.reader][SlotOf(old, credit.slots)],
-          credit.lesson);
+    const size_t slot = SlotOf(old, credit.slots);
+    Learn(stream, credit.returned + slot * credit.lesson.shape.size(), credit.lesson);
   }
 }
 
 void StreamClocks::End(int stream) {
   const int actor = marking_.next(stream);
   const int64_t n = marking_.fired(actor);
-  clock_[stream].Complete(interests_->IndexOf(StageOf(stream), stream), count_[stream]);
+  const Own& own = edges_->own[stream];
+  known_[own.begin + own.index] = count_[stream];
   for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
     const Read& read = edges_->reads[i];
-    if ((n + 1) % read.per_read != 0) continue;
-    const int64_t fill = Whole(n, read.per_read) - read.initial_fills;
-    carried_[read.reg].returned[read.reader][SlotOf(fill, read.slots)] = clock_[stream];
+    if (!Completes(n, read.per_read)) continue;
+    Tell(stream, read.returned, SlotOf(Whole(n, read.per_read) - read.initial_fills, read.slots));
   }
   for (int i = edges_->first_fill[actor]; i < edges_->first_fill[actor + 1]; ++i) {
     const Fill& fill = edges_->fills[i];
-    if ((n + 1) % fill.per_fill != 0) continue;
-    carried_[fill.reg].filled[SlotOf(n / fill.per_fill, fill.slots)] = clock_[stream];
+    if (!Completes(n, fill.per_fill)) continue;
+    Tell(stream, fill.filled, SlotOf(Whole(n, fill.per_fill), fill.slots));
   }
   marking_.Fire(stream);
 }

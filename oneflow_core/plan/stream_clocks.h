@@ -6,16 +6,17 @@
 //   StreamClocks game(net, axes, interests, steps);
 //   while (... nothing blocks game.marking().next(s)) {
 //     game.Begin(s);     // counted, and knows what it has read and what credits told
-//     ... game.clock(s).known(...) ...
+//     ... game.Known(s, ...) ...
 //     game.End(s);       // complete: readers and writers will hear of it
 //   }
 //
 // A value: a copy is a second game at the same place.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "oneflow_core/plan/knowledge.h"
@@ -33,33 +34,38 @@ class StreamClocks {
   // Firings of a stream so far; counted from Begin, before the firing writes: an actor must not
   // write over what it reads.
   int32_t count(int stream) const { return count_[stream]; }
-  const Clock& clock(int stream) const { return clock_[stream]; }
-  // Whether `stream` knows that the first `count` firings of `of` are complete on all devices
-  // reached along `along`. Requires that a register of the stage of `stream` is touched by `of`.
-  bool Knows(int stream, AxisSet along, int of, int32_t count) const;
+  // Place of a stream in the clocks of a stage. Requires that a register of the stage is touched by
+  // it.
+  int IndexOf(int stage, int stream) const { return interests_->IndexOf(stage, stream); }
+  // How many firings of the stream at place `index` of its clock `stream` knows to be complete on
+  // all devices reached along `along`; on its own device, if that is none.
+  int32_t Known(int stream, AxisSet along, int index) const {
+    const Own& own = edges_->own[stream];
+    return known_[own.begin + own.shape.at(along, index)];
+  }
 
-  // How many firings of `of` on its own device `stream` knows to be complete. Requires the same.
-  int32_t Completed(int stream, int of) const;
+  // Whether a stream may learn something when a firing of `actor` begins; else only from itself.
+  bool Learns(int actor) const {
+    const Edges& e = *edges_;
+    return e.first_read[actor] < e.first_read[actor + 1] ||
+           e.first_credit[actor] < e.first_credit[actor + 1];
+  }
 
   // The next firing of a stream. Begin requires that nothing blocks it, End that it has begun.
   void Begin(int stream);
   void End(int stream);
 
   // What the streams have done and know, without what is on its way between them.
-  struct Known {
-    std::vector<int32_t> counts;
-    std::vector<Clock> clocks;
+  struct Snapshot {
+    std::vector<int32_t> counts, known;
   };
-  Known known() const { return {count_, clock_}; }
+  Snapshot Now() const { return {count_, {known_.begin(), known_.begin() + edges_->own_end}}; }
   // Whether every count of every stream's clock has since then either stood still or gone as far as
   // the stream that it counts: what has to be so if all goes on alike (steady_state.h).
-  bool MovesAlong(const Known& since) const;
+  bool MovesAlong(const Snapshot& since) const;
   // The most slots of a register whose fills or returns carry knowledge: so many fills after the
   // streams' clocks have settled, what is on its way has, too.
   int64_t most_slots() const { return edges_->most_slots; }
-
-  // The reader at input `i` of an actor, as a place among its register's readers.
-  int ReaderIndex(int actor, int i) const { return edges_->reader_index[actor][i]; }
 
   // Calls fn(count, stream it counts, whether it is knowledge) for every count of the game's state,
   // clocks of slots in order of age: so games a whole cycle apart list like beside like.
@@ -67,87 +73,105 @@ class StreamClocks {
   static void ForCounts(Self& self, Fn fn);
 
  private:
-  // Clocks that the edges of a register to other streams and devices carry, by slot.
+  // All clocks of a game lie in one block, known_: first those of the streams, then those that
+  // edges to other streams and devices carry, one a slot.
+  struct Own {
+    size_t begin = 0;
+    ClockShape shape;
+    int index = 0;  // of the stream itself, in its clock
+  };
+  // Clocks of a register's fills, or of what one of its readers returns.
   struct Carried {
-    std::vector<Clock> filled;
-    std::vector<std::vector<Clock>> returned;  // [reader][slot]
+    size_t begin = 0;
+    int64_t slots = 0;  // 0: nothing is carried
+    int stream = 0;     // whose knowledge it is
+    int reg = 0, reader = -1;
   };
   // Knowledge on its way: what an edge that leaves its stream is to the one who learns by it.
   struct Lesson {
     AxisSet along = 0;
-    const std::vector<std::pair<int, int>>* common = nullptr;  // places of counts: theirs, ours
+    CommonStreams common = nullptr;
+    ClockShape shape;  // of the clock that is learned
   };
   // An edge that leaves its stream, as its reader sees it and as its writer does; and a register
   // with such edges, as its writer sees it. Out of the plan's messages: a game asks often.
   struct Read {
-    int reg, reader;
+    size_t filled, returned;  // where the clocks begin
     int64_t per_read, initial_fills, slots;
     Lesson lesson;
   };
   struct Credit {
-    int reg, reader;
+    size_t returned;
     int64_t per_fill, initial_fills, slots;
     Lesson lesson;
   };
   struct Fill {
-    int reg;
+    size_t filled;
     int64_t per_fill, slots;
   };
   // By actor, and the end.
   struct Edges {
+    std::vector<Own> own;  // by stream
+    size_t own_end = 0;    // of the streams' own clocks
+    std::vector<Carried> carried;
+    size_t end = 0;  // of all
     std::vector<Read> reads;
     std::vector<Credit> credits;
     std::vector<Fill> fills;
     std::vector<int> first_read, first_credit, first_fill;
-    std::vector<std::vector<int>> reader_index;  // [actor][input]
     int64_t most_slots = 1;
   };
+  class EdgesBuilder;
 
-  static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net, const AxisSets& axes,
-                                              const Interests& interests);
-  void Prepare(const NetRegister& r, Carried* carried);
-  int StageOf(int stream) const { return net_->streams[stream].proto->stage(); }
-  Clock NewClock(int stream) const;
-  void Learn(int stream, const Clock& other, const Lesson& lesson) {
-    clock_[stream].Merge(other, lesson.along, *lesson.common);
+  void Learn(int stream, size_t clock, const Lesson& lesson) {
+    const Own& own = edges_->own[stream];
+    oneflow::Learn(&known_[clock], lesson.shape, lesson.along, lesson.common, &known_[own.begin],
+                   own.shape);
   }
-  static int64_t SlotOf(int64_t fill, int64_t slots) { return ((fill % slots) + slots) % slots; }
+  // What the stream knows now goes into a slot.
+  void Tell(int stream, size_t slots, int64_t slot) {
+    const Own& own = edges_->own[stream];
+    std::copy_n(&known_[own.begin], own.shape.size(), &known_[slots + slot * own.shape.size()]);
+  }
+  static int64_t SlotOf(int64_t fill, int64_t slots) {
+    return slots == 1 ? 0 : ((fill % slots) + slots) % slots;
+  }
+  // The slot that was filled or returned the longest ago.
+  int64_t OldestSlot(const Carried& carried) const {
+    const NetRegister& r = net_->registers[carried.reg];
+    if (carried.reader < 0) return SlotOf(marking_.fills(r), carried.slots);
+    const NetReader& reader = r.readers[carried.reader];
+    return SlotOf(marking_.reads(reader) - reader.initial_fills, carried.slots);
+  }
 
   const PlanNet* net_;
-  const AxisSets* axes_;
   const Interests* interests_;
   std::shared_ptr<const Edges> edges_;  // of the net; copies share it
   Marking marking_;
-  std::vector<int32_t> count_;    // by stream
-  std::vector<Clock> clock_;      // by stream
-  std::vector<Carried> carried_;  // by register
+  std::vector<int32_t> count_;  // by stream
+  std::vector<int32_t> known_;  // clocks
 };
 
 template <typename Self, typename Fn>
 void StreamClocks::ForCounts(Self& self, Fn fn) {
-  const auto clock = [&](auto& c, int stream) {
-    const std::vector<int>& streams = self.interests_->of(self.StageOf(stream));
-    for (size_t i = 0; i < c.counts().size(); ++i) {
-      fn(c.counts()[i], streams[i % streams.size()], true);
+  const Edges& edges = *self.edges_;
+  const auto clock = [&](size_t begin, int stream) {
+    const std::vector<int>& streams =
+        self.interests_->of(self.net_->streams[stream].proto->stage());
+    size_t at = begin;
+    for (AxisSet set = 0; set < (1u << edges.own[stream].shape.axes); ++set) {
+      for (const int of : streams) fn(self.known_[at++], of, true);
     }
   };
-  const auto slots = [&](auto& clocks, int64_t oldest, int stream) {
-    const int64_t n = static_cast<int64_t>(clocks.size());
-    for (int64_t i = 0; i < n; ++i) clock(clocks[SlotOf(oldest + i, n)], stream);
-  };
-  for (size_t s = 0; s < self.clock_.size(); ++s) {
-    fn(self.count_[s], static_cast<int>(s), false);
-    clock(self.clock_[s], static_cast<int>(s));
+  for (int s = 0; s < static_cast<int>(edges.own.size()); ++s) {
+    fn(self.count_[s], s, false);
+    clock(edges.own[s].begin, s);
   }
-  for (size_t id = 0; id < self.carried_.size(); ++id) {
-    const NetRegister& r = self.net_->registers[id];
-    auto& carried = self.carried_[id];
-    if (r.writer >= 0) {
-      slots(carried.filled, self.marking_.fills(r), self.net_->actors[r.writer].stream);
-    }
-    for (size_t k = 0; k < r.readers.size(); ++k) {
-      slots(carried.returned[k], self.marking_.reads(r.readers[k]) - r.readers[k].initial_fills,
-            self.net_->actors[r.readers[k].actor].stream);
+  for (const Carried& carried : edges.carried) {
+    const int64_t oldest = self.OldestSlot(carried);
+    const int size = edges.own[carried.stream].shape.size();
+    for (int64_t i = 0; i < carried.slots; ++i) {
+      clock(carried.begin + SlotOf(oldest + i, carried.slots) * size, carried.stream);
     }
   }
 }

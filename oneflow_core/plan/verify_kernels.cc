@@ -1,7 +1,8 @@
 #include "oneflow_core/plan/verify_kernels.h"
 
-#include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,11 +73,23 @@ bool HasNoKernel(std::string_view kind) {
   return HasOwnShape(kind) || kind == "softmax_cross_entropy";
 }
 
+// Which registers hold which variable, by name.
+using Holdings = std::set<std::pair<std::string_view, int>>;
+
+Holdings HoldingsOf(const proto::Plan& plan) {
+  Holdings holdings;
+  for (const proto::Variable& v : plan.variable()) {
+    for (int id : v.register_()) holdings.emplace(v.name(), id);
+  }
+  return holdings;
+}
+
 // One actor as an op of a graph of its own, with the layouts of its tensors.
 class ActorOp {
  public:
-  ActorOp(const PlanNet& net, const Mesh& mesh, const proto::Actor& actor, std::string where)
-      : net_(net), mesh_(mesh), actor_(actor), where_(std::move(where)) {}
+  ActorOp(const PlanNet& net, const Mesh& mesh, const Holdings& holdings, const proto::Actor& actor,
+          std::string where)
+      : net_(net), mesh_(mesh), holdings_(holdings), actor_(actor), where_(std::move(where)) {}
 
   absl::Status Check() {
     if (actor_.kernel().empty()) return CheckOrderOnly();
@@ -298,17 +311,13 @@ class ActorOp {
   absl::Status CheckVariable() const {
     const std::string name = AttrString(op(), "name");
     const int id = actor_.input_size() > 0 ? actor_.input(0).register_() : actor_.output(0);
-    for (const proto::Variable& v : net_.plan->variable()) {
-      if (v.name() != name) continue;
-      if (std::find(v.register_().begin(), v.register_().end(), id) != v.register_().end()) {
-        return absl::OkStatus();
-      }
-    }
+    if (holdings_.contains({name, id})) return absl::OkStatus();
     return Bad(where_, absl::StrCat(Reg(id).name(), " does not hold variable \"", name, "\""));
   }
 
   const PlanNet& net_;
   const Mesh& mesh_;
+  const Holdings& holdings_;
   const proto::Actor& actor_;
   const std::string where_;
   const OpDef* def_ = nullptr;
@@ -321,10 +330,11 @@ class ActorOp {
 
 absl::Status VerifyKernels(const PlanNet& net) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
+  const Holdings holdings = HoldingsOf(*net.plan);
   for (const proto::Actor& actor : net.program->actor()) {
     const std::string where =
         absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name());
-    RETURN_IF_ERROR(ActorOp(net, mesh, actor, where).Check());
+    RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where).Check());
   }
   return absl::OkStatus();
 }

@@ -43,7 +43,7 @@ class MemoryProof {
     const bool trial = play_ == Play::kSkipCycles && settled_ >= next_trial_;
     std::optional<HappensBefore> begin;
     if (trial) begin = game_;
-    const StreamClocks::Known known = game_.clocks().known();
+    const StreamClocks::Snapshot known = game_.clocks().Now();
     std::vector<int> firings;
     const bool fired = oneflow::PlayRound(net_, round, game_.marking(), [&](int s) {
       refusal_ = game_.Fire(s);

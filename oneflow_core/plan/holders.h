@@ -1,0 +1,85 @@
+// Who may hold bytes of the arenas while a program runs, and where a game over them
+// (happens_before.h) keeps what it knows of each: an index over a program's net, which does not
+// change as the game goes on.
+//
+// A holder is a register, or one place of a member of frames (frames.h). A game touches the state
+// of a few holders at every firing and has thousands of firings a round, so the state lies in three
+// flat arrays, in which what is touched together lies together: all members of a frame side by
+// side, frame after frame.
+//
+//   holder    what is said of a holder once
+//   access    one count for each who touches it: its writer, then its readers
+//   cell      who has some bytes. The bytes of an arena, and those of a frame, are cut wherever a
+//             register begins or ends, so a register has a run of cells, whole
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "oneflow_core/plan/frames.h"
+#include "oneflow_core/plan/knowledge.h"
+#include "oneflow_core/plan/plan_net.h"
+
+namespace oneflow {
+
+// Where the state of a register lies: of its one holder, or of its places, so many steps apart.
+struct Spot {
+  int64_t places = 1, first_place = 0;
+  int holder = 0, holder_step = 0;
+  int access = 0, access_step = 0;
+  int cell = 0, cell_step = 0, cells = 0;  // cells: of one place; 0: it is not written, or empty
+
+  int64_t PlaceOf(int64_t fill) const {
+    return places == 1 ? 0 : ((first_place + fill) % places + places) % places;
+  }
+};
+
+struct Holders {
+  // What an actor reads and writes, out of the plan's messages.
+  struct Reading {
+    int reg = 0, access = 0;  // access: which of its register's is the reader's
+    int64_t per_read = 1, initial_fills = 0;
+    Spot spot;  // of the register
+  };
+  struct Writing {
+    int reg = 0, frames = -1;  // frames: whose member it is
+    int64_t per_fill = 1;
+    bool intrudes = false;
+    Spot spot;
+  };
+  // One of those who touch a register.
+  struct Toucher {
+    int actor = -1, stream = -1;  // -1: nobody writes it
+    int index = 0;                // of the stream, in the clocks of the register's stage
+    AxisSet along = 0;
+  };
+  // What one frame has of each array, frame after frame from where the first begins.
+  struct Block {
+    int holder = 0, holders = 0, access = 0, accesses = 0, cell = 0, cells = 0;
+  };
+
+  // Requires that the types of the program are verified: an actor writes on its own stage.
+  Holders(const PlanNet& net, const AxisSets& axes, const Interests& interests);
+
+  int touchers_of(int reg) const { return first_toucher[reg + 1] - first_toucher[reg]; }
+
+  std::vector<Frames> frames;
+  std::vector<Block> blocks;                      // by frames
+  std::vector<std::vector<int>> intrudes;         // by register: frames
+  std::vector<Spot> spots;                        // by register
+  std::vector<Toucher> touchers;                  // writers, readers, by register
+  std::vector<int> first_toucher;                 // by register, and the end
+  std::vector<Reading> readings;                  // by actor
+  std::vector<Writing> writings;                  // by actor
+  std::vector<int> first_reading, first_writing;  // by actor, and the end
+  int holders = 0, accesses = 0, cells = 0;       // sizes of the arrays
+  int arena_cells = 0;                            // those of arenas come first
+
+ private:
+  void AddTouchers(const PlanNet& net, const AxisSets& axes, const Interests& interests);
+  void LayArenas(const PlanNet& net);
+  void LayFrames(const PlanNet& net);
+  void AddActors(const PlanNet& net);
+};
+
+}  // namespace oneflow
