@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/lower/hold_back.h"
+#include "compiler/lower/keep_in_step.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
@@ -34,6 +35,7 @@ class BackEnd {
       options.splits_backward = schedule_.splits_backward;
       ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids_, options));
       HoldBackUpdateCopies(&lowered);
+      KeepUpdateInStep(&lowered);
       programs.push_back(std::move(lowered));
     }
     programs.push_back(SaveProgram(plan_));

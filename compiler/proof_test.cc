@@ -162,6 +162,7 @@ TEST_CASE("an input that listens to the wrong peers is refused") {
   const proto::Plan good = TrainPlan("tensor=2");
   int tried = 0;
   for (const proto::Actor& actor : good.program(kTrain).actor()) {
+    if (actor.kernel().empty()) continue;  // an order that bytes may not depend on
     if (actor.input_size() != 1 || actor.input(0).peers().along_size() == 0) continue;
     proto::Plan plan = good;
     plan.mutable_program(kTrain)

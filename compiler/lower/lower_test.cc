@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/lower/hold_back.h"
+#include "compiler/lower/keep_in_step.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/prune.h"
 #include "compiler/lower/state_programs.h"
@@ -224,41 +225,94 @@ TEST_CASE("pruning keeps what the loss needs and renumbers it") {
   CHECK(Prune(example.graph, false, 1).ops.size() == 5);
 }
 
-TEST_CASE("the first copy of a stage's update waits for the stage's backward") {
+// A lowered program of segments that the tests below fill; register ids begin after seven
+// persistent ones.
+struct Segments {
   Lowered lowered;
   proto::Program& program = lowered.program;
-  program.add_register_()->set_id(7);  // after seven persistent ones
-  const auto segment = [&](const std::string& name, int stage, Lane lane, Part part) {
-    proto::Actor* actor = program.add_actor();
-    actor->set_id(program.actor_size() - 1);
+
+  Segments() { program.add_register_()->set_id(7); }
+
+  proto::Segment* Add(const std::string& name, int stage, Lane lane, Part part) {
     proto::Segment* s = program.add_segment();
     s->set_id(program.segment_size() - 1);
     s->set_name(name);
     s->set_stage(stage);
-    s->add_actor(actor->id());
     lowered.segments.push_back({lane, {part}});
-  };
-  segment("B", 0, Lane::kCompute, Part::kBackward);
-  segment("U", 0, Lane::kCompute, Part::kUpdate);
-  segment("grad.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
-  segment("norm.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
-  segment("U", 1, Lane::kCompute, Part::kUpdate);  // copies nothing
-  HoldBackUpdateCopies(&lowered);
+    AddActor(s);
+    return s;
+  }
+  proto::Actor* AddActor(proto::Segment* segment) {
+    proto::Actor* actor = program.add_actor();
+    actor->set_id(program.actor_size() - 1);
+    actor->set_stage(segment->stage());
+    segment->add_actor(actor->id());
+    return actor;
+  }
+  std::vector<int> ActorsOf(int s) const {
+    return {program.segment(s).actor().begin(), program.segment(s).actor().end()};
+  }
+};
 
+TEST_CASE("the first copy of a stage's update waits for the stage's backward") {
+  Segments s;
+  s.Add("B", 0, Lane::kCompute, Part::kBackward);
+  s.Add("U", 0, Lane::kCompute, Part::kUpdate);
+  s.Add("grad.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
+  s.Add("norm.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
+  s.Add("U", 1, Lane::kCompute, Part::kUpdate);  // copies nothing
+  HoldBackUpdateCopies(&s.lowered);
+
+  const proto::Program& program = s.program;
   REQUIRE(program.actor_size() == 7);
-  const auto actors = [&](int s) {
-    return std::vector<int>(program.segment(s).actor().begin(), program.segment(s).actor().end());
-  };
-  CHECK(actors(0) == std::vector<int>{0});
-  CHECK(actors(1) == std::vector<int>{5, 1});
-  CHECK(actors(2) == std::vector<int>{6, 2});
-  CHECK(actors(3) == std::vector<int>{3});
-  CHECK(actors(4) == std::vector<int>{4});
+  CHECK(s.ActorsOf(0) == std::vector<int>{0});
+  CHECK(s.ActorsOf(1) == std::vector<int>{5, 1});
+  CHECK(s.ActorsOf(2) == std::vector<int>{6, 2});
+  CHECK(s.ActorsOf(3) == std::vector<int>{3});
+  CHECK(s.ActorsOf(4) == std::vector<int>{4});
   REQUIRE(program.register__size() == 2);
   CHECK(program.register_(1).id() == 8);
   CHECK(program.register_(1).slot_bytes() == 0);
   CHECK(program.actor(5).output(0) == 8);
   CHECK(program.actor(6).input(0).register_() == 8);
+}
+
+TEST_CASE("peers that read much of each other in the update hear that they have") {
+  Segments s;
+  s.Add("B", 0, Lane::kCompute, Part::kBackward);
+  proto::Segment* update = s.Add("U", 0, Lane::kCompute, Part::kUpdate);
+  // Reads of registers 8 to 11, of which 8, 10 and 11 are peers'; 10 alone is too little.
+  const std::vector<std::pair<int64_t, std::vector<int>>> reads = {
+      {1 << 20, {1}}, {1 << 20, {}}, {64, {0}}, {1 << 20, {1, 2}}};
+  for (const auto& [bytes, axes] : reads) {
+    proto::Register* r = s.program.add_register_();
+    r->set_id(7 + s.program.register__size() - 1);
+    r->set_slot_bytes(bytes);
+    proto::Actor* reader = s.AddActor(update);
+    reader->set_name(absl::StrCat("sum", r->id()));
+    proto::Input* input = reader->add_input();
+    input->set_register_(r->id());
+    input->mutable_peers()->mutable_along()->Add(axes.begin(), axes.end());
+  }
+  KeepUpdateInStep(&s.lowered);
+
+  const proto::Program& program = s.program;
+  CHECK(s.ActorsOf(0) == std::vector<int>{0});
+  CHECK(s.ActorsOf(1) == std::vector<int>{1, 2, 6, 7, 3, 4, 5, 8, 9});
+  REQUIRE(program.register__size() == 7);
+  const auto check = [&](int tells, int hears, const proto::Register& control,
+                         const std::vector<int>& axes) {
+    CHECK(control.slot_bytes() == 0);
+    CHECK(program.actor(tells).output(0) == control.id());
+    REQUIRE(program.actor(hears).input_size() == 1);
+    const proto::Input& input = program.actor(hears).input(0);
+    CHECK(input.register_() == control.id());
+    CHECK(std::vector<int>(input.peers().along().begin(), input.peers().along().end()) == axes);
+  };
+  check(6, 7, program.register_(5), {1});
+  check(8, 9, program.register_(6), {0, 1, 2});
+  CHECK(program.actor(6).name() == "sum8.read");
+  CHECK(program.actor(7).name() == "sum8.read_by_peers");
 }
 
 }  // namespace oneflow

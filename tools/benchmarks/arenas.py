@@ -13,7 +13,8 @@ TARGETS = []
 PRESETS = ["gpt2-124m", "gpt2-350m", "gpt2-774m", "gpt2-1.5b"]
 # mesh, sequences a step, micro-batches
 MESHES = [
-    ("", 4, 1), ("", 16, 4), ("data=2", 16, 4), ("tensor=2", 16, 4), ("pipe=2", 16, 4), ("pipe=2,data=2", 16, 4),
+    ("", 4, 1), ("data=2", 4, 1), ("tensor=2", 4, 1), ("data=2,tensor=2", 4, 1), ("data=8", 8, 1),
+    ("", 16, 4), ("data=2", 16, 4), ("tensor=2", 16, 4), ("pipe=2", 16, 4), ("pipe=2,data=2", 16, 4),
     ("pipe=4", 32, 8), ("pipe=2,data=2,tensor=2", 32, 4), ("pipe=4,tensor=2", 32, 8), ("pipe=8", 64, 16),
 ]
 

@@ -1,0 +1,28 @@
+// What keeps an order and carries no data: registers of no bytes, and actors without a kernel that
+// fill and read them. Part of lowering: the program has segments, but no streams yet.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/lower/lowered.h"
+
+namespace oneflow {
+
+// A register of no bytes, one fill a firing of its writer.
+proto::Register* AddControlRegister(Lowered* lowered, const std::string& name, int stage);
+
+// Stands in no segment yet.
+proto::Actor* AddOrderOnlyActor(Lowered* lowered, const std::string& name, int stage);
+
+// Reads register `control`, a fill a firing; of the devices reached along `axes` of the mesh
+// (ascending), too.
+void AddControlInput(int control, const std::vector<int>& axes, proto::Actor* reader);
+
+// The first segment of a stage's update in a lane; null if there is none.
+proto::Segment* FirstUpdate(Lowered* lowered, int stage, Lane lane);
+
+// As many stages as segments name.
+int StagesOf(const Lowered& lowered);
+
+}  // namespace oneflow
