@@ -1,116 +1,16 @@
 #include "actor_runtime/kernel/gemm.h"
 
-#include <cmath>
-#include <cstring>
-#include <memory>
+#include <cstdint>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/kernel/kernel_test_util.h"
-#include "oneflow_core/op/workspace.h"
+#include "actor_runtime/kernel/gemm_problem.h"
 
 namespace oneflow {
 namespace {
 
 constexpr Isa kAll[] = {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
-
-template <typename T>
-double Wide(T x) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    return ToFloat(x);
-  } else {
-    return x;
-  }
-}
-
-template <typename T>
-std::vector<T> Narrowed(const Values& values) {
-  std::vector<T> result(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if constexpr (std::is_same_v<T, Bf16>) {
-      result[i] = ToBf16(static_cast<float>(values[i]));
-    } else {
-      result[i] = static_cast<T>(values[i]);
-    }
-  }
-  return result;
-}
-
-// 64-byte aligned.
-struct Scratch {
-  std::unique_ptr<std::byte[]> memory;
-  explicit Scratch(int64_t bytes) : memory(new std::byte[bytes + 64]) {}
-  std::byte* data() const {
-    return reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
-  }
-};
-
-template <typename A, typename B, typename C>
-struct Problem {
-  using T = FactorOf<A, B>;
-  using Args = GemmArgs<A, B, C>;
-
-  int64_t m, n, k;
-  bool transpose_a, transpose_b;
-  std::vector<A> a;
-  std::vector<B> b;
-  std::vector<SumOf<T>> bias;
-
-  Problem(int64_t m_, int64_t n_, int64_t k_, bool ta, bool tb)
-      : m(m_), n(n_), k(k_), transpose_a(ta), transpose_b(tb) {
-    a = Narrowed<A>(RandomValues(m * k, 1));
-    b = Narrowed<B>(RandomValues(k * n, 2));
-    bias = Narrowed<SumOf<T>>(RandomValues(n, 3));
-  }
-  Strided<A> Left() const {
-    return transpose_a ? Strided<A>{a.data(), 1, m} : Strided<A>{a.data(), k, 1};
-  }
-  Strided<B> Right() const {
-    return transpose_b ? Strided<B>{b.data(), 1, k} : Strided<B>{b.data(), n, 1};
-  }
-
-  // Rows [first, first + rows) of the product, with bias, on top of `start` if that is not 0.
-  std::vector<C> Run(const ProductKernels<T>& kernels, int threads, int64_t first, int64_t rows,
-                     double start = 0) const {
-    std::vector<C> c = Narrowed<C>(Values(rows * n, start == 0 ? 99 : start));
-    const Scratch scratch(ProductWorkspace(rows, n, k));
-    const Args args{rows, n, k, Left().At(first, 0), Right(), c.data(), n, start != 0, bias.data()};
-    ThreadPool pool(threads);
-    if (threads == 1) {
-      GemmSerial(kernels, args, scratch.data());
-    } else {
-      Gemm(kernels, args, scratch.data(), pool);
-    }
-    return c;
-  }
-
-  // The plain loop, in f64.
-  double Exact(int64_t i, int64_t j) const {
-    double sum = bias[j];
-    for (int64_t p = 0; p < k; ++p) {
-      double x = Wide(*Left().At(i, p).data), y = Wide(*Right().At(p, j).data);
-      if (std::is_same_v<T, Bf16>) {
-        x = Wide(ToBf16(static_cast<float>(x)));
-        y = Wide(ToBf16(static_cast<float>(y)));
-      }
-      sum += x * y;
-    }
-    return sum;
-  }
-
-  // The largest, of every step-th element.
-  double Error(const std::vector<C>& c, double start, int64_t step = 1) const {
-    double worst = 0;
-    for (int64_t at = 0; at < m * n; at += step) {
-      const double exact = Exact(at / n, at % n) + start;
-      const double error = std::fabs(exact - Wide(c[at])) / (1 + std::sqrt(static_cast<double>(k)));
-      if (!std::isfinite(error)) return INFINITY;  // which std::max would pass over
-      worst = std::max(worst, error);
-    }
-    return worst;
-  }
-};
 
 template <typename A, typename B, typename C>
 void CheckAll(double tolerance) {
@@ -174,25 +74,6 @@ TEST_CASE("a bf16 result is the f32 result, rounded once") {
     const auto sums = wide.Run(BestProductKernels<Bf16>(), 1, 0, 37);
     for (size_t i = 0; i < sums.size(); ++i) CHECK(rounded[i] == ToBf16(sums[i]));
   }
-}
-
-template <typename A, typename B, typename C>
-void CheckBits() {
-  for (bool transpose_a : {false, true}) {
-    const Problem<A, B, C> p(301, 333, 3600, transpose_a, false);
-    const auto& kernels = BestProductKernels<FactorOf<A, B>>();
-    const std::vector<C> whole = p.Run(kernels, 1, 0, p.m);
-    for (int threads : {2, 3}) CHECK(p.Run(kernels, threads, 0, p.m) == whole);
-    const std::vector<C> rows = p.Run(kernels, 2, 100, 57);
-    CHECK(std::memcmp(rows.data(), whole.data() + 100 * p.n, rows.size() * sizeof(C)) == 0);
-  }
-}
-
-TEST_CASE("bits depend neither on threads nor on which rows a device holds") {
-  CheckBits<float, float, float>();
-  CheckBits<Bf16, Bf16, float>();
-  CheckBits<Bf16, Bf16, Bf16>();
-  CheckBits<float, Bf16, Bf16>();
 }
 
 }  // namespace

@@ -19,14 +19,19 @@ struct Factor {
   int table = -1;
 };
 
+// FNV-1a over whole numbers.
+template <typename T>
+uint64_t HashOf(const std::vector<T>& values) {
+  uint64_t hash = 1469598103934665603u;
+  for (const T value : values) hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211u;
+  return hash;
+}
+
 // Each different table once.
 class TableStore {
  public:
   int Intern(CostTable table) {
-    uint64_t hash = 1469598103934665603u;
-    for (const Cost cost : table.costs)
-      hash = (hash ^ static_cast<uint64_t>(cost)) * 1099511628211u;
-    std::vector<int>& alike = by_hash_[hash];
+    std::vector<int>& alike = by_hash_[HashOf(table.costs)];
     for (const int id : alike) {
       if (tables_[id] == table) return id;
     }
@@ -88,6 +93,9 @@ class Elimination {
   }
 
  private:
+  struct KeyHash {
+    size_t operator()(const std::vector<int>& key) const { return HashOf(key); }
+  };
   // What is left of tables once a variable is gone: their least costs less `least`, the smallest.
   struct Message {
     int table = -1;
@@ -100,13 +108,18 @@ class Elimination {
     factors_.push_back(std::move(factor));
   }
 
+  // The variables of all these, ascending.
+  void ScopeOf(const std::vector<int>& factors, std::vector<int>* scope) const {
+    scope->clear();
+    for (const int f : factors) {
+      scope->insert(scope->end(), factors_[f].variables.begin(), factors_[f].variables.end());
+    }
+    std::sort(scope->begin(), scope->end());
+    scope->erase(std::unique(scope->begin(), scope->end()), scope->end());
+  }
   std::vector<int> Scope(const std::vector<int>& factors) const {
     std::vector<int> scope;
-    for (const int f : factors) {
-      scope.insert(scope.end(), factors_[f].variables.begin(), factors_[f].variables.end());
-    }
-    std::sort(scope.begin(), scope.end());
-    scope.erase(std::unique(scope.begin(), scope.end()), scope.end());
+    ScopeOf(factors, &scope);
     return scope;
   }
 
@@ -116,7 +129,10 @@ class Elimination {
     return cells;
   }
 
-  double Weight(int v) const { return Cells(Scope(factors_of_[v])); }
+  double Weight(int v) {
+    ScopeOf(factors_of_[v], &scope_);
+    return Cells(scope_);
+  }
 
   // The factors of `v`, in parts whose tables are not too large: one part where that is exact.
   std::vector<std::vector<int>> Parts(int v) const {
@@ -136,7 +152,7 @@ class Elimination {
   }
 
   void Eliminate(int v) {
-    std::set<int> neighbours;
+    std::vector<int> neighbours;
     std::vector<Factor> messages;
     for (const std::vector<int>& part : Parts(v)) {
       const std::vector<int> scope = Scope(part);
@@ -146,9 +162,11 @@ class Elimination {
       for (const int u : scope) {
         if (u != v) factor.variables.push_back(u);
       }
-      neighbours.insert(factor.variables.begin(), factor.variables.end());
+      neighbours.insert(neighbours.end(), factor.variables.begin(), factor.variables.end());
       if (!factor.variables.empty()) messages.push_back(std::move(factor));
     }
+    std::sort(neighbours.begin(), neighbours.end());
+    neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
     for (const int u : neighbours) {
       std::erase_if(factors_of_[u], [&](int f) {
         const std::vector<int>& of_v = factors_of_[v];
@@ -157,13 +175,16 @@ class Elimination {
     }
     for (Factor& message : messages) AddFactor(std::move(message));
     for (const int u : neighbours) {
+      const double weight = Weight(u);
+      if (weight == weight_[u]) continue;
       queue_.erase({weight_[u], u});
-      queue_.insert({weight_[u] = Weight(u), u});
+      queue_.insert({weight_[u] = weight, u});
     }
   }
 
   Message MessageOf(const std::vector<int>& part, const std::vector<int>& scope, int v) {
-    std::vector<int> key;
+    std::vector<int>& key = key_;
+    key.clear();
     for (const int u : scope) key.push_back(u == v ? -network_.labels(u) : network_.labels(u));
     for (const int f : part) {
       key.push_back(factors_[f].table);
@@ -172,9 +193,9 @@ class Elimination {
             static_cast<int>(std::lower_bound(scope.begin(), scope.end(), u) - scope.begin()));
       }
     }
-    const auto [it, fresh] = known_.try_emplace(std::move(key));
-    if (fresh) it->second = Minimise(part, scope, v);
-    return it->second;
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
+    return known_.emplace(key, Minimise(part, scope, v)).first->second;
   }
 
   // Walks over all labels of the scope, `v` innermost.
@@ -253,7 +274,8 @@ class Elimination {
   std::vector<std::vector<int>> factors_of_;  // of a variable that is gone: those it went with
   std::vector<double> weight_;                // cells of the table of a variable and its neighbours
   std::set<std::pair<double, int>> queue_;
-  std::map<std::vector<int>, Message> known_;
+  std::unordered_map<std::vector<int>, Message, KeyHash> known_;
+  std::vector<int> scope_, key_;  // room for what a call works on
   Cost bound_ = 0;
 };
 

@@ -1,7 +1,7 @@
 """What compiling and proving a plan costs as models and meshes grow.
 
-Each row is `oneflow compile` on one core: seconds, peak memory, bytes of the plan; beside it how many times the row it
-grew from. The first is the 1T model on 3,072 devices, then the same with ten times the data degree or micro-batches.
+Each row is `oneflow compile` on one core: seconds, peak memory, bytes of the plan, beside it how many times the row it
+grew from; and `oneflow verify` of the plan, seconds with reading it. The first is the 1T model on 3,072 devices, then the same with ten times the data degree or micro-batches.
 """
 import json
 import os
@@ -28,21 +28,27 @@ ROWS = [
 ]
 
 
+def timed(command, what):
+    """Seconds on one core, and peak bytes of memory."""
+    begin = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, {0}))
+    _, status, usage = os.wait4(child.pid, 0)
+    if status != 0:
+        sys.exit(f"tools/bench compile: oneflow {command[1]} failed on {what}")
+    return time.monotonic() - begin, usage.ru_maxrss * 1024
+
+
 def compile_once(oneflow, folder, model, mesh, micro_batches):
-    """Seconds, peak bytes of memory and bytes of plan."""
+    """Seconds, peak bytes of memory, bytes of plan, and seconds of verifying it."""
     graph, plan = os.path.join(folder, "gpt.textproto"), os.path.join(folder, "gpt.plan")
     subprocess.run([oneflow, "model", "gpt", *[f"--{k}={v}" for k, v in model.items()], "--out=" + graph], check=True,
                    stdout=subprocess.DEVNULL)
     pipe, data, tensor = mesh
-    begin = time.monotonic()
-    child = subprocess.Popen([oneflow, "compile", "--graph=" + graph, f"--mesh=pipe={pipe},data={data},tensor={tensor}",
-                              f"--batch={data * micro_batches}", f"--micro_batches={micro_batches}", "--out=" + plan],
-                             stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, {0}))
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.monotonic() - begin
-    if status != 0:
-        sys.exit(f"tools/bench compile: oneflow compile failed on {model}, mesh {mesh}")
-    return seconds, usage.ru_maxrss * 1024, os.path.getsize(plan)
+    what = f"{model}, mesh {mesh}"
+    seconds, peak = timed([oneflow, "compile", "--graph=" + graph, f"--mesh=pipe={pipe},data={data},tensor={tensor}",
+                           f"--batch={data * micro_batches}", f"--micro_batches={micro_batches}", "--out=" + plan], what)
+    verify_seconds, _ = timed([oneflow, "verify", "--plan=" + plan], what)
+    return seconds, peak, os.path.getsize(plan), verify_seconds
 
 
 def add_flags(parser):
@@ -57,13 +63,15 @@ def run(args, folder_of_binaries):
             runs = [compile_once(oneflow, folder, model, mesh, micro_batches) for _ in range(args.rounds)]
             seconds = statistics.median(r[0] for r in runs)
             row = {"case": name, "mesh": "pipe=%d,data=%d,tensor=%d" % mesh, "micro_batches": micro_batches,
-                   "seconds": seconds, "peak_bytes": runs[0][1], "plan_bytes": runs[0][2]}
+                   "seconds": seconds, "peak_bytes": runs[0][1], "plan_bytes": runs[0][2],
+                   "verify_seconds": statistics.median(r[3] for r in runs)}
             if grew_from is not None:
                 row["times"] = seconds / results[grew_from]["seconds"]
             results.append(row)
             if args.format == "text":
                 times = f"  {row['times']:5.2f} x" if "times" in row else ""
                 print(f"{name:24} {row['mesh']:24} M={micro_batches:<5} {seconds:6.2f} s  "
-                      f"{row['peak_bytes'] / 2**20:6.0f} MiB  plan {row['plan_bytes'] / 2**20:5.2f} MiB{times}", flush=True)
+                      f"{row['peak_bytes'] / 2**20:6.0f} MiB  plan {row['plan_bytes'] / 2**20:5.2f} MiB  "
+                      f"verify {row['verify_seconds']:5.2f} s{times}", flush=True)
     if args.format == "json":
         print(json.dumps(results))
