@@ -7,8 +7,8 @@
 // gradients mirror their tensors. What is free: everything else.
 //
 // Where that is solved, all axes are chosen at once, and nothing is cheaper. Else one is chosen
-// after the other: each is the cheapest given the axes before it, or comes with a bound on what the
-// cheapest could save (choice_network.h). A note says which.
+// after the other: each is the cheapest given the axes before it, and a bound on what all together
+// could save comes with it (choice_network.h). A note says which.
 //
 // Ops on a sub-mesh choose on its axes, by themselves: what crosses between meshes may lie in any
 // way on either side, and is not priced.

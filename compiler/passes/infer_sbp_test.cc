@@ -1,5 +1,5 @@
-// The choice on one axis, and on two at once, is the least of all: small graphs of any form against
-// brute force over every combination of rows.
+// The choice on one axis, and on several at once, is the least of all: small graphs of any form
+// against brute force over every combination of rows.
 #include "compiler/passes/infer_sbp.h"
 
 #include <catch2/catch.hpp>
@@ -10,6 +10,7 @@
 #include "compiler/passes/brute_force.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
+#include "compiler/passes/sbp_choice.h"
 #include "compiler/passes/sbp_network.h"
 
 namespace oneflow {
@@ -63,15 +64,12 @@ proto::Cluster Slow(std::mt19937* random) {
 
 // The choice on all axes of the graph's mesh at once, as a network.
 ChoiceNetwork NetworkOf(Graph* graph, const SbpOptions& options) {
-  const NdSbp whole(graph->mesh.axes.size(), B());
-  SbpChoice choice;
-  for (Tensor& tensor : graph->tensors) tensor.sbp = whole;
-  for (const Op& op : graph->ops) choice.op_inputs.emplace_back(op.inputs.size(), whole);
+  const SbpChoice whole = LayWhole(graph);
   std::vector<int> axes(graph->mesh.axes.size());
   std::iota(axes.begin(), axes.end(), 0);
-  const auto units = SbpLabels::Make(*graph, choice, options, axes);
-  REQUIRE(units.ok());
-  return SbpNetwork(*graph, choice, options, *units);
+  const auto labels = SbpLabels::Make(*graph, whole, options, axes);
+  REQUIRE(labels.ok());
+  return SbpNetwork({*graph, whole, options, *labels, ObservedBy(*graph)});
 }
 
 // Whether it was small enough to be tried.
@@ -106,6 +104,34 @@ TEST_CASE("infer_sbp: on 2 x 2 devices both axes are chosen together, the cheape
     CHECK(choice->notes.back() == "all axes together: no other layout takes less time");
   }
   CHECK(tried > 20);
+}
+
+TEST_CASE("infer_sbp: on 2 x 2 x 2 devices all three axes are, too") {
+  std::mt19937 random(13);
+  int tried = 0;
+  for (int i = 0; i < 40; ++i) {
+    Graph graph = Draw(1 + static_cast<int>(random() % 2), *ParseMesh("x=2,y=2,z=2"), &random);
+    const SbpOptions options{.cluster = Slow(&random)};
+    tried += CheckLeast(NetworkOf(&graph, options)) ? 1 : 0;
+    const auto choice = InferSbp(&graph, options);
+    REQUIRE(choice.ok());
+    CHECK(choice->notes.back() == "all axes together: no other layout takes less time");
+  }
+  CHECK(tried > 10);
+}
+
+TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many are told so") {
+  const auto note_of = [](const char* mesh, int layers) {
+    std::mt19937 random(14);
+    Graph graph = Draw(layers, *ParseMesh(mesh), &random);
+    const auto choice = InferSbp(&graph, {.cluster = Slow(&random)});
+    REQUIRE(choice.ok());
+    return choice->notes.back();
+  };
+  CHECK_THAT(note_of("x=2,b=2,c=2,d=2", 12), Catch::StartsWith("all axes together: "));
+  CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2", 12), Catch::StartsWith("all axes together: "));
+  CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2", 12),
+             Catch::StartsWith("all axes together: not looked at"));
 }
 
 TEST_CASE("infer_sbp: no axis may cut what another left too small") {

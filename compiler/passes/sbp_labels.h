@@ -1,6 +1,6 @@
-// The ops that choose together on SEVERAL mesh axes at once, and among what: the labels of a unit
-// are the combinations of its rows on each axis that leave every device something. With one axis
-// they are those of SbpUnits. Part of infer_sbp.
+// The ops that choose together on SEVERAL mesh axes at once, and among what: a unit chooses a label
+// of SbpUnits on each axis. Those combinations go together that leave every device something. With
+// one axis all do. Part of infer_sbp.
 #pragma once
 
 #include <vector>
@@ -18,27 +18,32 @@ class SbpLabels {
   // `axes`, ascending; `settled`: the choice on axes before them. All but `axes` must outlive the
   // result.
   static absl::StatusOr<SbpLabels> Make(const Graph& graph, const SbpChoice& settled,
-                                        const SbpOptions& options, const std::vector<int>& axes);
+                                        const SbpOptions& options, std::vector<int> axes);
 
   const std::vector<int>& axes() const { return axes_; }
   int size() const { return units_.front().size(); }
-  int labels(int unit) const { return static_cast<int>(labels_[unit].size()); }
+  // On axes()[k].
+  int labels(int unit, int k) const { return units_[k].labels(unit); }
   const std::vector<OpId>& OpsOf(int unit) const { return units_.front().OpsOf(unit); }
   int UnitOf(OpId op) const { return units_.front().UnitOf(op); }
   OpId FirstOf(OpId op) const { return units_.front().FirstOf(op); }
-  // The row of an op on axes()[k] if its unit has this label.
-  const Signature& Row(OpId op, int label, int k) const {
-    return units_[k].Row(op, labels_[UnitOf(op)][label][k]);
-  }
+  // The row of an op on axes()[k] if its unit has this label there.
+  const Signature& Row(OpId op, int k, int label) const { return units_[k].Row(op, label); }
+
+  // How many combinations of labels on the first `axes` axes a unit has, fitting or not.
+  double Combinations(int unit, int axes) const;
+  // Goes on to the next one, the last axis fastest; false after the last.
+  bool Next(int unit, std::vector<int>* label) const;
+  // Whether they go together: no dimension is cut into more parts than it has elements.
+  bool Fits(int unit, const std::vector<int>& label) const;
 
  private:
-  SbpLabels() = default;
-  void Combine(const Graph& graph, int unit);
-  bool Fits(const Graph& graph, int unit, const std::vector<int>& rows) const;
+  SbpLabels(const Graph& graph, std::vector<int> axes) : graph_(&graph), axes_(std::move(axes)) {}
+  absl::Status CheckSomeFit(int unit) const;
 
+  const Graph* graph_;
   std::vector<int> axes_;
-  std::vector<SbpUnits> units_;                        // of each axis
-  std::vector<std::vector<std::vector<int>>> labels_;  // of each unit: a label on each axis
+  std::vector<SbpUnits> units_;  // of each axis
 };
 
 }  // namespace oneflow

@@ -1,0 +1,47 @@
+// What computing an op takes a device, for each way in which its unit may choose. Part of
+// infer_sbp; what moving tensors takes is transition_price.h's and boxing_path.h's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "compiler/passes/infer_sbp.h"
+#include "compiler/passes/sbp_labels.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+class OpPrices {
+ public:
+  // All must outlive this.
+  OpPrices(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
+           const SbpLabels& labels)
+      : graph_(graph), settled_(settled), options_(options), labels_(labels) {}
+
+  // Seconds of one firing for each combination of the labels of its unit, the last axis fastest:
+  // of its flops, or of the bytes it reads and writes, whichever takes longer. A partial value is
+  // as large as the whole on every device, and its reader reads as much again. Ops that are alike
+  // are worked out once.
+  const std::vector<double>& SecondsOf(OpId op);
+
+  // Parts into which the axes before the first of `labels` cut what lies as `settled` there.
+  double PartsBefore(const NdSbp& settled) const;
+
+ private:
+  // An input or output: its bytes, and how it lies for each label on each axis.
+  struct Port {
+    double bytes = 0;
+    std::vector<std::vector<Sbp>> lies;
+  };
+  std::vector<Port> PortsOf(OpId op) const;
+  double ShareBefore(OpId op) const;
+
+  const Graph& graph_;
+  const SbpChoice& settled_;
+  const SbpOptions& options_;
+  const SbpLabels& labels_;
+  std::map<std::vector<double>, std::vector<double>> known_;
+};
+
+}  // namespace oneflow
