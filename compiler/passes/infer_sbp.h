@@ -10,8 +10,8 @@
 // after the other: each is the cheapest given the axes before it, and a bound on what all together
 // could save comes with it (choice_network.h). A note says which.
 //
-// Ops on a sub-mesh choose on its axes, by themselves: what crosses between meshes may lie in any
-// way on either side, and is not priced.
+// Ops on a sub-mesh choose on its axes. All meshes choose together: what crosses between them is
+// priced as insert_boxing will pay for it (sbp_crossings.h).
 #pragma once
 
 #include <cstdint>

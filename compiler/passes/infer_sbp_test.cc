@@ -8,6 +8,7 @@
 #include <string>
 
 #include "compiler/passes/brute_force.h"
+#include "compiler/passes/infer_across_meshes.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/sbp_choice.h"
@@ -132,6 +133,72 @@ TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many ar
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2", 12), Catch::StartsWith("all axes together: "));
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2", 12),
              Catch::StartsWith("all axes together: not looked at"));
+}
+
+// Some ops on two of the three devices, some on one.
+void Scatter(Graph* graph, std::mt19937* random) {
+  for (Op& op : graph->ops) {
+    if (op.kind == "variable" || op.kind == "input") continue;
+    const std::optional<SubMesh> places[] = {std::nullopt, DenseSubMesh(*ParseMesh("x=2"), 1),
+                                             DenseSubMesh(*ParseMesh("x=1"), 2)};
+    op.sub_mesh = places[(*random)() % 3];
+  }
+}
+
+TEST_CASE("infer_sbp: what crosses between meshes is priced, and all meshes are chosen together") {
+  std::mt19937 random(15);
+  int tried = 0, better = 0;
+  for (int i = 0; i < 60; ++i) {
+    Graph graph = Draw(2 + static_cast<int>(random() % 3), *ParseMesh("x=3"), &random);
+    Scatter(&graph, &random);
+    if (MeshesOf(graph).size() == 1) continue;
+    const SbpOptions options{.cluster = Slow(&random)};
+    const auto meshes = ChooseOnEach(graph, options);
+    REQUIRE(meshes.ok());
+    tried += CheckLeast(NetworkAcross(graph, options, *meshes)) ? 1 : 0;
+    const auto choice = InferSbp(&graph, options);
+    REQUIRE(choice.ok());
+    CHECK(choice->notes.back() == "all meshes together: no other layout takes less time");
+    for (const OnMesh& on : *meshes) {
+      for (size_t op = 0; op < on.part.op.size(); ++op) {
+        if (on.part.op[op] < 0) continue;
+        if (choice->op_inputs[on.part.op[op]] != on.choice.op_inputs[op]) ++better;
+      }
+    }
+  }
+  CHECK(tried > 30);
+  CHECK(better > 0);  // than each mesh by itself
+}
+
+// x lies as S(1), gelu computes on the same two devices named otherwise.
+Graph OnOtherNames(const char* mesh) {
+  Graph graph;
+  graph.mesh = *ParseMesh(mesh);
+  const TensorId x = Add(&graph, "input", {}, {16, 16});
+  graph.tensors[x].constraint["x"] = S(1);
+  const TensorId y = Add(&graph, "gelu", {x});
+  graph.ops.back().sub_mesh = DenseSubMesh(*ParseMesh("y=2"));
+  graph.outputs = {Add(&graph, "gelu", {y})};
+  return graph;
+}
+
+TEST_CASE("infer_sbp: a crossing decides where each mesh by itself has no preference") {
+  Graph graph = OnOtherNames("x=2");
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  const auto choice = InferSbp(&graph);
+  REQUIRE(choice.ok());
+  CHECK(choice->op_inputs[1][0] == NdSbp{S(1)});  // as x lies: nothing is moved
+  CHECK(choice->op_inputs[2][0] == NdSbp{S(1)});
+}
+
+TEST_CASE("infer_sbp: what crosses is chosen alike at any pipe degree") {
+  Graph graph = OnOtherNames("pipe=2,x=2");
+  graph.ops[2].stage = 1;
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  const auto choice = InferSbp(&graph);
+  REQUIRE(choice.ok());
+  CHECK(choice->op_inputs[1][0] == NdSbp{S(1)});
+  CHECK(choice->op_inputs[2][0] == NdSbp{B(), S(1)});
 }
 
 TEST_CASE("infer_sbp: no axis may cut what another left too small") {

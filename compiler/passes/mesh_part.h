@@ -1,5 +1,6 @@
-// The part of a graph that computes on one mesh, as a graph of its own: so that infer_sbp chooses
-// on each mesh as if there were no other. Part of infer_sbp.
+// The part of a graph that computes on one mesh, as a graph of its own: so that infer_sbp can
+// choose on each mesh as if there were no other. What crosses is sbp_crossings.h's. Part of
+// infer_sbp.
 #pragma once
 
 #include <optional>

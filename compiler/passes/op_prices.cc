@@ -54,13 +54,38 @@ double OpPrices::ShareBefore(OpId id) const {
   return share;
 }
 
+double OpPrices::Devices(int k) const { return graph_.mesh.axes[labels_.axes()[k]].size; }
+
+// `work`: flops before these axes divide them.
+double OpPrices::SecondsWith(double work, const std::vector<Port>& ports,
+                             const std::vector<int>& label) const {
+  const int axes = static_cast<int>(label.size());
+  double touched = 0;
+  std::vector<bool> split(axes, false);
+  for (const Port& port : ports) {
+    double bytes = port.bytes;
+    bool partial = false;
+    for (int k = 0; k < axes; ++k) {
+      const Sbp sbp = port.lies[k][label[k]];
+      partial = partial || sbp.partial();
+      split[k] = split[k] || sbp.split();
+      if (sbp.split()) bytes /= Devices(k);
+    }
+    touched += partial ? 1.5 * bytes : bytes;
+  }
+  for (int k = 0; k < axes; ++k) {
+    if (split[k]) work /= Devices(k);
+  }
+  return std::max(work / PeakFlops(options_.cluster), touched / MemoryBandwidth(options_.cluster));
+}
+
 const std::vector<double>& OpPrices::SecondsOf(OpId id) {
   const OpView view{graph_, graph_.ops[id]};
   const int unit = labels_.UnitOf(id), axes = static_cast<int>(labels_.axes().size());
   const auto& flops = FindOpDef(view.op.kind)->flops;
-  const bool computes = flops != nullptr && !IsVariable(view.op);
-  const double work = computes ? flops(view) / ShareBefore(id) : 0;
-  const std::vector<Port> ports = IsVariable(view.op) ? std::vector<Port>{} : PortsOf(id);
+  const bool computes = !IsVariable(view.op);
+  const double work = computes && flops != nullptr ? flops(view) / ShareBefore(id) : 0;
+  const std::vector<Port> ports = computes ? PortsOf(id) : std::vector<Port>{};
   std::vector<double> key = {work};
   for (int k = 0; k < axes; ++k) key.push_back(labels_.labels(unit, k));
   for (const Port& port : ports) {
@@ -73,24 +98,7 @@ const std::vector<double>& OpPrices::SecondsOf(OpId id) {
   if (!fresh) return known->second;
   std::vector<int> label(axes, 0);
   do {
-    double touched = 0, share = 1;
-    std::vector<bool> split(axes, false);
-    for (const Port& port : ports) {
-      double bytes = port.bytes;
-      bool partial = false;
-      for (int k = 0; k < axes; ++k) {
-        const Sbp sbp = port.lies[k][label[k]];
-        partial = partial || sbp.partial();
-        split[k] = split[k] || sbp.split();
-        if (sbp.split()) bytes /= graph_.mesh.axes[labels_.axes()[k]].size;
-      }
-      touched += partial ? 1.5 * bytes : bytes;
-    }
-    for (int k = 0; k < axes; ++k) {
-      if (split[k]) share *= graph_.mesh.axes[labels_.axes()[k]].size;
-    }
-    known->second.push_back(std::max(work / share / PeakFlops(options_.cluster),
-                                     touched / MemoryBandwidth(options_.cluster)));
+    known->second.push_back(SecondsWith(work, ports, label));
   } while (labels_.Next(unit, &label));
   return known->second;
 }

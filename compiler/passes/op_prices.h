@@ -19,10 +19,10 @@ class OpPrices {
            const SbpLabels& labels)
       : graph_(graph), settled_(settled), options_(options), labels_(labels) {}
 
-  // Seconds of one firing for each combination of the labels of its unit, the last axis fastest:
-  // of its flops, or of the bytes it reads and writes, whichever takes longer. A partial value is
-  // as large as the whole on every device, and its reader reads as much again. Ops that are alike
-  // are worked out once.
+  // Seconds of one firing for each combination of the labels of its unit, the last axis fastest: of
+  // its flops, or of the bytes it reads and writes, whichever takes longer. A partial value is as
+  // large as the whole on every device, and its reader reads as much again. Ops that are alike are
+  // worked out once.
   const std::vector<double>& SecondsOf(OpId op);
 
   // Parts into which the axes before the first of `labels` cut what lies as `settled` there.
@@ -36,6 +36,9 @@ class OpPrices {
   };
   std::vector<Port> PortsOf(OpId op) const;
   double ShareBefore(OpId op) const;
+  double Devices(int k) const;
+  double SecondsWith(double work, const std::vector<Port>& ports,
+                     const std::vector<int>& label) const;
 
   const Graph& graph_;
   const SbpChoice& settled_;

@@ -1,0 +1,97 @@
+#include "compiler/passes/infer_on_mesh.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "compiler/passes/choice_network.h"
+#include "compiler/passes/sbp_choice.h"
+#include "compiler/passes/sbp_constraint.h"
+#include "compiler/passes/sbp_network.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+struct JointChoice {
+  SbpLabels labels;
+  ChoiceNetwork network;
+  Choices best;  // with the bound, also where it is not proved
+};
+
+SbpProblem ProblemOf(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
+                     const SbpLabels& labels) {
+  return {graph, settled, options, labels, ObservedBy(graph)};
+}
+
+// The choice on all axes at once; nothing where there is but one, or more than is worth it.
+std::optional<JointChoice> ChooseTogether(const Graph& graph, const SbpOptions& options,
+                                          const SbpChoice& whole, const std::vector<int>& axes) {
+  if (axes.size() < 2) return std::nullopt;
+  absl::StatusOr<SbpLabels> labels = SbpLabels::Make(graph, whole, options, axes);
+  // An error is told with the axis where it is found.
+  if (!labels.ok() || !FewEnoughWays(*labels)) return std::nullopt;
+  ChoiceNetwork network = SbpNetwork(ProblemOf(graph, whole, options, *labels));
+  Choices best = Eliminate(network, kJointCells);
+  return JointChoice{*std::move(labels), std::move(network), std::move(best)};
+}
+
+// One axis after the other.
+absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options, Graph* graph,
+                        SbpChoice* choice) {
+  for (const int axis : axes) {
+    ASSIGN_OR_RETURN(const SbpLabels labels, SbpLabels::Make(*graph, *choice, options, {axis}));
+    const SbpProblem problem = ProblemOf(*graph, *choice, options, labels);
+    const Choices best = Solve(SbpNetwork(problem));
+    Store(problem, best.label, graph, choice);
+    AddNotes(*graph, axis, choice);
+    choice->notes.push_back("axis " + graph->mesh.axes[axis].name + ": " + ProofText(best) +
+                            (best.proved() ? ", given the axes before it" : ""));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool FewEnoughWays(const SbpLabels& labels) {
+  for (int unit = 0; unit < labels.size(); ++unit) {
+    const double ways = labels.Combinations(unit, static_cast<int>(labels.axes().size()));
+    if (ways > static_cast<double>(kJointCells)) return false;
+  }
+  return true;
+}
+
+std::vector<int> AxesToChoose(const Mesh& mesh) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
+    if (axis != mesh.stage_axis() && mesh.axes[axis].size > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
+absl::StatusOr<SbpChoice> InferOnMesh(Graph* graph, const SbpOptions& options) {
+  RETURN_IF_ERROR(CheckConstraints(*graph));
+  SbpChoice choice = LayWhole(graph);
+  const SbpChoice whole = choice;
+  const std::vector<int> axes = AxesToChoose(graph->mesh);
+  const std::optional<JointChoice> joint = ChooseTogether(*graph, options, whole, axes);
+  if (joint && joint->best.proved()) {
+    Store(ProblemOf(*graph, whole, options, joint->labels), joint->best.label, graph, &choice);
+    for (const int axis : axes) AddNotes(*graph, axis, &choice);
+    choice.notes.push_back("all axes together: " + ProofText(joint->best));
+    return choice;
+  }
+  RETURN_IF_ERROR(ChooseEach(axes, options, graph, &choice));
+  if (axes.size() < 2) return choice;
+  if (!joint) {
+    choice.notes.push_back("all axes together: not looked at, an op has too many ways to choose");
+    return choice;
+  }
+  const std::vector<int> label = CompleteLabels(
+      joint->network, LabelsOf(ProblemOf(*graph, whole, options, joint->labels), *graph, choice));
+  choice.notes.push_back("all axes together: " +
+                         ProofText({label, joint->network.CostOf(label), joint->best.bound}));
+  return choice;
+}
+
+}  // namespace oneflow
