@@ -53,8 +53,9 @@ class CheckpointWriter {
   // Removes what was not committed.
   ~CheckpointWriter();
 
-  // Stores a slice of a variable of the plan. A slice that is already there (a replica on another
-  // device) is skipped. Thread-safe.
+  // Stores a slice of a variable of the plan. Replicas have the same bits; of a plan's program
+  // `save` the lowest rank that holds a slice writes it, so the same run writes the same files. A
+  // slice that is already there is skipped. Thread-safe.
   absl::Status Write(const Piece& piece);
 
   // Makes the checkpoint appear, in place of an older one of that step; returns its folder. All

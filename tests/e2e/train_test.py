@@ -139,6 +139,15 @@ class TrainTest(unittest.TestCase):
         self.assertNotEqual(losses["0"][0], losses["0.5"][0])
         self.assertIn("dropout: ", run("explain", "--plan=drop.plan", cwd=self.dir)[0])
 
+    def test_the_lowest_rank_that_holds_a_slice_saves_it(self):
+        self.compile("pipe=2,data=2", "lowest.plan")
+        self.train("--plan=lowest.plan", "--steps=1", "--checkpoint_dir=lowest")
+        with open(self.dir + "/lowest/step-00000001/manifest.json") as file:
+            variables = json.load(file)["variables"]
+        files = {v["name"]: {piece["file"] for piece in v["slices"]} for v in variables}
+        self.assertEqual(files["wte"], {"rank-00000.bin"})  # the last stage holds a replica
+        self.assertEqual(set.union(*files.values()), {"rank-00000.bin", "rank-00002.bin"})  # of each stage the first
+
     def test_any_plan_loads_any_checkpoint(self):
         self.train("--graph=gpt.textproto", "--mesh=tensor=2", "--batch=8", "--steps=3", "--checkpoint_dir=any")
         one = self.train("--graph=gpt.textproto", "--batch=8", "--steps=4", "--checkpoint_dir=any", "--resume",
