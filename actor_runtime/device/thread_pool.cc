@@ -1,10 +1,11 @@
 // Invariants:
-//  1. `fn`, `tasks` and `next` change only while the loop is closed and no helper is inside it.
+//  1. `fn` and the shares change only while the loop is closed and no helper is inside it.
 //  2. `state` = open bit | helpers inside. A helper enters only by incrementing it while the bit is
 //  set;
 //     the caller leaves ParallelFor only after clearing the bit and seeing no helper inside. So a
 //     helper that wakes up late costs nothing: it finds the loop closed.
-//  3. `epoch` changes once a loop and once at the end; helpers park on it and on nothing else.
+//  3. A task is run by whoever takes it from the share that it is in: once.
+//  4. `epoch` changes once a loop and once at the end; helpers park on it and on nothing else.
 #include "actor_runtime/device/thread_pool.h"
 
 #include <atomic>
@@ -25,17 +26,39 @@ constexpr uint32_t kOpen = 1u << 31;
 
 struct ThreadPool::Impl {
   using Function = absl::FunctionRef<void(int, int)>;
+  // The tasks that a thread begins with; what is left of them others may take.
+  struct alignas(64) Share {
+    std::atomic<int> next{0};
+    int end = 0;
+  };
+
+  explicit Impl(int threads) : shares(threads) {}
 
   std::atomic<uint32_t> state{0};
   std::atomic<uint32_t> epoch{0};
-  std::atomic<int> next{0};
   std::atomic<bool> stop{false};
   const Function* fn = nullptr;
-  int tasks = 0;
+  std::vector<Share> shares;  // by thread
   std::vector<std::thread> helpers;
 
+  // One after the other, alike in size: loops over the same rows give a thread the same ones, which
+  // it then has in its own cache.
+  void Deal(int tasks) {
+    const auto n = static_cast<int64_t>(shares.size());
+    for (int64_t i = 0; i < n; ++i) {
+      shares[i].next.store(static_cast<int>(i * tasks / n), std::memory_order_relaxed);
+      shares[i].end = static_cast<int>((i + 1) * tasks / n);
+    }
+  }
+
+  // Its own share, then what others have left of theirs.
   void RunTasks(int thread) {
-    for (int t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) (*fn)(t, thread);
+    for (size_t i = 0; i < shares.size(); ++i) {
+      Share& share = shares[(thread + i) % shares.size()];
+      for (int t; (t = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+        (*fn)(t, thread);
+      }
+    }
   }
 
   bool Enter() {
@@ -78,7 +101,7 @@ struct ThreadPool::Impl {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
+ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>(threads)) {
   CHECK_GE(threads, 1);
   impl_->helpers.reserve(threads - 1);
   for (int i = 1; i < threads; ++i) impl_->helpers.emplace_back([this, i] { impl_->Help(i); });
@@ -98,8 +121,7 @@ void ThreadPool::ParallelFor(int tasks, absl::FunctionRef<void(int task, int thr
     return;
   }
   impl_->fn = &fn;
-  impl_->tasks = tasks;
-  impl_->next.store(0, std::memory_order_relaxed);
+  impl_->Deal(tasks);
   impl_->state.store(kOpen, std::memory_order_release);
   impl_->Wake();
   impl_->RunTasks(0);

@@ -15,8 +15,9 @@ class ThreadPool {
   ~ThreadPool();
   int threads() const;
   // Calls fn(task, thread) for each task in [0, tasks), thread in [0, threads()); returns when all
-  // are done. Which thread runs a task is not fixed, so fn's result must not depend on it.
-  // Allocates nothing.
+  // are done. A thread begins with the tasks from thread * tasks / threads() on, so neighbours
+  // among tasks should touch neighbouring memory; who is done first takes from the others. Which
+  // thread runs a task is not fixed, so fn's result must not depend on it. Allocates nothing.
   void ParallelFor(int tasks, absl::FunctionRef<void(int task, int thread)> fn);
 
  private:

@@ -209,10 +209,11 @@ struct BlockedProduct {
   void Multiply(const Block& b) const {
     const int64_t words = DivUp(b.depth, p.word_depth);
     const TaskSizes task_size = TasksFor(p, b.rows, b.columns, words * p.word_bytes, run.threads());
-    const int64_t row_tasks = DivUp(b.rows, task_size.rows);
-    run(row_tasks * DivUp(b.columns, task_size.columns), [&](int64_t task) {
-      const int64_t i = task % row_tasks * task_size.rows;
-      const int64_t j = task / row_tasks * task_size.columns;
+    // Row after row: a thread's share is rows, which the loops before and after give it, too.
+    const int64_t column_tasks = DivUp(b.columns, task_size.columns);
+    run(DivUp(b.rows, task_size.rows) * column_tasks, [&](int64_t task) {
+      const int64_t i = task / column_tasks * task_size.rows;
+      const int64_t j = task % column_tasks * task_size.columns;
       const int64_t rows = std::min(task_size.rows, b.rows - i);
       const int64_t columns = std::min(task_size.columns, b.columns - j);
       p.multiply(left.View(b.row + i, i, b.k, b.depth), right.View(b.column + j, j, b.k, b.depth),
