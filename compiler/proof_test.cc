@@ -122,7 +122,7 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
        "but kernel sum_squares gives"},
       {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_i(7); }, "contract"},
       {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_s("x"); }, "a string"},
-      {"linear", [](auto*, auto* a) { a->set_workspace_bytes(0); }, "bytes of workspace"},
+      {"linear", [](auto*, auto* a) { a->clear_workspace(); }, "bytes of workspace"},
       {"adamw", [](auto*, auto* a) { a->mutable_output()->RemoveLast(); }, "writes 2 registers"},
       {"adamw", [](auto*, auto* a) { a->mutable_input()->DeleteSubrange(0, 2); }, "not 3"},
       {"linear", [](auto*, auto* a) { a->mutable_boxing(); }, "boxing has one input"},

@@ -107,19 +107,26 @@ struct Binder {
     return absl::OkStatus();
   }
 
+  absl::Status AddWorkspace() {
+    if (!actor.has_workspace()) return absl::OkStatus();
+    const proto::Register& reg = Reg(actor.workspace());
+    ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
+    setup.workspace_bytes = reg.slot_bytes();
+    bound.call_.workspace = {base, static_cast<size_t>(reg.slot_bytes())};
+    return absl::OkStatus();
+  }
+
   absl::Status AddSetup(ThreadPool* pool) {
     setup.kind = actor.kernel();
     setup.name = actor.name();
     ASSIGN_OR_RETURN(setup.attrs, AttrsFromProto(actor.attr(), actor.name()));
     setup.threads = pool->threads();
-    setup.workspace_bytes = actor.workspace_bytes();
     setup.mesh = context.mesh.mesh;
     setup.coordinate = context.mesh.mesh.CoordinateOf(rank);
     setup.reduce = actor.boxing().reduce();
     setup.reduce_axes = Ints(actor.boxing().reduce_axis());
     setup.zero_unless_first = Ints(actor.boxing().zero_unless_first());
     setup.fill = actor.boxing().fill();
-    bound.call_.workspace = context.devices[rank].workspace().first(actor.workspace_bytes());
     bound.call_.pool = pool;
     return absl::OkStatus();
   }
@@ -138,6 +145,7 @@ struct Binder {
     for (int i = 0; i < actor.input_size(); ++i) RETURN_IF_ERROR(AddInput(i));
     for (int o = 0; o < actor.output_size(); ++o) RETURN_IF_ERROR(AddOutput(o));
     RETURN_IF_ERROR(CheckAccumulation());
+    RETURN_IF_ERROR(AddWorkspace());
     RETURN_IF_ERROR(AddSetup(pool));
     AddSpans();
     if (!actor.kernel().empty() && !HoldsNothing()) {

@@ -10,11 +10,6 @@ absl::StatusOr<DeviceMemory> DeviceMemory::Create(const proto::Plan& plan, int s
   DeviceMemory device;
   device.kind_ = memory.kind();
   ASSIGN_OR_RETURN(device.arena_, Arena::Create(memory.arena_bytes()));
-  if (memory.workspace_bytes() > 0) {
-    const int64_t begin = memory.persistent_bytes() + memory.register_bytes();
-    device.workspace_ = {device.arena_.data() + begin,
-                         static_cast<size_t>(memory.workspace_bytes())};
-  }
   return device;
 }
 

@@ -1,9 +1,8 @@
 // DeviceMemory: the arena of one rank, and where the plan put things in it: persistent registers,
-// then the registers of the running program, then one workspace.
+// then the registers of the running program, workspaces among them.
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/arena.h"
@@ -20,14 +19,11 @@ class DeviceMemory {
   // Place 0 of a register of this stage; the others follow (oneflow_core/plan/places.h). Null for a
   // control register.
   absl::StatusOr<std::byte*> Find(const proto::Register& reg) const;
-  // One firing's scratch; used by the actors of one stream only.
-  std::span<std::byte> workspace() const { return workspace_; }
   int64_t bytes() const { return arena_.bytes(); }
 
  private:
   Arena arena_;
   proto::MemoryKind kind_ = proto::DEVICE;
-  std::span<std::byte> workspace_;
 };
 
 }  // namespace oneflow

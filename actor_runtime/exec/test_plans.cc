@@ -11,8 +11,8 @@ namespace oneflow {
 namespace {
 
 constexpr char kChain[] = R"plan(
-  version: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
-  memory { persistent_bytes: 64 register_bytes: 192 workspace_bytes: 64 arena_bytes: 320 }
+  version: 2 stage_axis: -1 kernel_threads: 2 model: "chain"
+  memory { persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
   persistent { id: 0 name: "w" fill_mode: UPDATE }
   program {
     name: "init" micro_batches: 1 micro_batch_size: 1
@@ -27,9 +27,10 @@ constexpr char kChain[] = R"plan(
       id: 2 name: "dw"
       fill_mode: ACCUMULATE fires_per_fill: 4 offset: 192
     }
+    register { id: 3 name: "dw.workspace" offset: 256 }
     actor { id: 0 name: "x" kernel: "count" output: 1 }
     actor {
-      id: 1 name: "dw" kernel: "multiply" output: 2 workspace_bytes: 64
+      id: 1 name: "dw" kernel: "multiply" output: 2 workspace: 3
       input { register: 1 }
       input { register: 0 fires_per_read: 4 initial_fills: 1 }
     }
@@ -42,7 +43,7 @@ constexpr char kChain[] = R"plan(
   })plan";
 
 constexpr char kTwoRanks[] = R"plan(
-  version: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
+  version: 2 stage_axis: -1 kernel_threads: 1 model: "two ranks"
   mesh { axis { name: "data" size: 2 } }
   memory { persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
   persistent { id: 0 name: "w" fill_mode: UPDATE }
@@ -68,7 +69,7 @@ constexpr char kTwoRanks[] = R"plan(
   })plan";
 
 constexpr char kTwoStages[] = R"plan(
-  version: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
+  version: 2 stage_axis: 0 kernel_threads: 1 model: "two stages"
   mesh { axis { name: "pipe" size: 2 } }
   memory { stage: 0 persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
   memory { stage: 1 persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }

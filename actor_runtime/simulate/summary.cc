@@ -39,7 +39,6 @@ class Summarizer {
         if (planned.stage() != stage) continue;
         device.arena_bytes += planned.arena_bytes();
         device.persistent_bytes += planned.persistent_bytes();
-        device.workspace_bytes += planned.workspace_bytes();
       }
     }
     for (size_t s = 0; s < run_.net.streams.size(); ++s) {

@@ -31,9 +31,9 @@ struct SimulationSummary {
     int stage = 0;
     int devices = 0;  // that do the same
     std::vector<Stream> streams;
-    int64_t arena_bytes = 0, persistent_bytes = 0, workspace_bytes = 0;  // as planned
-    int64_t peak_bytes = 0;                 // registers in use at once, at most
-    std::vector<LiveMemory::Point> memory;  // registers in use, coarse
+    int64_t arena_bytes = 0, persistent_bytes = 0;  // as planned
+    int64_t peak_bytes = 0;                         // registers in use at once, at most
+    std::vector<LiveMemory::Point> memory;          // registers in use, coarse
   };
   struct Actor {
     std::string name, kernel, why;

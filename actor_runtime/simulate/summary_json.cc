@@ -38,7 +38,6 @@ Json DeviceJson(const SimulationSummary::Device& device, double step_seconds) {
           {"devices", device.devices},
           {"arena_bytes", device.arena_bytes},
           {"persistent_bytes", device.persistent_bytes},
-          {"workspace_bytes", device.workspace_bytes},
           {"peak_register_bytes", device.peak_bytes},
           {"streams", std::move(streams)},
           {"memory", std::move(memory)}};

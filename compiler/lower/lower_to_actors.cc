@@ -204,6 +204,7 @@ class Lowering {
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
     if (IsBoxing(op.kind)) LowerBoxing(graph_, op, options_.cluster, actor);
     SetCost(op, actor);
+    AddWorkspace(op, actor);
     return absl::OkStatus();
   }
 
@@ -219,11 +220,21 @@ class Lowering {
     if (def->flops && !IsBoxing(op.kind)) {
       actor->set_flops(def->flops(OpView{graph_, op}) / static_cast<double>(ShareOf(op)));
     }
+  }
+
+  // Scratch is a register, too: it lies where others are over, and the proof knows of it.
+  void AddWorkspace(const Op& op, proto::Actor* actor) {
+    const OpDef* def = FindOpDef(op.kind);
     if (!def->workspace) return;
     std::vector<Dims> in, out;
     for (TensorId t : op.inputs) in.push_back(LocalDims(graph_, t));
     for (TensorId t : op.outputs) out.push_back(LocalDims(graph_, t));
-    actor->set_workspace_bytes(RoundUp(def->workspace(in, out, op.attrs, options_.kernel_threads)));
+    const int64_t bytes = def->workspace(in, out, op.attrs, options_.kernel_threads);
+    if (bytes == 0) return;
+    proto::Register& r = *lowered_.program.add_register_();
+    r = WorkspaceOf(op.name + ".workspace", op.stage, bytes);
+    r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
+    actor->set_workspace(r.id());
   }
 
   // Devices that share the work of an op: those along axes on which something of it is split.

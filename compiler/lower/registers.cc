@@ -1,5 +1,6 @@
 #include "compiler/lower/registers.h"
 
+#include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -8,6 +9,19 @@ namespace {
 
 Layout LayoutOf(const Graph& graph, const Tensor& tensor) {
   return LayoutOf(tensor.shape.dims, tensor.sbp, graph.ops[tensor.producer].sub_mesh);
+}
+
+proto::Register NewRegister(const std::string& name, int stage, const Layout& layout, DType dtype,
+                            int64_t bytes) {
+  proto::Register r;
+  r.set_name(name);
+  r.set_stage(stage);
+  *r.mutable_layout() = ToProto(layout);
+  r.set_dtype(ToProto(dtype));
+  r.set_slot_bytes(RoundUp(bytes));
+  r.set_slots(1);
+  r.set_fires_per_fill(1);
+  return r;
 }
 
 }  // namespace
@@ -21,15 +35,13 @@ proto::Register RegisterOf(const Graph& graph, TensorId id, int stage) {
   const Layout layout = LayoutOf(graph, tensor);
   const int64_t bytes =
       MaxElements(layout, graph.mesh) * static_cast<int64_t>(SizeOf(tensor.dtype));
-  proto::Register r;
-  r.set_name(tensor.name);
-  r.set_stage(stage);
-  *r.mutable_layout() = ToProto(layout);
-  r.set_dtype(ToProto(tensor.dtype));
-  r.set_slot_bytes(RoundUp(bytes));
-  r.set_slots(1);
-  r.set_fires_per_fill(1);
-  return r;
+  return NewRegister(tensor.name, stage, layout, tensor.dtype, bytes);
+}
+
+proto::Register WorkspaceOf(const std::string& name, int stage, int64_t bytes) {
+  Layout layout;
+  layout.dims = {bytes};
+  return NewRegister(name, stage, layout, DType::kU8, bytes);
 }
 
 Dims LocalDims(const Graph& graph, TensorId tensor) {

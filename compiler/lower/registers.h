@@ -1,7 +1,7 @@
 // Registers from tensors: layouts and bytes.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 #include "oneflow_core/graph/graph.h"
 #include "proto/plan.pb.h"
@@ -14,6 +14,9 @@ int64_t RoundUp(int64_t bytes);
 
 // A fresh register of one slot for `tensor` on `stage`; the id is the caller's.
 proto::Register RegisterOf(const Graph& graph, TensorId tensor, int stage);
+
+// A fresh register of one slot of `bytes` bytes, for scratch on `stage`; the id is the caller's.
+proto::Register WorkspaceOf(const std::string& name, int stage, int64_t bytes);
 
 // Local sizes of the largest part: that of coordinate 0 on every axis.
 Dims LocalDims(const Graph& graph, TensorId tensor);

@@ -98,7 +98,7 @@ Key KeyOf(const Lifetime& life, int64_t length) {
 
 std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer) {
   const std::vector<Lifetime>& lives = stage.registers;
-  const auto framed = [&](int i) { return lives[i].slot_bytes > 0 && lives[i].fills.size() > 2; };
+  const auto framed = [&](int i) { return !lives[i].workspace && lives[i].fills.size() > 2; };
   std::map<Key, std::vector<int>, std::greater<>> cores;
   std::vector<int> by_size, by_time;
   for (int i = 0; i < static_cast<int>(lives.size()); ++i) {

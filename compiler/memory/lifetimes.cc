@@ -86,7 +86,8 @@ class Observation {
       const Spans fills = FillsOf(id);
       const Spans spans =
           fills.empty() ? Spans{{0, stage.length - 1}} : Folded(fills, stage.length);
-      stage.registers.push_back({id, r.slots, r.proto->slot_bytes(), spans, fills, OverOf(id)});
+      stage.registers.push_back(
+          {id, r.slots, r.proto->slot_bytes(), r.workspace, spans, fills, OverOf(id)});
     }
     return result;
   }

@@ -26,7 +26,8 @@ struct Lifetime {
   int reg = 0;  // id
   int64_t slots = 1;
   int64_t slot_bytes = 0;
-  Spans spans;  // bytes may be another register's outside these
+  bool workspace = false;  // scratch of its writer's firings
+  Spans spans;             // bytes may be another register's outside these
   // Of each fill of two steps, on a clock that runs on over both; empty where it is not known.
   Spans fills;
   // Where another stream than compute writes it: how many fills of a register that others read are

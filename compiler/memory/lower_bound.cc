@@ -42,7 +42,7 @@ class Game {
       Count(id);
     }
     const int stage = net_.actors[actor].stage;
-    most_[stage] = std::max(most_[stage], now_[stage] + net_.actor(actor).workspace_bytes());
+    most_[stage] = std::max(most_[stage], now_[stage]);
     marking_.Fire(stream);
     for (const NetInput& input : net_.inputs_of(actor)) Count(input.reg);
     for (int id : net_.outputs_of(actor)) Count(id);

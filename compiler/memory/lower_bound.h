@@ -10,9 +10,9 @@
 
 namespace oneflow {
 
-// By stage, bytes of the program's own registers and of the workspace of the firing that is going
-// on, in the order in which all streams fire as early as they may, over two steps. A fill takes its
-// slot from its first write until its last reader has returned it.
+// By stage, bytes of the program's own registers (a workspace holds something while its actor
+// fires), in the order in which all streams fire as early as they may, over two steps. A fill takes
+// its slot from its first write until its last reader has returned it.
 std::vector<int64_t> LowerBound(const PlanNet& net, int stages);
 
 }  // namespace oneflow

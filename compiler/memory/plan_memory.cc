@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -111,23 +112,24 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
     memory.set_register_bytes(std::max(memory.register_bytes(), layout.bytes));
     memory.set_lower_bound_bytes(std::max(memory.lower_bound_bytes(), bound[s]));
   }
-  for (const proto::Actor& actor : program->actor()) {
-    proto::StageMemory& memory = *plan->mutable_memory(actor.stage());
-    memory.set_workspace_bytes(std::max(memory.workspace_bytes(), actor.workspace_bytes()));
-  }
   return absl::OkStatus();
 }
 
+// Workspaces aside, which come and go.
 std::string LargestRegisters(const proto::Plan& plan, int stage) {
   std::vector<std::pair<int64_t, const proto::Register*>> sizes;
+  std::set<int> workspaces;
   const auto add = [&](const proto::Register& r) {
-    if (r.stage() == stage) sizes.emplace_back(r.slots() * r.slot_bytes(), &r);
+    if (r.stage() != stage || workspaces.contains(r.id())) return;
+    sizes.emplace_back(r.slots() * r.slot_bytes(), &r);
   };
   for (const proto::Register& r : plan.persistent()) add(r);
   for (const proto::Program& program : plan.program()) {
-    if (program.name() == "train" || plan.program_size() == 1) {
-      for (const proto::Register& r : program.register_()) add(r);
+    if (program.name() != "train" && plan.program_size() != 1) continue;
+    for (const proto::Actor& actor : program.actor()) {
+      if (actor.has_workspace()) workspaces.insert(actor.workspace());
     }
+    for (const proto::Register& r : program.register_()) add(r);
   }
   std::stable_sort(sizes.begin(), sizes.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -147,8 +149,7 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
     RETURN_IF_ERROR(PlaceProgram(stages, plan, plan->mutable_program(i)));
   }
   for (proto::StageMemory& memory : *plan->mutable_memory()) {
-    memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes() +
-                           memory.workspace_bytes());
+    memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes());
     memory.set_lower_bound_bytes(memory.lower_bound_bytes() + memory.persistent_bytes());
   }
   return absl::OkStatus();
@@ -161,8 +162,8 @@ absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "memory of stage ", memory.stage(), ": needs ", BytesText(memory.arena_bytes()),
         ", a device has ", BytesText(capacity), ": ", BytesText(memory.arena_bytes() - capacity),
-        " too many (weights and optimizer ", BytesText(memory.persistent_bytes()), ", registers ",
-        BytesText(memory.register_bytes()), ", workspace ", BytesText(memory.workspace_bytes()),
+        " too many (weights and optimizer ", BytesText(memory.persistent_bytes()),
+        ", registers and workspaces ", BytesText(memory.register_bytes()),
         "); the largest: ", LargestRegisters(plan, memory.stage()),
         "; use more micro-batches, or split on more devices"));
   }

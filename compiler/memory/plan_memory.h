@@ -1,5 +1,5 @@
 // Where every register lies: one arena a stage, persistent registers first, then those of the
-// programs (which take the same bytes, since one program runs at a time), then one workspace.
+// programs (which take the same bytes, since one program runs at a time), workspaces among them.
 #pragma once
 
 #include "absl/status/status.h"

@@ -164,11 +164,12 @@ TEST_CASE("the lower bound counts slots that hold something, and the workspace t
   const int f = b.Actor("f", 0, {}, {x}), g = b.Actor("g", 0, {{x}}, {y}),
             h = b.Actor("h", 0, {{y}}, {});
   b.Stream("compute", 0, {{{b.Segment("F", 0, {f, g, h})}, 4}});
-  b.program().mutable_actor(f)->set_workspace_bytes(64);
-  b.program().mutable_actor(h)->set_workspace_bytes(128);
+  b.program().mutable_actor(f)->set_workspace(b.Register("f.workspace"));
+  b.program().mutable_actor(h)->set_workspace(b.Register("h.workspace", 0, 1, 32));
   const proto::Plan plan = Planned(&b);
+  // f's lies where y will be, that of h where x was.
   CHECK(plan.memory(0).register_bytes() == 2 * 64 + 128);
-  CHECK(plan.memory(0).arena_bytes() == 2 * 64 + 128 + 128);
+  CHECK(plan.memory(0).arena_bytes() == 2 * 64 + 128);
   CHECK(plan.memory(0).lower_bound_bytes() == 128 + 128);  // y and the workspace of h
 }
 

@@ -12,7 +12,7 @@ namespace {
 // devices, and a transfer to the next stage.
 proto::Plan SmallPlan() {
   constexpr char kPlan[] = R"plan(
-    version: 1 stage_axis: 0 kernel_threads: 1
+    version: 2 stage_axis: 0 kernel_threads: 1
     mesh { axis { name: "pipe" size: 2 } axis { name: "tensor" size: 2 } }
     program {
       name: "train" micro_batches: 2 micro_batch_size: 1

@@ -61,8 +61,8 @@ Numbers MemoryOf(const proto::Plan& plan) {
     bytes[{"memory", m.stage()}] += static_cast<double>(m.arena_bytes());
     bytes[{"memory, weights and optimizer", m.stage()}] +=
         static_cast<double>(m.persistent_bytes());
-    bytes[{"memory, registers", m.stage()}] += static_cast<double>(m.register_bytes());
-    bytes[{"memory, workspace", m.stage()}] += static_cast<double>(m.workspace_bytes());
+    bytes[{"memory, registers and workspaces", m.stage()}] +=
+        static_cast<double>(m.register_bytes());
   }
   return bytes;
 }

@@ -54,8 +54,8 @@ TEST_CASE("stages that change alike are told together") {
         "  stages 1 to 3: received in a step, transfer: 256 bytes -> 512 bytes (+100.0 %)\n"
         "  stage 0: memory: 64 bytes -> 128 bytes (+100.0 %)\n"
         "  stages 1 to 3: memory: 128 bytes -> 192 bytes (+50.0 %)\n"
-        "  stage 0: memory, registers: 64 bytes -> 128 bytes (+100.0 %)\n"
-        "  stages 1 to 3: memory, registers: 128 bytes -> 192 bytes (+50.0 %)\n"
+        "  stage 0: memory, registers and workspaces: 64 bytes -> 128 bytes (+100.0 %)\n"
+        "  stages 1 to 3: memory, registers and workspaces: 128 bytes -> 192 bytes (+50.0 %)\n"
         "  time of a step: 0.5 s -> 0.75 s (+50.0 %)\n");
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("actors and stages of one plan only") {
         "  stage 1: registers, slots: 0 -> 2\n"
         "  stage 1: received in a step, transfer: 0 bytes -> 256 bytes\n"
         "  stage 1: memory: 0 bytes -> 128 bytes\n"
-        "  stage 1: memory, registers: 0 bytes -> 128 bytes\n"
+        "  stage 1: memory, registers and workspaces: 0 bytes -> 128 bytes\n"
         "actors only in the second, 2:\n"
         "  h.to1 (transfer)\n"
         "  f1 (gelu)\n");

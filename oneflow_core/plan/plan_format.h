@@ -16,7 +16,7 @@
 namespace oneflow {
 
 // Raised whenever a plan of before would be misread.
-inline constexpr int kPlanVersion = 1;
+inline constexpr int kPlanVersion = 2;
 
 // The file's bytes, the same for equal plans; and back. `where` begins the errors: not a plan, of
 // another version, truncated, corrupt.

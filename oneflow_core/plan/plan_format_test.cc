@@ -103,11 +103,10 @@ TEST_CASE("the fingerprint sees every value and no order of maps") {
 
 TEST_CASE("plans print one line an actor and a register") {
   CHECK(PlanText(SomePlan()) ==
-        "plan of , version 1, fingerprint \n"
+        "plan of , version 2, fingerprint \n"
         "mesh data=2: 2 devices, 1 stage; batch 0 in 0 micro-batches, schedule \n"
-        "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers 128 "
-        "bytes + workspace 0 "
-        "bytes; lower bound 0 bytes\n"
+        "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers and "
+        "workspaces 128 bytes; lower bound 0 bytes\n"
         "persistent:\n"
         "program train: micro_batches=1 of 1\n"
         "  r0 x stage=0 f32[16] slots=1 x 64 at 0\n"

@@ -68,7 +68,6 @@ Json MemoryJson(const proto::StageMemory& m, int devices) {
           {"arena_bytes", m.arena_bytes()},
           {"persistent_bytes", m.persistent_bytes()},
           {"register_bytes", m.register_bytes()},
-          {"workspace_bytes", m.workspace_bytes()},
           {"lower_bound_bytes", m.lower_bound_bytes()}};
 }
 

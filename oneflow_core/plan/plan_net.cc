@@ -30,6 +30,21 @@ absl::Status IndexRegisters(PlanNet& net) {
   return absl::OkStatus();
 }
 
+absl::Status AddOutput(PlanNet& net, const proto::Actor& actor, int id) {
+  if (id < 0 || id >= static_cast<int>(net.registers.size())) {
+    return Bad(*net.program, absl::StrCat("actor ", actor.name(), " writes register ", id,
+                                          ", which does not exist"));
+  }
+  NetRegister& reg = net.registers[id];
+  if (reg.writer >= 0) {
+    return Bad(*net.program, absl::StrCat("register ", reg.proto->name(), " has two writers, ",
+                                          net.actor(reg.writer).name(), " and ", actor.name()));
+  }
+  reg.writer = actor.id();
+  net.outputs.push_back(id);
+  return absl::OkStatus();
+}
+
 absl::Status IndexEdges(PlanNet& net) {
   const int n_registers = static_cast<int>(net.registers.size());
   const auto known = [&](int id) { return id >= 0 && id < n_registers; };
@@ -56,19 +71,10 @@ absl::Status IndexEdges(PlanNet& net) {
                          input.initial_fills(),
                          {input.peers().along().begin(), input.peers().along().end()}});
     }
-    net.outputs.insert(net.outputs.end(), actor.output().begin(), actor.output().end());
-    for (int id : actor.output()) {
-      if (!known(id)) {
-        return Bad(*net.program, absl::StrCat("actor ", actor.name(), " writes register ", id,
-                                              ", which does not exist"));
-      }
-      NetRegister& reg = net.registers[id];
-      if (reg.writer >= 0) {
-        return Bad(*net.program, absl::StrCat("register ", reg.proto->name(), " has two writers, ",
-                                              net.actor(reg.writer).name(), " and ", actor.name()));
-      }
-      reg.writer = a;
-    }
+    for (int id : actor.output()) RETURN_IF_ERROR(AddOutput(net, actor, id));
+    if (!actor.has_workspace()) continue;
+    RETURN_IF_ERROR(AddOutput(net, actor, actor.workspace()));
+    net.registers[actor.workspace()].workspace = true;
   }
   net.first_input.push_back(static_cast<int>(net.inputs.size()));
   net.first_output.push_back(static_cast<int>(net.outputs.size()));

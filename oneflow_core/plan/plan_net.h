@@ -32,7 +32,8 @@ struct NetRegister {
   bool persistent = false;
   int64_t slots = 1;  // as the plan says; a planner may try others
   int64_t fires_per_fill = 1;
-  int writer = -1;  // actor; -1: nobody in this program
+  int writer = -1;         // actor; -1: nobody in this program
+  bool workspace = false;  // scratch of its writer's firings
   std::vector<NetReader> readers;
 };
 
@@ -79,8 +80,8 @@ struct PlanNet {
   std::vector<int> first_input, first_output;  // by actor, and the end
 
   const proto::Actor& actor(int id) const { return program->actor(id); }
-  // What an actor reads, and the registers that it writes, in the plan's order. Games ask at every
-  // firing, so these lie in two arrays, actor after actor.
+  // What an actor reads, and the registers that it writes, in the plan's order, its workspace last.
+  // Games ask at every firing, so these lie in two arrays, actor after actor.
   std::span<const NetInput> inputs_of(int actor) const {
     return {inputs.begin() + first_input[actor], inputs.begin() + first_input[actor + 1]};
   }

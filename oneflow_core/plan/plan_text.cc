@@ -99,7 +99,7 @@ std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
   std::map<std::string, std::string> attrs;
   for (const auto& [key, value] : actor.attr()) attrs[key] = AttrText(value);
   for (const auto& [key, value] : attrs) absl::StrAppend(&text, " ", key, "=", value);
-  if (actor.workspace_bytes() != 0) absl::StrAppend(&text, " workspace=", actor.workspace_bytes());
+  if (actor.has_workspace()) absl::StrAppend(&text, " workspace=r", actor.workspace());
   if (actor.boxing().reduce() == proto::Boxing::SUM) absl::StrAppend(&text, " reduce=sum");
   if (actor.boxing().reduce() == proto::Boxing::MAX) absl::StrAppend(&text, " reduce=max");
   return text + "\n";
@@ -184,8 +184,8 @@ std::string MemoryText(const proto::Plan& plan) {
   for (const proto::StageMemory& m : plan.memory()) {
     absl::StrAppend(&text, "memory of a device of stage ", m.stage(), ": ",
                     BytesText(m.arena_bytes()), " = weights and optimizer ",
-                    BytesText(m.persistent_bytes()), " + registers ", BytesText(m.register_bytes()),
-                    " + workspace ", BytesText(m.workspace_bytes()), "; lower bound ",
+                    BytesText(m.persistent_bytes()), " + registers and workspaces ",
+                    BytesText(m.register_bytes()), "; lower bound ",
                     BytesText(m.lower_bound_bytes()), "\n");
   }
   return text;

@@ -260,9 +260,10 @@ class ActorOp {
     };
     const int64_t needed = def_->workspace(local(op().inputs), local(op().outputs), op().attrs,
                                            net_.plan->kernel_threads());
-    if (actor_.workspace_bytes() >= needed) return absl::OkStatus();
-    return Bad(where_, absl::StrCat("has ", actor_.workspace_bytes(),
-                                    " bytes of workspace, kernel ", def_->kind, " needs ", needed));
+    const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;
+    if (has >= needed) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,
+                                    " needs ", needed));
   }
 
   absl::Status CheckHost() const {

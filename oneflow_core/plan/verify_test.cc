@@ -83,6 +83,29 @@ TEST_CASE("registers may share bytes only when happens-before parts them") {
        "0 (b) still reads");
 }
 
+TEST_CASE("a workspace may lie where nothing is held while its actor fires") {
+  // a -> x -> b -> y -> c -> z -> d: of x and y only b needs both.
+  const auto verdict = [](int user, int64_t at) {
+    PlanBuilder b;
+    const int x = b.Register("x"), y = b.Register("y"), z = b.Register("z"),
+              scratch = b.Register("scratch");
+    b.Stream("compute", 0,
+             {{{b.Segment("F", 0,
+                          {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {{x}}, {y}),
+                           b.Actor("c", 0, {{y}}, {z}), b.Actor("d", 0, {{z}}, {})})},
+               3}});
+    b.program().mutable_actor(user)->set_workspace(scratch);
+    b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(z).set_offset(128);
+    b.At(scratch).set_offset(at);
+    return Verdict(b.Finish());
+  };
+  CHECK(verdict(2, 0) == "good");
+  CHECK(verdict(0, 64) == "good");
+  Says(verdict(1, 0), "registers x and scratch of stage 0 share bytes");
+  Says(verdict(1, 64), "registers y and scratch of stage 0 share bytes");
+  Says(verdict(2, 128), "registers z and scratch of stage 0 share bytes");
+}
+
 TEST_CASE("overlapping registers of two streams are refused") {
   PlanBuilder b;
   const int x = b.Register("x", 0, 2), y = b.Register("y");
@@ -244,8 +267,12 @@ TEST_CASE("what is damaged is refused with its place") {
          p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_fires_per_read(0);
        }),
        "0 firings a read");
-  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->set_workspace_bytes(64); }),
-       "workspace");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->set_workspace(0); }), "two writers");
+  Says(with([](P& p) {
+         p.mutable_program(0)->mutable_actor(0)->clear_output();
+         p.mutable_program(0)->mutable_actor(0)->set_workspace(0);
+       }),
+       "is read");
   Says(with([](P& p) { *p.add_program() = p.program(0); }), "two programs train");
 }
 

@@ -40,7 +40,7 @@ absl::StatusOr<Mesh> CheckedMesh(const proto::Plan& plan) {
 absl::Status CheckArena(const proto::StageMemory& m, int stage) {
   const std::string where = absl::StrCat("plan, memory of stage ", stage);
   if (m.stage() != stage) return Bad(where, absl::StrCat("is of stage ", m.stage()));
-  const int64_t parts[] = {m.persistent_bytes(), m.register_bytes(), m.workspace_bytes()};
+  const int64_t parts[] = {m.persistent_bytes(), m.register_bytes()};
   int64_t sum = 0;
   for (int64_t part : parts) {
     if (part < 0 || part % kAlign != 0 || part > (int64_t{1} << 50)) {
@@ -190,11 +190,8 @@ class ProgramTypes {
   absl::Status CheckActor(const proto::Actor& actor) {
     const std::string where = absl::StrCat(where_, ", actor ", actor.name());
     if (!StageExists(actor.stage())) return Bad(where, "its stage does not exist");
-    if (actor.workspace_bytes() < 0 ||
-        actor.workspace_bytes() > net_.plan->memory(actor.stage()).workspace_bytes()) {
-      return Bad(where, absl::StrCat("needs ", actor.workspace_bytes(),
-                                     " bytes of workspace, the stage has ",
-                                     net_.plan->memory(actor.stage()).workspace_bytes()));
+    if (actor.has_workspace()) {
+      RETURN_IF_ERROR(CheckWorkspace(net_.registers[actor.workspace()], actor, where));
     }
     for (const proto::Input& input : actor.input())
       RETURN_IF_ERROR(CheckInput(actor, input, where));
@@ -209,6 +206,16 @@ class ProgramTypes {
       return Bad(where, "a boxing has one input and one output");
     return boxing_.Check(actor, *net_.registers[actor.input(0).register_()].proto,
                          *net_.registers[actor.output(0)].proto, where);
+  }
+
+  // Scratch is at rest between firings: nobody reads it, and it has one place.
+  absl::Status CheckWorkspace(const NetRegister& r, const proto::Actor& actor,
+                              const std::string& where) const {
+    const bool own = !r.persistent && r.proto->stage() == actor.stage() && r.readers.empty();
+    if (own && PlacesOf(*r.proto) == 1 && r.fires_per_fill == 1) return absl::OkStatus();
+    return Bad(where, absl::StrCat("its workspace ", r.proto->name(),
+                                   " is of another stage, outlives the program, is read, or has "
+                                   "several places or firings a fill"));
   }
 
   absl::Status CheckInput(const proto::Actor& actor, const proto::Input& input,
@@ -253,21 +260,6 @@ class ProgramTypes {
                      absl::StrCat("stream ", stream.proto->name(), " of stage ",
                                   stream.proto->stage(), " orders a segment of another stage"));
         }
-      }
-    }
-    return CheckWorkspaceOwner();
-  }
-
-  // There is one workspace a device, so actors of one stream only may use it.
-  absl::Status CheckWorkspaceOwner() {
-    std::vector<int> owner(mesh_.stages(), -1);
-    for (const proto::Actor& actor : net_.program->actor()) {
-      if (actor.workspace_bytes() == 0) continue;
-      int& stream = owner[actor.stage()];
-      if (stream < 0) stream = net_.actors[actor.id()].stream;
-      if (stream != net_.actors[actor.id()].stream) {
-        return Bad(where_,
-                   absl::StrCat("two streams of stage ", actor.stage(), " use the workspace"));
       }
     }
     return absl::OkStatus();

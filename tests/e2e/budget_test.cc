@@ -103,7 +103,7 @@ TEST_CASE("Arenas are as large as the plan says") {
     // stacks.
     CHECK(MappedBytes() - before >= planned);
     for (const proto::StageMemory& m : plan.memory()) {
-      CHECK(m.arena_bytes() == m.persistent_bytes() + m.register_bytes() + m.workspace_bytes());
+      CHECK(m.arena_bytes() == m.persistent_bytes() + m.register_bytes());
       CHECK(m.arena_bytes() >= m.lower_bound_bytes());
     }
   }

@@ -27,7 +27,7 @@ class DiffTest(unittest.TestCase):
 
     def test_schedule_changes_orders_slots_and_memory(self):
         text = self.diff("1f1b.plan", "gpipe.plan")
-        for words in ["schedule: 1f1b -> gpipe", "stage 0: order of compute: ", "-> F\u00d78 B\u00d78 U", "memory, registers: "]:
+        for words in ["schedule: 1f1b -> gpipe", "stage 0: order of compute: ", "-> F\u00d78 B\u00d78 U", "memory, registers and workspaces: "]:
             self.assertIn(words, text)
         self.assertNotIn("actors", text)
         numbers = {(n["what"], n.get("first_stage")): n for n in json.loads(self.diff("1f1b.plan", "gpipe.plan", "--format=json"))["numbers"]}

@@ -37,6 +37,7 @@ proto::Plan Skeleton(const SmallRun& run) {
   for (proto::Register& r : *plan.mutable_program(0)->mutable_register_()) {
     r.set_slot_bytes(0), r.clear_places(), r.clear_stride(), r.clear_first_place();
   }
+  for (proto::Actor& a : *plan.mutable_program(0)->mutable_actor()) a.clear_workspace();
   return plan;
 }
 
@@ -187,8 +188,15 @@ class Mutator {
     return {segment.actor().begin(), segment.actor().end()};
   }
   int AnyActor() { return Below(program_.actor_size()); }
+  // Of those that somebody writes: workspaces are nobody's any more.
   proto::Register& AnyRegister() {
-    return *program_.mutable_register_(Below(program_.register__size()));
+    for (;;) {
+      proto::Register& r = *program_.mutable_register_(Below(program_.register__size()));
+      const auto writes = [&](const proto::Actor& a) {
+        return std::find(a.output().begin(), a.output().end(), r.id()) != a.output().end();
+      };
+      if (std::any_of(program_.actor().begin(), program_.actor().end(), writes)) return r;
+    }
   }
   proto::Input* AnyInput() {
     for (;;) {

@@ -39,7 +39,7 @@ class Mutator {
       case 7: return ChangeSlot(RegisterOf(a));
       case 8: return ChangeCut(RegisterOf(a));
       case 9: return RegisterOf(a).set_dtype(static_cast<proto::DataType>(Below(6)));
-      case 10: return a.set_workspace_bytes(a.workspace_bytes() / 128 * 64);
+      case 10: return Below(2) ? a.clear_workspace() : a.set_workspace(RegisterOf(a).id());
       case 11: return Redirect(a);
       case 12: return a.has_boxing() ? a.clear_boxing() : (void)a.mutable_boxing();
       case 13: return SwapInputs(a);

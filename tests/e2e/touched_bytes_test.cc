@@ -11,6 +11,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/plan/plan_net.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "tests/e2e/small_run.h"
 
@@ -31,43 +32,40 @@ std::span<std::byte> ArenaOf(const Runtime& runtime, int rank, int stage) {
   return {};
 }
 
-// Of a program on a stage: which lines of the arena it has, as planned for its registers and for
-// its workspace, and where its registers end (0: it has none).
+// Of a program on a stage, by line of the arena: whether it is planned for a workspace, of which a
+// kernel may leave some, or for any other register.
 struct Planned {
-  std::vector<bool> lines;
-  int64_t end = 0;
+  std::vector<bool> workspace, other;
 };
-Planned PlannedOf(const proto::Plan& plan, const proto::Program& program, int stage) {
-  const proto::StageMemory& memory = plan.memory(stage);
-  Planned planned{std::vector<bool>(memory.arena_bytes() / kLine)};
-  const auto take = [&](int64_t begin, int64_t bytes) {
-    for (int64_t at = begin; at < begin + bytes; at += kLine) planned.lines[at / kLine] = true;
-  };
-  for (const proto::Register& r : program.register_()) {
-    if (r.stage() != stage || r.slot_bytes() == 0) continue;
-    for (int64_t i = 0; i < PlacesOf(r); ++i) take(r.offset() + i * StrideOf(r), r.slot_bytes());
-    planned.end = std::max(planned.end, EndOf(r));
-  }
-  for (const proto::Actor& actor : program.actor()) {
-    if (actor.stage() != stage) continue;
-    take(memory.persistent_bytes() + memory.register_bytes(), actor.workspace_bytes());
+Planned PlannedOf(const PlanNet& net, int stage) {
+  const size_t lines = net.plan->memory(stage).arena_bytes() / kLine;
+  Planned planned{std::vector<bool>(lines), std::vector<bool>(lines)};
+  for (const NetRegister& reg : net.registers) {
+    const proto::Register& r = *reg.proto;
+    if (reg.persistent || r.stage() != stage || r.slot_bytes() == 0) continue;
+    std::vector<bool>& taken = reg.workspace ? planned.workspace : planned.other;
+    for (int64_t i = 0; i < PlacesOf(r); ++i) {
+      const int64_t begin = r.offset() + i * StrideOf(r);
+      for (int64_t at = begin; at < begin + r.slot_bytes(); at += kLine) taken[at / kLine] = true;
+    }
   }
   return planned;
 }
 
-// Where what is touched of registers ends, and how many lines are touched that are not planned.
+// How many lines are touched that are not planned, and where planned and touched registers end (0:
+// there are none).
 struct Touched {
-  int64_t end = 0, stray = 0;
+  int64_t stray = 0, planned_end = 0, end = 0;
 };
-Touched TouchedIn(std::span<const std::byte> arena, const proto::StageMemory& memory,
-                  const Planned& planned) {
+Touched TouchedIn(std::span<const std::byte> arena, int64_t begin, const Planned& planned) {
   Touched touched;
-  const int64_t workspace = memory.persistent_bytes() + memory.register_bytes();
-  for (int64_t at = memory.persistent_bytes(); at < memory.arena_bytes(); at += kLine) {
+  for (int64_t at = begin; at < std::ssize(arena); at += kLine) {
     const auto line = arena.subspan(at, kLine);
-    if (std::count(line.begin(), line.end(), kUntouched) == kLine) continue;
-    if (at < workspace) touched.end = at + kLine;
-    touched.stray += planned.lines[at / kLine] ? 0 : 1;
+    const bool is = std::count(line.begin(), line.end(), kUntouched) < kLine;
+    const bool other = planned.other[at / kLine];
+    if (other) touched.planned_end = at + kLine;
+    if (other && is) touched.end = at + kLine;
+    touched.stray += is && !other && !planned.workspace[at / kLine] ? 1 : 0;
   }
   return touched;
 }
@@ -93,15 +91,16 @@ class Watch {
 
   void After(const Runtime& runtime, const std::string& name) {
     const proto::Program& program = *FindProgram(runtime.plan(), name);
+    const auto net = MakePlanNet(runtime.plan(), program);
+    REQUIRE(net.ok());
     const bool writes_variables = name == "init" || name == "train";
     for (int rank = 0; rank < runtime.ranks(); ++rank) {
       const int stage = mesh_.StageOf(rank);
-      const proto::StageMemory& memory = runtime.plan().memory(stage);
       const auto arena = ArenaOf(runtime, rank, stage);
-      const Planned planned = PlannedOf(runtime.plan(), program, stage);
-      const Touched touched = TouchedIn(arena, memory, planned);
+      const Touched touched =
+          TouchedIn(arena, runtime.plan().memory(stage).persistent_bytes(), PlannedOf(*net, stage));
       INFO("program " << name << ", rank " << rank);
-      CHECK(touched.end == planned.end);
+      CHECK(touched.end == touched.planned_end);
       CHECK(touched.stray == 0);
       CHECK(std::equal(kept_[rank].begin(), kept_[rank].end(), arena.begin()) == !writes_variables);
     }

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "oneflow_core/plan/plan_format.h"
+
 namespace oneflow {
 namespace {
 
@@ -13,7 +15,7 @@ struct PlanMaker {
   proto::Program* program;
 
   explicit PlanMaker(int stages) : program(plan.add_program()) {
-    plan.set_version(1);
+    plan.set_version(kPlanVersion);
     plan.set_kernel_threads(1);
     plan.set_stage_axis(stages > 1 ? 0 : -1);
     if (stages > 1) {
