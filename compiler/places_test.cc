@@ -80,13 +80,13 @@ class ByteGame {
   void Fire(int stream) {
     const int actor = marking_.next(stream);
     const int64_t n = marking_.fired(actor);
-    for (int id : net_.actor(actor).output()) {
-      const int64_t per_fill = net_.registers[id].proto->fires_per_fill();
+    for (int id : net_.outputs_of(actor)) {
+      const int64_t per_fill = net_.registers[id].fires_per_fill;
       if (n % per_fill == 0) Take(id, n / per_fill);
     }
     marking_.Fire(stream);
-    for (const proto::Input& input : net_.actor(actor).input()) GiveBack(input.register_());
-    for (int id : net_.actor(actor).output()) GiveBack(id);
+    for (const NetInput& input : net_.inputs_of(actor)) GiveBack(input.reg);
+    for (int id : net_.outputs_of(actor)) GiveBack(id);
   }
 
   void Take(int id, int64_t fill) {
@@ -159,15 +159,17 @@ void Mutate(std::mt19937& random, proto::Program* program) {
 }  // namespace
 
 TEST_CASE("no two live fills of a compiled plan overlap, whatever the order") {
-  int framed = 0;
+  int framed = 0, workspaces = 0;
   for (const Case& c : kCases) {
     const proto::Plan plan = TrainPlan(c);
     const auto net = MakePlanNet(plan, plan.program(kTrain));
     INFO(c.mesh << " " << c.schedule);
     CHECK(Overlap(*net, 20) == "");
     framed += Framed(plan);
+    for (const NetRegister& r : net->registers) workspaces += r.workspace;
   }
   CHECK(framed > 50);
+  CHECK(workspaces > 50);
 }
 
 TEST_CASE("what the proof lets pass has no two live fills that overlap") {

@@ -16,13 +16,13 @@ namespace {
 
 constexpr int kTrain = 1;  // place of the program in the plan
 
-proto::Plan TrainPlan(const std::string& mesh) {
+proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4) {
   GptConfig config;
   config.layers = 2, config.heads = 4, config.hidden = 32, config.sequence = 16, config.vocab = 64;
   CompileOptions options;
   options.mesh = *ParseMesh(mesh);
   options.train.set_batch(16);
-  options.train.set_micro_batches(4);
+  options.train.set_micro_batches(micro_batches);
   absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
   REQUIRE(plan.ok());
   REQUIRE(plan->program(kTrain).name() == "train");
@@ -156,6 +156,25 @@ TEST_CASE("two segments of an order exchanged are refused or still safe, never a
     refused += Verdict(plan) != "good";
   }
   CHECK(refused >= 2);  // at least both compute streams
+}
+
+TEST_CASE("bytes depend on what devices tell each other in the update") {
+  const proto::Plan good = TrainPlan("data=2", /*micro_batches=*/1);
+  int tried = 0, refused = 0;
+  for (const proto::Actor& actor : good.program(kTrain).actor()) {
+    if (!actor.kernel().empty() || actor.input_size() != 1) continue;
+    if (actor.input(0).peers().along_size() == 0) continue;
+    proto::Plan plan = good;
+    auto& deaf = *plan.mutable_program(kTrain)->mutable_actor(actor.id());
+    deaf.mutable_input(0)->mutable_peers()->clear_along();
+    INFO(actor.name());
+    const std::string verdict = Verdict(plan);
+    CHECK((verdict == "good" || verdict.find("share bytes") != std::string::npos));
+    refused += verdict != "good";
+    ++tried;
+  }
+  CHECK(tried > 5);
+  CHECK(refused > 0);
 }
 
 TEST_CASE("an input that listens to the wrong peers is refused") {

@@ -56,7 +56,7 @@ absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options,
 bool FewEnoughWays(const SbpLabels& labels) {
   for (int unit = 0; unit < labels.size(); ++unit) {
     const double ways = labels.Combinations(unit, static_cast<int>(labels.axes().size()));
-    if (ways > static_cast<double>(kJointCells)) return false;
+    if (ways > kMostWays) return false;
   }
   return true;
 }

@@ -12,8 +12,10 @@
 namespace oneflow {
 
 // What is chosen at once is solved with tables of so many cells; larger ones take longer than they
-// are worth. No op may have more ways to choose among.
+// are worth.
 inline constexpr int64_t kJointCells = int64_t{1} << 18;
+
+// Whether no op has more ways to choose among than kMostWays.
 bool FewEnoughWays(const SbpLabels& labels);
 
 // All of more than one device but that of stages.

@@ -10,8 +10,6 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kCrossing = 100;  // no fact of sbp_network.cc
-
 class CrossingBuilder {
  public:
   CrossingBuilder(const Graph& graph, const SbpOptions& options,

@@ -13,7 +13,11 @@ absl::StatusOr<SbpLabels> SbpLabels::Make(const Graph& graph, const SbpChoice& s
     ASSIGN_OR_RETURN(SbpUnits units, SbpUnits::Make(graph, settled, options, axis));
     labels.units_.push_back(std::move(units));
   }
-  for (int unit = 0; unit < labels.size(); ++unit) RETURN_IF_ERROR(labels.CheckSomeFit(unit));
+  for (int unit = 0; unit < labels.size(); ++unit) {
+    // Where there are too many ways to look at, axis after axis finds out.
+    if (labels.Combinations(unit, labels.axes_.size()) > kMostWays) continue;
+    RETURN_IF_ERROR(labels.CheckSomeFit(unit));
+  }
   return labels;
 }
 

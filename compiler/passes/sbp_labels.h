@@ -13,6 +13,9 @@
 
 namespace oneflow {
 
+// Combinations of a unit's labels, at most, that are looked at together.
+inline constexpr double kMostWays = 1 << 18;
+
 class SbpLabels {
  public:
   // `axes`, ascending; `settled`: the choice on axes before them. All but `axes` must outlive the

@@ -18,6 +18,7 @@
 
 #include "oneflow_core/plan/frames.h"
 #include "oneflow_core/plan/knowledge.h"
+#include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
@@ -29,9 +30,7 @@ struct Spot {
   int access = 0, access_step = 0;
   int cell = 0, cell_step = 0, cells = 0;  // cells: of one place; 0: it is not written, or empty
 
-  int64_t PlaceOf(int64_t fill) const {
-    return places == 1 ? 0 : ((first_place + fill) % places + places) % places;
-  }
+  int64_t PlaceOf(int64_t fill) const { return InTurn(first_place + fill, places); }
 };
 
 struct Holders {

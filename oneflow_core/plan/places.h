@@ -13,9 +13,13 @@ inline int64_t PlacesOf(const proto::Register& r) {
   return r.places() > 0 ? r.places() : r.slots();
 }
 
+// Of what takes `places` in turn, the n-th; n may be negative: what came before the first.
+inline int64_t InTurn(int64_t n, int64_t places) {
+  return places == 1 ? 0 : (n % places + places) % places;
+}
+
 inline int64_t PlaceOf(const proto::Register& r, int64_t fill) {
-  const int64_t places = PlacesOf(r);
-  return ((r.first_place() + fill) % places + places) % places;
+  return InTurn(r.first_place() + fill, PlacesOf(r));
 }
 
 inline int64_t StrideOf(const proto::Register& r) {

@@ -11,6 +11,7 @@
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/plan_text.h"
+#include "oneflow_core/plan/verify_types.h"
 
 namespace oneflow {
 namespace {
@@ -50,6 +51,18 @@ TEST_CASE("a plan survives its file, in both forms") {
   CHECK_FALSE(ReadPlan(folder / "none.plan").ok());
   CHECK_FALSE(WritePlan(SomePlan(), folder / "no" / "such" / "a.plan").ok());
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a text of version 1 is read as far as its version") {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("version_1." + std::to_string(getpid()) + ".textproto");
+  std::ofstream(path) << "version: 1 memory { workspace_bytes: 64 }\n"
+                         "program { name: 'train' actor { name: 'a' workspace_bytes: 64 } }\n";
+  const auto plan = ReadPlan(path);
+  std::filesystem::remove(path);
+  REQUIRE(plan.ok());
+  const absl::Status verdict = VerifyPlanTypes(*plan);
+  CHECK(verdict.message().find("format version 1") != absl::string_view::npos);
 }
 
 TEST_CASE("the same plan is the same bytes, in whatever order its attributes were set") {

@@ -131,11 +131,13 @@ absl::Status Enter(PlanNet& net, int stream_id, int s, std::vector<int>& stream_
   return absl::OkStatus();
 }
 
-// A step is bounded by what people train with; a damaged file must not exhaust memory.
+// Of a step, all streams together. It is bounded by what people train with; a damaged file must not
+// exhaust memory.
 constexpr int64_t kMaxFirings = int64_t{1} << 26;
 
 absl::Status IndexStreams(PlanNet& net) {
   std::vector<int> stream_of_segment(net.program->segment_size(), -1);
+  int64_t firings = 0;
   net.streams.resize(net.program->stream_size());
   for (int s = 0; s < net.program->stream_size(); ++s) {
     const proto::Stream& proto = net.program->stream(s);
@@ -149,12 +151,14 @@ absl::Status IndexStreams(PlanNet& net) {
       NetStream::Run run{{}, std::max<int64_t>(0, order.repeat())};
       for (int segment : order.segment()) {
         RETURN_IF_ERROR(Enter(net, s, segment, stream_of_segment, &run));
+        // Also where it is not repeated: its actors are listed.
+        if (firings + std::max(run.firings(), std::ssize(run.actors)) > kMaxFirings) {
+          return Bad(*net.program, absl::StrCat("stream ", proto.name(), " has too many firings"));
+        }
       }
+      firings += std::max(run.firings(), std::ssize(run.actors));
       if (run.repeat == 0 || run.actors.empty()) continue;
       stream.firings += run.firings();
-      if (stream.firings > kMaxFirings) {
-        return Bad(*net.program, absl::StrCat("stream ", proto.name(), " has too many firings"));
-      }
       stream.runs.push_back(std::move(run));
     }
   }

@@ -1,15 +1,6 @@
 #include "oneflow_core/plan/stream_clocks.h"
 
 namespace oneflow {
-namespace {
-
-// Whether the edge leaves the stream of the device, so that program order does not carry it.
-bool Crosses(const PlanNet& net, const NetRegister& r, const NetReader& reader) {
-  return r.writer >= 0 &&
-         (!reader.along.empty() || net.actors[r.writer].stream != net.actors[reader.actor].stream);
-}
-
-}  // namespace
 
 // Lays the clocks of a game and lists its edges.
 class StreamClocks::EdgesBuilder {
@@ -145,7 +136,7 @@ void StreamClocks::Begin(int stream) {
     const Read& read = edges_->reads[i];
     const int64_t fill = Whole(n, read.per_read) - read.initial_fills;
     if (fill < 0) continue;
-    const size_t slot = SlotOf(fill, read.slots);
+    const size_t slot = InTurn(fill, read.slots);
     Learn(stream, read.filled + slot * read.lesson.shape.size(), read.lesson);
   }
   // A fill may start only after the readers have returned the slot's old one: that is knowledge
@@ -154,7 +145,7 @@ void StreamClocks::Begin(int stream) {
     const Credit& credit = edges_->credits[i];
     const int64_t fill = Whole(n, credit.per_fill), old = fill - credit.slots;
     if (fill * credit.per_fill != n || old < -credit.initial_fills) continue;
-    const size_t slot = SlotOf(old, credit.slots);
+    const size_t slot = InTurn(old, credit.slots);
     Learn(stream, credit.returned + slot * credit.lesson.shape.size(), credit.lesson);
   }
 }
@@ -167,12 +158,12 @@ void StreamClocks::End(int stream) {
   for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
     const Read& read = edges_->reads[i];
     if (!Completes(n, read.per_read)) continue;
-    Tell(stream, read.returned, SlotOf(Whole(n, read.per_read) - read.initial_fills, read.slots));
+    Tell(stream, read.returned, InTurn(Whole(n, read.per_read) - read.initial_fills, read.slots));
   }
   for (int i = edges_->first_fill[actor]; i < edges_->first_fill[actor + 1]; ++i) {
     const Fill& fill = edges_->fills[i];
     if (!Completes(n, fill.per_fill)) continue;
-    Tell(stream, fill.filled, SlotOf(Whole(n, fill.per_fill), fill.slots));
+    Tell(stream, fill.filled, InTurn(Whole(n, fill.per_fill), fill.slots));
   }
   marking_.Fire(stream);
 }

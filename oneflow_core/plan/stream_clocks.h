@@ -21,8 +21,15 @@
 
 #include "oneflow_core/plan/knowledge.h"
 #include "oneflow_core/plan/marking.h"
+#include "oneflow_core/plan/places.h"
 
 namespace oneflow {
+
+// Whether the edge leaves the stream of the device, so that program order does not carry it.
+inline bool Crosses(const PlanNet& net, const NetRegister& r, const NetReader& reader) {
+  return r.writer >= 0 &&
+         (!reader.along.empty() || net.actors[r.writer].stream != net.actors[reader.actor].stream);
+}
 
 class StreamClocks {
  public:
@@ -133,15 +140,12 @@ class StreamClocks {
     const Own& own = edges_->own[stream];
     std::copy_n(&known_[own.begin], own.shape.size(), &known_[slots + slot * own.shape.size()]);
   }
-  static int64_t SlotOf(int64_t fill, int64_t slots) {
-    return slots == 1 ? 0 : ((fill % slots) + slots) % slots;
-  }
   // The slot that was filled or returned the longest ago.
   int64_t OldestSlot(const Carried& carried) const {
     const NetRegister& r = net_->registers[carried.reg];
-    if (carried.reader < 0) return SlotOf(marking_.fills(r), carried.slots);
+    if (carried.reader < 0) return InTurn(marking_.fills(r), carried.slots);
     const NetReader& reader = r.readers[carried.reader];
-    return SlotOf(marking_.reads(reader) - reader.initial_fills, carried.slots);
+    return InTurn(marking_.reads(reader) - reader.initial_fills, carried.slots);
   }
 
   const PlanNet* net_;
@@ -171,7 +175,7 @@ void StreamClocks::ForCounts(Self& self, Fn fn) {
     const int64_t oldest = self.OldestSlot(carried);
     const int size = edges.own[carried.stream].shape.size();
     for (int64_t i = 0; i < carried.slots; ++i) {
-      clock(carried.begin + SlotOf(oldest + i, carried.slots) * size, carried.stream);
+      clock(carried.begin + InTurn(oldest + i, carried.slots) * size, carried.stream);
     }
   }
 }

@@ -103,12 +103,12 @@ class ActorOp {
     if (host_ != nullptr) return CheckHost();
     RETURN_IF_ERROR(CheckShapes());
     // Its layouts are on different axes: that they lead from one to the other is verify_types's.
-    if (op().kind == "send_receive") return CheckWorkspace();
+    if (op().kind == "send_receive") return CheckWorkspaceBytes();
     RETURN_IF_ERROR(CheckOneMesh());
     for (int axis = 0; axis < static_cast<int>(mesh().axes.size()); ++axis) {
       RETURN_IF_ERROR(CheckRows(axis));
     }
-    return CheckWorkspace();
+    return CheckWorkspaceBytes();
   }
 
  private:
@@ -249,7 +249,7 @@ class ActorOp {
                                     " as they are by axis ", mesh().axes[axis].name));
   }
 
-  absl::Status CheckWorkspace() const {
+  absl::Status CheckWorkspaceBytes() const {
     if (!def_->workspace) return absl::OkStatus();
     const auto local = [&](const std::vector<TensorId>& tensors) {
       std::vector<Dims> dims;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/happens_before.h"
+#include "oneflow_core/plan/places.h"
 
 namespace oneflow {
 namespace {
@@ -69,11 +70,36 @@ class MemoryProof {
   int64_t next_trial_;   // after so many
 };
 
+// A gigabyte; GPT 1T takes three million.
+constexpr int64_t kMostCounts = int64_t{1} << 28;
+
+// How much the game has to remember: of each place who touched it last, and for each slot of an
+// edge that leaves its stream what both ends knew.
+int64_t CountsOf(const PlanNet& net, const AxisSets& axes, const Interests& interests) {
+  const auto clock = [&](int actor) {
+    const auto streams = std::ssize(interests.of(net.actors[actor].stage));
+    return (int64_t{1} << axes.axes()) * streams;
+  };
+  int64_t counts = 0;
+  for (const NetRegister& r : net.registers) {
+    counts += PlacesOf(*r.proto) * (1 + std::ssize(r.readers));
+    for (const NetReader& reader : r.readers) {
+      if (Crosses(net, r, reader)) counts += r.slots * (clock(r.writer) + clock(reader.actor));
+    }
+  }
+  return counts;
+}
+
 }  // namespace
 
 absl::Status VerifyMemory(const PlanNet& net, Play play) {
   ASSIGN_OR_RETURN(const AxisSets axes, AxisSets::Of(net));
   const Interests interests(net);
+  if (CountsOf(net, axes, interests) > kMostCounts) {
+    return InputError(absl::StrCat("plan, program ", net.program->name()),
+                      "has too many slots to prove that its registers are apart",
+                      "the file was edited, or it takes fewer micro-batches in flight");
+  }
   return MemoryProof(net, axes, interests, play).Run();
 }
 

@@ -4,6 +4,7 @@
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/plan/verify_memory.h"
 #include "oneflow_core/plan/verify_plan.h"
 
 namespace oneflow {
@@ -11,6 +12,12 @@ namespace {
 
 std::string Verdict(const proto::Plan& plan) {
   const absl::Status status = VerifyPlan(plan, {.kernels = false});  // actors without kernels
+  return status.ok() ? "good" : std::string(ToStd(status.message()));
+}
+
+// Of the proof of bytes alone, which needs no contents before the first fill.
+std::string MemoryVerdict(const proto::Plan& plan) {
+  const absl::Status status = VerifyMemory(MakePlanNet(plan, plan.program(0)).value());
   return status.ok() ? "good" : std::string(ToStd(status.message()));
 }
 
@@ -106,6 +113,50 @@ TEST_CASE("a workspace may lie where nothing is held while its actor fires") {
   Says(verdict(2, 128), "registers z and scratch of stage 0 share bytes");
 }
 
+TEST_CASE("more slots than a proof has room for are refused, not allocated") {
+  PlanBuilder b;
+  std::vector<int> sends, fetches;
+  for (int i = 0; i < 4000; ++i) {
+    const int x = b.Register("x" + std::to_string(i), 0, 1 << 16);
+    b.At(x).set_slot_bytes(0);
+    sends.push_back(b.Actor("a", 0, {}, {x}));
+    fetches.push_back(b.Actor("b", 0, {{x}}, {}));
+  }
+  b.Stream("compute", 0, {{{b.Segment("F", 0, sends)}, 1}});
+  b.Stream("copy", 0, {{{b.Segment("C", 0, fetches)}, 1}});
+  Says(Verdict(b.Finish()), "has too many slots");
+}
+
+TEST_CASE("a workspace is its actor's own") {
+  const auto verdict = [](auto&& edit) {
+    PlanBuilder b;
+    const int x = b.Register("x"), scratch = b.Register("scratch");
+    b.Stream("compute", 0,
+             {{{b.Segment("F", 0, {b.Actor("a", 0, {}, {x}), b.Actor("b", 0, {{x}}, {})})}, 2}});
+    b.program().mutable_actor(0)->set_workspace(scratch);
+    edit(b, scratch);
+    return Verdict(b.Finish());
+  };
+  using B = PlanBuilder;
+  CHECK(verdict([](B&, int) {}) == "good");
+  Says(verdict([](B& b, int s) { b.program().mutable_actor(1)->set_workspace(s); }), "two writers");
+  Says(verdict([](B& b, int s) { b.At(s).set_slots(2); }), "scratch has several places");
+  Says(verdict([](B& b, int s) { b.At(s).set_fires_per_fill(2); }), "several firings a fill");
+}
+
+TEST_CASE("a workspace over what another stream still reads is refused") {
+  PlanBuilder b;
+  const int x = b.Register("x"), y = b.Register("y"), scratch = b.Register("scratch");
+  const int a = b.Actor("a", 0, {}, {x}), c = b.Actor("c", 0, {}, {y});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {a, c})}, 2}});
+  b.Stream("copy", 0, {{{b.Segment("C", 0, {b.Actor("send", 0, {{x}}, {})})}, 2}});
+  b.program().mutable_actor(c)->set_workspace(scratch);
+  b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(scratch).set_offset(128);
+  CHECK(Verdict(b.Finish()) == "good");
+  b.At(scratch).set_offset(0);
+  Says(Verdict(b.Finish()), "C of stage 0 reads x after scratch has overwritten it");
+}
+
 TEST_CASE("overlapping registers of two streams are refused") {
   PlanBuilder b;
   const int x = b.Register("x", 0, 2), y = b.Register("y");
@@ -198,7 +249,7 @@ TEST_CASE("others have the bytes of frames only while no member holds any") {
       run->add_segment(b.Segment("U", 0, actors));
       run->set_repeat(1);
       if (stays) {
-        Says(Verdict(b.Finish()), "reads w after x has overwritten it");
+        Says(MemoryVerdict(b.Finish()), "reads w after x has overwritten it");
       } else {
         CHECK(Verdict(b.Finish()) == "good");
       }
@@ -272,7 +323,21 @@ TEST_CASE("what is damaged is refused with its place") {
          p.mutable_program(0)->mutable_actor(0)->clear_output();
          p.mutable_program(0)->mutable_actor(0)->set_workspace(0);
        }),
-       "is read");
+       "its workspace h is read");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->set_workspace(99); }),
+       "does not exist");
+  Says(with([](P& p) { p.mutable_program(0)->mutable_actor(0)->set_workspace(-1); }),
+       "does not exist");
+  Says(with([](P& p) {
+         p.mutable_program(0)->mutable_register_(0)->set_places(1);
+         p.mutable_program(0)->mutable_register_(0)->set_slots(1);
+         p.mutable_program(0)->mutable_register_(0)->set_fill_mode(proto::Register::UPDATE);
+       }),
+       "is updated in place, but ends with the program");
+  Says(with([](P& p) {
+         p.mutable_program(0)->mutable_actor(1)->mutable_input(0)->set_initial_fills(1);
+       }),
+       "before its first fill");
   Says(with([](P& p) { *p.add_program() = p.program(0); }), "two programs train");
 }
 

@@ -165,6 +165,9 @@ class ProgramTypes {
       RETURN_IF_ERROR(Annotate(
           CheckRegister(r, mesh_, m.persistent_bytes(), m.persistent_bytes() + m.register_bytes()),
           where_));
+      if (r.slot_bytes() == 0 || r.fill_mode() != proto::Register::UPDATE) continue;
+      return Bad(where_, absl::StrCat("register ", r.name(), " is updated in place, but ends with ",
+                                      "the program"));
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
@@ -211,11 +214,15 @@ class ProgramTypes {
   // Scratch is at rest between firings: nobody reads it, and it has one place.
   absl::Status CheckWorkspace(const NetRegister& r, const proto::Actor& actor,
                               const std::string& where) const {
-    const bool own = !r.persistent && r.proto->stage() == actor.stage() && r.readers.empty();
-    if (own && PlacesOf(*r.proto) == 1 && r.fires_per_fill == 1) return absl::OkStatus();
-    return Bad(where, absl::StrCat("its workspace ", r.proto->name(),
-                                   " is of another stage, outlives the program, is read, or has "
-                                   "several places or firings a fill"));
+    const auto bad = [&](const std::string& what) {
+      return Bad(where, absl::StrCat("its workspace ", r.proto->name(), what));
+    };
+    if (r.persistent) return bad(" outlives the program");
+    if (r.proto->stage() != actor.stage()) return bad(" is of another stage");
+    if (!r.readers.empty()) return bad(" is read");
+    if (PlacesOf(*r.proto) != 1) return bad(" has several places");
+    if (r.fires_per_fill != 1) return bad(" takes several firings a fill");
+    return absl::OkStatus();
   }
 
   absl::Status CheckInput(const proto::Actor& actor, const proto::Input& input,
@@ -223,6 +230,9 @@ class ProgramTypes {
     const NetRegister& r = net_.registers[input.register_()];
     if (r.writer < 0 && !r.persistent) {
       return Bad(where, absl::StrCat("reads ", r.proto->name(), ", which nobody writes"));
+    }
+    if (input.initial_fills() > 0 && !r.persistent && r.proto->slot_bytes() > 0) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), " before its first fill"));
     }
     const auto& along = input.peers().along();
     for (int i = 0; i < along.size(); ++i) {

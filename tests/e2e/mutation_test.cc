@@ -39,7 +39,7 @@ class Mutator {
       case 7: return ChangeSlot(RegisterOf(a));
       case 8: return ChangeCut(RegisterOf(a));
       case 9: return RegisterOf(a).set_dtype(static_cast<proto::DataType>(Below(6)));
-      case 10: return Below(2) ? a.clear_workspace() : a.set_workspace(RegisterOf(a).id());
+      case 10: return Below(2) ? a.clear_workspace() : a.set_workspace(AnyRegister());
       case 11: return Redirect(a);
       case 12: return a.has_boxing() ? a.clear_boxing() : (void)a.mutable_boxing();
       case 13: return SwapInputs(a);
@@ -58,6 +58,10 @@ class Mutator {
     return *program_->mutable_actor(Below(program_->actor_size()));
   }
 
+  int registers() const { return plan_->persistent_size() + program_->register__size(); }
+  bool Known(int id) const { return id >= 0 && id < registers(); }
+  // Or none, one before the first or after the last.
+  int AnyRegister() { return Below(registers() + 2) - 1; }
   proto::Register& Find(int id) {
     if (id < plan_->persistent_size()) return *plan_->mutable_persistent(id);
     return *program_->mutable_register_(id - plan_->persistent_size());
@@ -65,7 +69,8 @@ class Mutator {
   proto::Register& RegisterOf(const proto::Actor& a) {
     std::vector<int> ids(a.output().begin(), a.output().end());
     for (const proto::Input& input : a.input()) ids.push_back(input.register_());
-    return Find(ids[Below(ids.size())]);
+    if (a.has_workspace() && Known(a.workspace())) ids.push_back(a.workspace());
+    return ids.empty() ? Find(0) : Find(ids[Below(ids.size())]);
   }
 
   std::string AnyKernel() {
