@@ -70,7 +70,7 @@ class MemoryProof {
   int64_t next_trial_;   // after so many
 };
 
-// A gigabyte; GPT 1T takes three million.
+// A gigabyte; GPT 1T takes a few million.
 constexpr int64_t kMostCounts = int64_t{1} << 28;
 
 // How much the game has to remember: of each place who touched it last, and for each slot of an
