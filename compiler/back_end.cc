@@ -1,7 +1,6 @@
 #include "compiler/back_end.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "compiler/lower/hold_back.h"
@@ -17,59 +16,65 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-
 class BackEnd {
  public:
   BackEnd(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
           const Schedule& schedule, int stages, const proto::Plan& plan)
       : drafts_(drafts), ids_(ids), schedule_(schedule), stages_(stages), plan_(plan) {}
 
-  // All programs, with orders and slots for at most `most` micro-batches.
-  absl::StatusOr<std::vector<Lowered>> Programs(int64_t most) const {
+  // All programs, with orders and slots for as few micro-batches as tell the slots of all.
+  absl::StatusOr<std::vector<Lowered>> SteadyPrograms() const {
     std::vector<Lowered> programs = {InitProgram(plan_)};
     for (const ProgramDraft& draft : drafts_) {
-      LowerOptions options = draft.lower;
-      options.micro_batches = std::min(options.micro_batches, most);
-      options.chunks = schedule_.chunks;
-      options.splits_backward = schedule_.splits_backward;
-      ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids_, options));
-      HoldBackUpdateCopies(&lowered);
-      KeepUpdateInStep(&lowered);
+      ASSIGN_OR_RETURN(Lowered lowered, SteadyProgram(draft));
       programs.push_back(std::move(lowered));
     }
     programs.push_back(SaveProgram(plan_));
     programs.push_back(LoadProgram(plan_));
-    for (Lowered& lowered : programs) {
-      AddStreams(&lowered, stages_, schedule_);
-      RETURN_IF_ERROR(SetSlots(plan_, &lowered.program));
-    }
-    return programs;
-  }
-
-  // With as few micro-batches as tell the slots of all.
-  absl::StatusOr<std::vector<Lowered>> SteadyPrograms() const {
-    const int64_t most = MostMicroBatches(), few = FewMicroBatches(schedule_, stages_, most);
-    if (few == most) return Programs(kAll);
-    ASSIGN_OR_RETURN(std::vector<Lowered> programs, Programs(few));
-    ASSIGN_OR_RETURN(const std::vector<Lowered> more, Programs(few + Period(schedule_, stages_)));
-    for (size_t i = 0; i < programs.size(); ++i) {
-      if (!SameSlots(programs[i].program, more[i].program)) return Programs(kAll);
+    for (Lowered* state : {&programs.front(), &programs.end()[-2], &programs.back()}) {
+      AddStreams(state, stages_, schedule_);
+      RETURN_IF_ERROR(SetSlots(plan_, &state->program));
     }
     return programs;
   }
 
  private:
-  int64_t MostMicroBatches() const {
-    int64_t most = 1;
-    for (const ProgramDraft& draft : drafts_) most = std::max(most, draft.lower.micro_batches);
-    return most;
+  // Few are enough where one period more, for which the program is lowered, needs the same slots.
+  absl::StatusOr<Lowered> SteadyProgram(const ProgramDraft& draft) const {
+    const int64_t all = draft.lower.micro_batches, few = FewMicroBatches(schedule_, stages_, all);
+    const int64_t more = std::min(all, few + Period(schedule_, stages_));
+    ASSIGN_OR_RETURN(Lowered lowered, Lower(draft, more));
+    AddStreams(&lowered, stages_, schedule_);
+    RETURN_IF_ERROR(SetSlots(plan_, &lowered.program));
+    if (few == all) return lowered;
+    const std::vector<int> slots = SlotsOf(lowered.program);
+    RETURN_IF_ERROR(Change(few, &lowered));
+    if (SlotsOf(lowered.program) != slots) RETURN_IF_ERROR(Change(all, &lowered));
+    return lowered;
   }
 
-  static bool SameSlots(const proto::Program& a, const proto::Program& b) {
-    return std::equal(
-        a.register_().begin(), a.register_().end(), b.register_().begin(),
-        [](const proto::Register& x, const proto::Register& y) { return x.slots() == y.slots(); });
+  // Without orders and slots.
+  absl::StatusOr<Lowered> Lower(const ProgramDraft& draft, int64_t micro_batches) const {
+    LowerOptions options = draft.lower;
+    options.micro_batches = micro_batches;
+    options.chunks = schedule_.chunks;
+    options.splits_backward = schedule_.splits_backward;
+    ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids_, options));
+    HoldBackUpdateCopies(&lowered);
+    KeepUpdateInStep(&lowered);
+    return lowered;
+  }
+
+  // The orders and slots of so many micro-batches.
+  absl::Status Change(int64_t micro_batches, Lowered* lowered) const {
+    SetMicroBatches(micro_batches, stages_, schedule_, lowered);
+    return SetSlots(plan_, &lowered->program);
+  }
+
+  static std::vector<int> SlotsOf(const proto::Program& program) {
+    std::vector<int> slots;
+    for (const proto::Register& r : program.register_()) slots.push_back(r.slots());
+    return slots;
   }
 
   const std::vector<ProgramDraft>& drafts_;

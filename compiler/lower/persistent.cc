@@ -2,6 +2,9 @@
 
 #include <glog/logging.h>
 
+#include <map>
+#include <string>
+
 #include "compiler/lower/registers.h"
 #include "compiler/passes/rewrite.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -10,13 +13,6 @@
 
 namespace oneflow {
 namespace {
-
-proto::Variable* FindVariable(proto::Plan* plan, const std::string& name) {
-  for (proto::Variable& v : *plan->mutable_variable()) {
-    if (v.name() == name) return &v;
-  }
-  return nullptr;
-}
 
 proto::Variable NewVariable(const Op& op, const proto::Register& r) {
   proto::Variable v;
@@ -31,6 +27,8 @@ proto::Variable NewVariable(const Op& op, const proto::Register& r) {
 }  // namespace
 
 absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds* ids) {
+  std::map<std::string, proto::Variable*> variables;
+  for (proto::Variable& v : *plan->mutable_variable()) variables.emplace(v.name(), &v);
   for (const Op& op : graph.ops) {
     if (op.kind != "variable") continue;
     const std::string name = VariableOf(op);
@@ -49,7 +47,7 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
     r.set_fill_mode(r.slots() > 1 ? proto::Register::FRESH : proto::Register::UPDATE);
     *plan->add_persistent() = r;
     if (AttrBool(op, "transient")) continue;
-    proto::Variable* v = FindVariable(plan, name);
+    proto::Variable*& v = variables[name];
     if (v == nullptr) *(v = plan->add_variable()) = NewVariable(op, r);
     v->add_register_(r.id());
   }

@@ -1,8 +1,8 @@
 #include "compiler/schedule/slots.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "oneflow_core/base/status.h"
@@ -12,9 +12,10 @@
 namespace oneflow {
 namespace {
 
-// Positions in a stream's step of the firings of each actor.
+// Positions in a stream's step of the firings of each actor, ascending.
 std::vector<std::vector<int>> Positions(const PlanNet& net) {
   std::vector<std::vector<int>> at(net.actors.size());
+  for (size_t a = 0; a < at.size(); ++a) at[a].reserve(net.actors[a].firings);
   for (const NetStream& stream : net.streams) {
     int position = 0;
     for (int actor : Unrolled(stream)) at[actor].push_back(position++);
@@ -22,49 +23,60 @@ std::vector<std::vector<int>> Positions(const PlanNet& net) {
   return at;
 }
 
-using Span = std::pair<int, int>;  // first and last position, both included
-
-int MostAtOnce(const std::vector<Span>& spans) {
-  std::vector<std::pair<int, int>> events;
-  for (const auto& [begin, end] : spans) {
-    events.emplace_back(begin, 1);
-    events.emplace_back(end + 1, -1);
-  }
-  std::sort(events.begin(), events.end());  // at one position ends come first
-  int now = 0, most = 1;
-  for (const auto& [position, change] : events) most = std::max(most, now += change);
-  return most;
-}
+// One of those who touch a register: its firings for each fill.
+struct Toucher {
+  int stream = 0, actor = 0;
+  int64_t firings = 1;
+};
 
 class SlotCounter {
  public:
   explicit SlotCounter(const PlanNet& net) : net_(net), at_(Positions(net)) {}
 
   int SlotsOf(const NetRegister& r) const {
-    const int64_t fills = net_.actors[r.writer].firings / r.proto->fires_per_fill();
-    // For each stream that touches the register, what it holds of each fill.
-    std::map<int, std::vector<Span>> held;
-    for (int64_t j = 0; j < fills; ++j) {
-      std::map<int, Span> span;
-      const auto touch = [&](int actor, int64_t first, int64_t last) {
-        const Span s{at_[actor][first], at_[actor][last]};
-        const auto [it, fresh] = span.emplace(net_.actors[actor].stream, s);
-        if (!fresh)
-          it->second = {std::min(it->second.first, s.first), std::max(it->second.second, s.second)};
-      };
-      const int64_t f = r.proto->fires_per_fill();
-      touch(r.writer, j * f, (j + 1) * f - 1);
-      for (const NetReader& reader : r.readers) {
-        touch(reader.actor, j * reader.fires_per_read, (j + 1) * reader.fires_per_read - 1);
-      }
-      for (const auto& [stream, s] : span) held[stream].push_back(s);
+    const int64_t fills = net_.actors[r.writer].firings / r.fires_per_fill;
+    std::vector<Toucher> touchers;  // by stream
+    const auto add = [&](int actor, int64_t firings) {
+      touchers.push_back({net_.actors[actor].stream, actor, firings});
+    };
+    add(r.writer, r.fires_per_fill);
+    for (const NetReader& reader : r.readers) add(reader.actor, reader.fires_per_read);
+    std::stable_sort(touchers.begin(), touchers.end(),
+                     [](const Toucher& a, const Toucher& b) { return a.stream < b.stream; });
+    int64_t slots = 1;
+    for (auto first = touchers.begin(); first != touchers.end();) {
+      const auto last = std::find_if(first, touchers.end(),
+                                     [&](const Toucher& t) { return t.stream != first->stream; });
+      slots = std::max(slots, MostHeld({first, last}, fills));
+      first = last;
     }
-    int slots = 1;
-    for (const auto& [stream, spans] : held) slots = std::max(slots, MostAtOnce(spans));
-    return held.size() > 1 && FetchedAhead(r, fills) ? slots + 1 : slots;
+    const bool crosses = touchers.front().stream != touchers.back().stream;
+    return static_cast<int>(crosses && FetchedAhead(r, fills) ? slots + 1 : slots);
   }
 
  private:
+  // Of the fills, which begin and end in order, those that one stream holds at once.
+  int64_t MostHeld(std::span<const Toucher> touchers, int64_t fills) const {
+    const auto begins = [&](int64_t fill) {
+      int first = std::numeric_limits<int>::max();
+      for (const Toucher& t : touchers) first = std::min(first, at_[t.actor][fill * t.firings]);
+      return first;
+    };
+    const auto ends = [&](int64_t fill) {
+      int last = 0;
+      for (const Toucher& t : touchers) {
+        last = std::max(last, at_[t.actor][(fill + 1) * t.firings - 1]);
+      }
+      return last;
+    };
+    int64_t most = 1, over = 0;
+    for (int64_t fill = 0; fill < fills; ++fill) {
+      for (const int begin = begins(fill); ends(over) < begin;) ++over;
+      most = std::max(most, fill + 1 - over);
+    }
+    return most;
+  }
+
   // What comes from the host or from another stage is fetched while its reader is busy. What the
   // compute stream writes for others needs no such slot: it is written at the end of a segment, and
   // the next one's is not due before that segment is over.

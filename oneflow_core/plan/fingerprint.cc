@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <vector>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/wire_format_lite.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -12,9 +15,12 @@
 namespace oneflow {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-using google::protobuf::Reflection;
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+using google::protobuf::io::CodedOutputStream;
 
 using Bytes8 = std::array<char, 8>;
 
@@ -29,91 +35,136 @@ void AppendInt(std::string& out, uint64_t value) {
   out.append(bytes.data(), bytes.size());
 }
 
-void AppendBytes(std::string& out, const std::string& bytes) {
-  AppendInt(out, bytes.size());
-  out.append(bytes);
+// Over an int that was not known when it was appended.
+void SetInt(std::string& out, size_t at, uint64_t value) {
+  const Bytes8 bytes = LittleEndian(value);
+  std::copy(bytes.begin(), bytes.end(), out.begin() + static_cast<int64_t>(at));
 }
 
-void AppendFields(std::string& out, const Message& m);
+// From the bytes of a message on the wire, which hold what is set, fields by number, to its
+// canonical ones. Many times as fast as reflection, and maps stay as they are.
+class Walk {
+ public:
+  // `without`: number of a field of the message itself that is left out; 0: none.
+  Walk(const std::string& wire, int without)
+      : in_(reinterpret_cast<const uint8_t*>(wire.data()), static_cast<int>(wire.size())),
+        without_(without) {}
 
-// Its length first, which is known last.
-void AppendMessage(std::string& out, const Message& m) {
-  const size_t begin = out.size();
-  AppendInt(out, 0);
-  AppendFields(out, m);
-  const Bytes8 length = LittleEndian(out.size() - begin - sizeof(Bytes8));
-  std::copy(length.begin(), length.end(), out.begin() + begin);
-}
-
-// Value `i` of a repeated field, or the value of a singular one (i = -1).
-void AppendValue(std::string& out, const Message& m, const FieldDescriptor* f, int i) {
-  const Reflection& r = *m.GetReflection();
-  const bool many = i >= 0;
-  switch (f->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return AppendInt(out,
-                       static_cast<int64_t>(many ? r.GetRepeatedInt32(m, f, i) : r.GetInt32(m, f)));
-    case FieldDescriptor::CPPTYPE_INT64:
-      return AppendInt(out, many ? r.GetRepeatedInt64(m, f, i) : r.GetInt64(m, f));
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return AppendInt(out, many ? r.GetRepeatedUInt32(m, f, i) : r.GetUInt32(m, f));
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return AppendInt(out, many ? r.GetRepeatedUInt64(m, f, i) : r.GetUInt64(m, f));
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return AppendInt(out, many ? r.GetRepeatedBool(m, f, i) : r.GetBool(m, f));
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return AppendInt(
-          out, static_cast<int64_t>(many ? r.GetRepeatedEnumValue(m, f, i) : r.GetEnumValue(m, f)));
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return AppendInt(
-          out, std::bit_cast<uint64_t>(many ? r.GetRepeatedDouble(m, f, i) : r.GetDouble(m, f)));
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return AppendInt(
-          out, std::bit_cast<uint32_t>(many ? r.GetRepeatedFloat(m, f, i) : r.GetFloat(m, f)));
-    case FieldDescriptor::CPPTYPE_STRING:
-      return AppendBytes(out, many ? r.GetRepeatedString(m, f, i) : r.GetString(m, f));
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return AppendMessage(out, many ? r.GetRepeatedMessage(m, f, i) : r.GetMessage(m, f));
+  std::string Run(const Descriptor& type) && {
+    std::string out;
+    for (uint32_t tag = in_.ReadTag(); tag != 0;) {
+      if (WireFormatLite::GetTagFieldNumber(tag) == without_) {
+        WireFormatLite::SkipField(&in_, tag);
+        tag = in_.ReadTag();
+      } else {
+        tag = AppendField(out, type, tag);
+      }
+    }
+    return out;
   }
-}
 
-void AppendField(std::string& out, const Message& m, const FieldDescriptor* f) {
-  AppendInt(out, f->number());
-  if (!f->is_repeated()) return AppendValue(out, m, f, -1);
-  const int size = m.GetReflection()->FieldSize(m, f);
-  AppendInt(out, size);
-  if (!f->is_map()) {
-    for (int i = 0; i < size; ++i) AppendValue(out, m, f, i);
-    return;
+ private:
+  // The field that `tag` begins. Returns the tag after it; 0 at the end of the message.
+  uint32_t AppendField(std::string& out, const Descriptor& type, uint32_t tag) {
+    const FieldDescriptor& f = *type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    AppendInt(out, f.number());
+    if (f.is_map()) return AppendEntries(out, f, tag);
+    if (!f.is_repeated()) {
+      AppendValue(out, f);
+      return in_.ReadTag();
+    }
+    const size_t begin = out.size();
+    AppendInt(out, 0);
+    uint64_t size = 0;
+    uint32_t next = tag;
+    for (; next == tag; next = in_.ReadTag()) {
+      if (!f.is_packed()) {
+        AppendValue(out, f);
+        ++size;
+        continue;
+      }
+      const CodedInputStream::Limit outer = in_.ReadLengthAndPushLimit();
+      for (; in_.BytesUntilLimit() > 0; ++size) AppendValue(out, f);
+      in_.PopLimit(outer);
+    }
+    SetInt(out, begin, size);
+    return next;
   }
+
   // An entry begins with its key: sorting the entries sorts by key.
-  std::vector<std::string> entries(size);
-  for (int i = 0; i < size; ++i) AppendValue(entries[i], m, f, i);
-  std::sort(entries.begin(), entries.end());
-  for (const std::string& entry : entries) out.append(entry);
-}
+  uint32_t AppendEntries(std::string& out, const FieldDescriptor& f, uint32_t tag) {
+    std::vector<std::string> entries;
+    uint32_t next = tag;
+    for (; next == tag; next = in_.ReadTag()) AppendMessage(entries.emplace_back(), f);
+    std::sort(entries.begin(), entries.end());
+    AppendInt(out, entries.size());
+    for (const std::string& entry : entries) out.append(entry);
+    return next;
+  }
 
-// Those that are set, by number.
-void AppendFields(std::string& out, const Message& m) {
-  std::vector<const FieldDescriptor*> fields;
-  m.GetReflection()->ListFields(m, &fields);
-  for (const FieldDescriptor* f : fields) AppendField(out, m, f);
+  void AppendValue(std::string& out, const FieldDescriptor& f) {
+    switch (f.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_STRING: return AppendBytes(out);
+      case FieldDescriptor::CPPTYPE_MESSAGE: return AppendMessage(out, f);
+      case FieldDescriptor::CPPTYPE_DOUBLE: {
+        uint64_t bits = 0;
+        in_.ReadLittleEndian64(&bits);
+        return AppendInt(out, bits);
+      }
+      case FieldDescriptor::CPPTYPE_FLOAT: {
+        uint32_t bits = 0;
+        in_.ReadLittleEndian32(&bits);
+        return AppendInt(out, bits);
+      }
+      default: {  // whole numbers and enums; negative ones of 32 bits are extended on the wire
+        uint64_t value = 0;
+        in_.ReadVarint64(&value);
+        return AppendInt(out, value);
+      }
+    }
+  }
+
+  void AppendBytes(std::string& out) {
+    uint32_t size = 0;
+    in_.ReadVarint32(&size);
+    AppendInt(out, size);
+    const void* data = nullptr;
+    int left = 0;
+    in_.GetDirectBufferPointerInline(&data, &left);
+    out.append(static_cast<const char*>(data), size);
+    in_.Skip(static_cast<int>(size));
+  }
+
+  // Its length first, which is known last.
+  void AppendMessage(std::string& out, const FieldDescriptor& f) {
+    const size_t begin = out.size();
+    AppendInt(out, 0);
+    const CodedInputStream::Limit outer = in_.ReadLengthAndPushLimit();
+    for (uint32_t tag = in_.ReadTag(); tag != 0;) tag = AppendField(out, *f.message_type(), tag);
+    in_.PopLimit(outer);
+    SetInt(out, begin, out.size() - begin - sizeof(Bytes8));
+  }
+
+  CodedInputStream in_;
+  const int without_;
+};
+
+std::string Canonical(const Message& message, int without) {
+  std::string wire;
+  {
+    google::protobuf::io::StringOutputStream stream(&wire);
+    CodedOutputStream coded(&stream);
+    message.SerializeToCodedStream(&coded);
+  }
+  return Walk(wire, without).Run(*message.GetDescriptor());
 }
 
 }  // namespace
 
-std::string CanonicalBytes(const Message& message) {
-  std::string out;
-  AppendFields(out, message);
-  return out;
-}
+std::string CanonicalBytes(const Message& message) { return Canonical(message, 0); }
 
 std::string Fingerprint(const proto::Plan& plan) {
-  // A copy, also because reflection lists the entries of a map once, and may not see what is later
-  // put there through a reference.
-  proto::Plan bare = plan;
-  bare.clear_fingerprint();
-  const std::string bytes = CanonicalBytes(bare);
+  const std::string bytes = Canonical(plan, proto::Plan::kFingerprintFieldNumber);
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

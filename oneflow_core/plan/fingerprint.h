@@ -1,5 +1,5 @@
 // The fingerprint of a plan: a hash of its canonical form. Protobuf bytes are not canonical (maps
-// have no order, encoders may differ), so the walk is our own: fields by number, map entries by
+// have no order, encoders may differ), so the form is our own: fields by number, map entries by
 // key, values in fixed widths, defaults left out.
 #pragma once
 

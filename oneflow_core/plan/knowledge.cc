@@ -94,23 +94,19 @@ void TakeMax(const int32_t* __restrict others, int n, int32_t* __restrict counts
 
 }  // namespace
 
+// What holds on more devices holds on fewer, and clocks know so: of all sets that lead to `beta`
+// with `along`, the smallest tells the most.
 void Learn(const int32_t* from, const ClockShape& theirs, AxisSet along, CommonStreams common,
            int32_t* to, const ClockShape& ours) {
+  if (common == nullptr && along == 0) return TakeMax(from, ours.size(), to);
   const AxisSet sets = 1u << ours.axes;
   for (AxisSet beta = 0; beta < sets; ++beta) {
-    const int32_t* news = from + theirs.at(beta, 0);
-    int32_t* known = to + ours.at(beta | along, 0);
+    const int32_t* news = from + theirs.at(beta & ~along, 0);
+    int32_t* known = to + ours.at(beta, 0);
     if (common == nullptr) {
       TakeMax(news, ours.streams, known);
     } else {
       for (const auto& [a, b] : *common) known[b] = std::max(known[b], news[a]);
-    }
-  }
-  // What holds on more devices holds on fewer.
-  for (AxisSet bit = 1; bit < sets; bit <<= 1) {
-    for (AxisSet beta = 0; beta < sets; ++beta) {
-      if (beta & bit) continue;
-      TakeMax(to + ours.at(beta | bit, 0), ours.streams, to + ours.at(beta, 0));
     }
   }
 }

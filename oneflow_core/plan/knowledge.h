@@ -60,7 +60,8 @@ struct ClockShape {
 };
 
 // `to` learns what all peers along `along` knew when they had `from`. Both are clocks of as many
-// axes; `theirs` and `ours` are their shapes.
+// axes; `theirs` and `ours` are their shapes. Each knows at least as much of fewer devices as of
+// more, and `to` goes on to; where one does not, some of it may not be learned.
 void Learn(const int32_t* from, const ClockShape& theirs, AxisSet along, CommonStreams common,
            int32_t* to, const ClockShape& ours);
 
