@@ -53,6 +53,9 @@ TEST_CASE("two registers of one lifetime in the same bytes are refused") {
     const auto net = MakePlanNet(good, good.program(kTrain));
     const auto lifetimes = LifetimesOf(*net, good.memory_size());
     for (const StageLifetimes& lives : *lifetimes) {
+      std::vector<Spans> spans;
+      for (const Lifetime& life : lives.registers) spans.push_back(life.spans);
+      const Pairs meetings = Meetings(spans);
       int tried = 0;
       // A sample of pairs: neighbours at growing distance.
       const size_t n = lives.registers.size();
@@ -61,7 +64,7 @@ TEST_CASE("two registers of one lifetime in the same bytes are refused") {
         if (a == b || !OnOneStream(*net, lives.registers[a].reg) ||
             !OnOneStream(*net, lives.registers[b].reg))
           continue;
-        if (!Meet(lives.registers[a].spans, lives.registers[b].spans)) continue;
+        if (!meetings.Contains(a, b)) continue;
         proto::Plan plan = good;
         auto& registers = *plan.mutable_program(kTrain)->mutable_register_();
         proto::Register& moved = registers[lives.registers[a].reg - plan.persistent_size()];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <string_view>
 
 #include "oneflow_core/base/status.h"
@@ -299,17 +300,37 @@ const std::vector<int64_t>* Lifetime::OverOf(const Lifetime& other) const {
   return found == over.end() ? nullptr : &found->second;
 }
 
-bool Meet(const Spans& a, const Spans& b) {
-  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    if (a[i].second < b[j].first) {
-      ++i;
-    } else if (b[j].second < a[i].first) {
-      ++j;
+// One walk over all moments knows at each who is there.
+Pairs Meetings(const std::vector<Spans>& all) {
+  int64_t moments = 0;
+  for (const Spans& spans : all) {
+    if (!spans.empty()) moments = std::max(moments, spans.back().second + 2);
+  }
+  // What happens by moment, i for a beginning and ~i where an end has been: the ends first.
+  std::vector<int> next(moments + 1, 0);
+  for (const Spans& spans : all) {
+    for (const auto& [first, last] : spans) ++next[first + 1], ++next[last + 2];
+  }
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<int> events(next.back());
+  const int n = static_cast<int>(all.size());
+  for (int i = 0; i < n; ++i) {
+    for (const auto& span : all[i]) events[next[span.second + 1]++] = ~i;
+  }
+  for (int i = 0; i < n; ++i) {
+    for (const auto& span : all[i]) events[next[span.first]++] = i;
+  }
+  Pairs meetings(all.size());
+  BitSet there(all.size());
+  for (const int event : events) {
+    if (event < 0) {
+      there.Erase(~event);
     } else {
-      return true;
+      meetings.Add(event, there);
+      there.Insert(event);
     }
   }
-  return false;
+  return meetings;
 }
 
 int64_t LengthOf(const Spans& spans) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/memory/pairs.h"
 #include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
@@ -50,7 +51,8 @@ struct StageLifetimes {
 // lifetimes: everything lives for the whole step, and the proof says why it sticks.
 absl::StatusOr<std::vector<StageLifetimes>> LifetimesOf(const PlanNet& net, int stages);
 
-bool Meet(const Spans& a, const Spans& b);
+// Which of several have a moment in common.
+Pairs Meetings(const std::vector<Spans>& all);
 // Moments of all spans, counted for each.
 int64_t LengthOf(const Spans& spans);
 // Moments of either.

@@ -19,14 +19,14 @@ std::vector<int> Descending(size_t n, Key key) {
 }  // namespace
 
 Packing FirstFit(const std::vector<int64_t>& bytes, const std::vector<int>& order,
-                 const MeetFn& meet) {
+                 const Pairs& meet) {
   Packing packing{std::vector<int64_t>(bytes.size(), 0)};
   std::vector<int> placed;  // by offset
   for (int i : order) {
     int64_t at = 0;
     for (int other : placed) {
       if (packing.offsets[other] - at >= bytes[i]) break;
-      if (packing.offsets[other] + bytes[other] > at && meet(i, other)) {
+      if (packing.offsets[other] + bytes[other] > at && meet.Contains(i, other)) {
         at = packing.offsets[other] + bytes[other];
       }
     }
@@ -39,22 +39,15 @@ Packing FirstFit(const std::vector<int64_t>& bytes, const std::vector<int>& orde
 }
 
 Packing Pack(const std::vector<int64_t>& bytes, const std::vector<int64_t>& lengths,
-             const MeetFn& meet) {
+             const Pairs& meet) {
   const size_t n = bytes.size();
-  std::vector<std::vector<bool>> meets(n, std::vector<bool>(n, false));
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      meets[i][j] = meets[j][i] = meet(static_cast<int>(i), static_cast<int>(j));
-    }
-  }
-  const auto known = [&](int i, int j) { return meets[i][j]; };
-  Packing best = FirstFit(bytes, Descending(n, [&](int i) { return bytes[i]; }), known);
+  Packing best = FirstFit(bytes, Descending(n, [&](int i) { return bytes[i]; }), meet);
   const auto tried = {Descending(n, [&](int i) { return std::pair(lengths[i], bytes[i]); }),
                       Descending(n, [&](int i) {
                         return static_cast<double>(bytes[i]) * static_cast<double>(lengths[i]);
                       })};
   for (const std::vector<int>& order : tried) {
-    Packing packing = FirstFit(bytes, order, known);
+    Packing packing = FirstFit(bytes, order, meet);
     if (packing.bytes < best.bytes) best = std::move(packing);
   }
   return best;

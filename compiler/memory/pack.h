@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
+
+#include "compiler/memory/pairs.h"
 
 namespace oneflow {
 
@@ -12,15 +13,14 @@ struct Packing {
   int64_t bytes = 0;             // that all of them take
 };
 
-// Things i and j of different places in `bytes` do not overlap where meet(i, j). Each goes to the
-// least offset that is free of those before it in `order`. Deterministic.
-using MeetFn = std::function<bool(int, int)>;
+// Things of different places in `bytes` do not overlap where they are a pair that meets. Each goes
+// to the least offset that is free of those before it in `order`. Deterministic.
 Packing FirstFit(const std::vector<int64_t>& bytes, const std::vector<int>& order,
-                 const MeetFn& meet);
+                 const Pairs& meet);
 
 // The smallest of first fits in several orders: the largest first, the longest-lived of
 // `lengths` first, and by bytes times length; the first of them where they are equal.
 Packing Pack(const std::vector<int64_t>& bytes, const std::vector<int64_t>& lengths,
-             const MeetFn& meet);
+             const Pairs& meet);
 
 }  // namespace oneflow

@@ -50,9 +50,7 @@ Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& fram
   for (size_t i = 0; i < lives.size(); ++i) {
     if (!framed[i]) pieces.Add(lives[i].bytes(), lives[i].spans);
   }
-  const Packing packing = Pack(pieces.bytes, pieces.lengths, [&](int i, int j) {
-    return Meet(pieces.spans[i], pieces.spans[j]);
-  });
+  const Packing packing = Pack(pieces.bytes, pieces.lengths, Meetings(pieces.spans));
   Layout layout{std::vector<Layout::Place>(lives.size()), packing.bytes};
   auto offset = packing.offsets.begin();
   for (const FrameLayout& frame : frames) {

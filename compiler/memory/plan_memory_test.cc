@@ -1,6 +1,8 @@
 #include "compiler/memory/plan_memory.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "compiler/memory/lifetimes.h"
 #include "oneflow_core/plan/plan_for_test.h"
@@ -151,10 +153,23 @@ TEST_CASE("what is sent shares its place with what comes back for it") {
   const auto net = MakePlanNet(plan, plan.program(0));
   const auto lives = LifetimesOf(*net, 2)->at(0).registers;
   REQUIRE(lives.size() == 2);
-  CHECK(Meet(lives[0].spans, lives[1].spans));
+  CHECK(Meetings({lives[0].spans, lives[1].spans}).Contains(0, 1));
   CHECK_FALSE(MeetInPlace(lives[0], lives[1], 2));
   CHECK(plan.memory(0).register_bytes() == 2 * 64);
   CHECK(plan.program(0).register_(sent).offset() == plan.program(0).register_(came).offset());
+}
+
+TEST_CASE("spans meet where they have a moment in common") {
+  const std::vector<Spans> all = {{{0, 2}, {6, 8}}, {{3, 5}, {9, 9}}, {{2, 3}}, {}, {{8, 8}}};
+  const std::vector<std::pair<int, int>> meeting = {{0, 2}, {0, 4}, {1, 2}};
+  const Pairs meetings = Meetings(all);
+  for (int i = 0; i < 5; ++i) {
+    for (int j = i + 1; j < 5; ++j) {
+      const bool meet = std::count(meeting.begin(), meeting.end(), std::pair(i, j)) > 0;
+      CHECK(meetings.Contains(i, j) == meet);
+      CHECK(meetings.Contains(j, i) == meet);
+    }
+  }
 }
 
 TEST_CASE("the lower bound counts slots that hold something, and the workspace that is used") {
