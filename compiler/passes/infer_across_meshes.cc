@@ -55,6 +55,21 @@ std::vector<ProblemOnMesh> ProblemsOf(const Graph& graph, const std::deque<OnMes
   return problems;
 }
 
+ChoiceNetwork NetworkOf(const Graph& graph, const SbpOptions& options,
+                        const std::vector<ProblemOnMesh>& problems) {
+  ChoiceNetwork network;
+  for (const ProblemOnMesh& on : problems) {
+    if (on.problem) AddVariables(*on.problem, &network);
+  }
+  for (const ProblemOnMesh& on : problems) {
+    SbpTables tables(&network);  // what is alike on two meshes does not cost the same
+    if (on.problem) AddTerms(*on.problem, &network, &tables);
+  }
+  SbpTables tables(&network);
+  AddCrossings(graph, options, problems, &tables);
+  return network;
+}
+
 // The best of what was chosen on each mesh and what is best on all together, which is stored;
 // nothing where that is too large to be looked at.
 std::optional<Choices> ChooseTogether(const Graph& graph, const SbpOptions& options,
@@ -62,8 +77,8 @@ std::optional<Choices> ChooseTogether(const Graph& graph, const SbpOptions& opti
   for (const OnMesh& on : *meshes) {
     if (on.labels && !FewEnoughWays(*on.labels)) return std::nullopt;
   }
-  const ChoiceNetwork network = NetworkAcross(graph, options, *meshes);
   const std::vector<ProblemOnMesh> problems = ProblemsOf(graph, *meshes);
+  const ChoiceNetwork network = NetworkOf(graph, options, problems);
   std::vector<int> alone;
   for (size_t m = 0; m < meshes->size(); ++m) {
     if (!problems[m].problem) continue;
@@ -114,18 +129,7 @@ absl::StatusOr<std::deque<OnMesh>> ChooseOnEach(const Graph& graph, const SbpOpt
 
 ChoiceNetwork NetworkAcross(const Graph& graph, const SbpOptions& options,
                             const std::deque<OnMesh>& meshes) {
-  const std::vector<ProblemOnMesh> problems = ProblemsOf(graph, meshes);
-  ChoiceNetwork network;
-  for (const ProblemOnMesh& on : problems) {
-    if (on.problem) AddVariables(*on.problem, &network);
-  }
-  for (const ProblemOnMesh& on : problems) {
-    SbpTables tables(&network);  // what is alike on two meshes does not cost the same
-    if (on.problem) AddTerms(*on.problem, &network, &tables);
-  }
-  SbpTables tables(&network);
-  AddCrossings(graph, options, problems, &tables);
-  return network;
+  return NetworkOf(graph, options, ProblemsOf(graph, meshes));
 }
 
 absl::StatusOr<SbpChoice> InferAcrossMeshes(Graph* graph, const SbpOptions& options) {

@@ -1,7 +1,8 @@
 """What compiling and proving a plan costs as models and meshes grow.
 
 Each row is `oneflow compile` on one core: seconds, peak memory, bytes of the plan, beside it how many times the row it
-grew from; and `oneflow verify` of the plan, seconds with reading it. The first is the 1T model on 3,072 devices, then the same with ten times the data degree or micro-batches.
+grew from; and `oneflow verify` of the plan, seconds with reading it. The first is
+the 1T model on 3,072 devices, then the same with ten times the data degree or micro-batches.
 """
 import json
 import os
