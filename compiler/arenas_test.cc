@@ -67,6 +67,16 @@ TEST_CASE("arenas are close to their lower bound with one micro-batch, most of i
   }
 }
 
+TEST_CASE("arenas are close to their lower bound with no more micro-batches than stages") {
+  const GptConfig small = *GptPreset("gpt2-124m"), large = *GptPreset("gpt2-350m");
+  CheckLimits(small, "pipe=2", 2, 2);
+  CheckLimits(small, "pipe=2,data=2", 4, 2);
+  CheckLimits(small, "pipe=4", 8, 2);
+  CheckLimits(small, "pipe=4", 16, 4);
+  CheckLimits(large, "pipe=4", 4, 4);
+  CheckLimits(large, "pipe=8", 8, 8);
+}
+
 TEST_CASE("arenas of larger GPT-2 are close to their lower bound") {
   for (const char* preset : {"gpt2-350m", "gpt2-774m"}) {
     const GptConfig model = *GptPreset(preset);

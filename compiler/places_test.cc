@@ -25,10 +25,11 @@ struct Case {
   const char *mesh, *schedule;
   int micro_batches;
 };
-// Micro-batches that are no multiple of the micro-batches in flight among them.
+// Among them micro-batches that are no multiple of those in flight, and no more than stages.
 constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},          {"pipe=3,data=2", "1f1b", 8},
                            {"pipe=2,tensor=2", "1f1b", 5}, {"pipe=2", "interleaved", 6},
-                           {"pipe=3", "zero_bubble", 7},   {"pipe=2", "gpipe", 3}};
+                           {"pipe=3", "zero_bubble", 7},   {"pipe=2", "gpipe", 3},
+                           {"pipe=4", "1f1b", 4},          {"pipe=3,data=2", "1f1b", 2}};
 
 proto::Plan TrainPlan(const Case& c) {
   GptConfig config;

@@ -18,8 +18,9 @@ bool Covers(const Spans& outer, const Spans& inner) {
 
 class FrameBuilder {
  public:
-  FrameBuilder(const std::vector<Lifetime>& lives, int64_t places) : lives_(lives) {
+  FrameBuilder(const std::vector<Lifetime>& lives, int64_t places, bool once) : lives_(lives) {
     layout_.places = places;
+    layout_.once = once;
   }
 
   // Adds a register; the frame grows if it must.
@@ -117,7 +118,8 @@ std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer) {
   std::vector<bool> taken(lives.size(), false);
   std::vector<FrameLayout> result;
   for (const auto& [key, core] : cores) {
-    FrameBuilder frame(lives, key.slots);
+    const bool once = 2 * key.slots == static_cast<int64_t>(key.fills);
+    FrameBuilder frame(lives, key.slots, once);
     for (int i : core) {
       if (!taken[i]) frame.Add(i);
     }
@@ -125,7 +127,7 @@ std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer) {
       const bool alike = lives[i].slots < key.slots && lives[i].fills.size() == key.fills;
       if (alike && !taken[i] && frame.AddInside(i, longer)) taken[i] = true;
     }
-    if (frame.layout().members.size() < 2) continue;
+    if (frame.layout().members.size() < (once ? 1 : 2)) continue;
     for (const FrameLayout::Member& member : frame.layout().members) taken[member.life] = true;
     result.push_back(frame.layout());
   }

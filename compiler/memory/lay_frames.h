@@ -22,6 +22,7 @@ struct FrameLayout {
   };
   int64_t places = 1;
   int64_t bytes = 0;  // of one frame
+  bool once = false;  // a step fills each place once: place i is its i-th micro-batch's
   std::vector<Member> members;
   Spans spans;  // when any of the frames holds something
 };
@@ -30,7 +31,7 @@ struct FrameLayout {
 // registers that have as many, in the order in which a micro-batch writes them, and those of fewer
 // slots that fit into what these leave free, the largest and longest first, in the frame of their
 // micro-batch or of one next to it; unless `longer`, only those that need the frames at no other
-// time. A layout of one member is not made.
+// time. A layout of one member is not made where places take turns: nothing is won.
 std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer);
 
 }  // namespace oneflow

@@ -345,6 +345,14 @@ Spans Union(const Spans& a, const Spans& b) {
   return Merged(std::move(parts));
 }
 
+Spans SpansOfFill(const Lifetime& life, int64_t fill, int64_t length) {
+  const int64_t a_step = std::ssize(life.fills) / kObserved;
+  Spans fills;
+  for (int64_t step = 0; step < kObserved; ++step)
+    fills.push_back(life.fills[fill + step * a_step]);
+  return Folded(fills, length);
+}
+
 bool MeetInPlace(const Lifetime& a, const Lifetime& b, int64_t places, int64_t further) {
   const auto fills = std::ssize(a.fills);
   const std::vector<int64_t>*a_over = a.OverOf(b), *b_over = b.OverOf(a);

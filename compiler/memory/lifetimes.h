@@ -58,6 +58,10 @@ int64_t LengthOf(const Spans& spans);
 // Moments of either.
 Spans Union(const Spans& a, const Spans& b);
 
+// Moments of a step of `length` in which one of a step's fills, the first two steps' alike, holds
+// something. Requires that the fills are known.
+Spans SpansOfFill(const Lifetime& life, int64_t fill, int64_t length);
+
 // Whether two registers ever hold something at once in the same of `places` places that their fills
 // take in turn, the first of b `further` places further than that of a, 0 <= further < places.
 // Requires the fills of both, as many of one as of the other, and no more slots than places.

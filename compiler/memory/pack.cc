@@ -1,11 +1,16 @@
 #include "compiler/memory/pack.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
 namespace oneflow {
 namespace {
+
+// Where all that is held at once takes nearly as many bytes, nobody looks for fewer.
+constexpr double kEnough = 1.01;
+constexpr int kMoves = 64;
 
 // Larger keys first; of equal ones the first.
 template <typename Key>
@@ -16,39 +21,162 @@ std::vector<int> Descending(size_t n, Key key) {
   return order;
 }
 
-}  // namespace
-
-Packing FirstFit(const std::vector<int64_t>& bytes, const std::vector<int>& order,
-                 const Pairs& meet) {
-  Packing packing{std::vector<int64_t>(bytes.size(), 0)};
-  std::vector<int> placed;  // by offset
-  for (int i : order) {
-    int64_t at = 0;
-    for (int other : placed) {
-      if (packing.offsets[other] - at >= bytes[i]) break;
-      if (packing.offsets[other] + bytes[other] > at && meet.Contains(i, other)) {
-        at = packing.offsets[other] + bytes[other];
-      }
-    }
-    packing.offsets[i] = at;
-    packing.bytes = std::max(packing.bytes, at + bytes[i]);
-    const auto after = [&](int64_t offset, int other) { return offset < packing.offsets[other]; };
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), at, after), i);
-  }
-  return packing;
+int64_t BytesOf(const Piece& piece) {
+  int64_t bytes = 0;
+  for (const Piece::Part& part : piece.parts) bytes = std::max(bytes, part.offset + part.bytes);
+  return bytes;
 }
 
-Packing Pack(const std::vector<int64_t>& bytes, const std::vector<int64_t>& lengths,
-             const Pairs& meet) {
-  const size_t n = bytes.size();
-  Packing best = FirstFit(bytes, Descending(n, [&](int i) { return bytes[i]; }), meet);
+// The parts of all pieces, in one row.
+class Parts {
+ public:
+  explicit Parts(const std::vector<Piece>& pieces) : meets_(0) {
+    std::vector<Spans> spans;
+    for (const Piece& piece : pieces) {
+      first_.push_back(size());
+      for (const Piece::Part& part : piece.parts) {
+        parts_.push_back(&part);
+        spans.push_back(part.spans);
+      }
+    }
+    first_.push_back(size());
+    meets_ = Meetings(spans);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (pieces[i].whole) MeetAllOrNone(static_cast<int>(i));
+    }
+  }
+
+  int size() const { return static_cast<int>(parts_.size()); }
+  int first(int piece) const { return first_[piece]; }
+  int end(int piece) const { return first_[piece + 1]; }
+  const Piece::Part& operator[](int part) const { return *parts_[part]; }
+  bool Meets(int a, int b) const { return meets_.Contains(a, b); }
+
+ private:
+  void MeetAllOrNone(int whole) {
+    BitSet met(parts_.size());
+    for (size_t other = 0; other + 1 < first_.size(); ++other) {
+      const int begin = first(static_cast<int>(other)), past = end(static_cast<int>(other));
+      bool any = false;
+      for (int part = begin; part < past && !any; ++part) {
+        any = part != first(whole) && Meets(part, first(whole));
+      }
+      for (int part = begin; part < past && any; ++part) met.Insert(part);
+    }
+    meets_.Add(first(whole), met);
+  }
+
+  std::vector<const Piece::Part*> parts_;
+  std::vector<int> first_;  // by piece, and the end
+  Pairs meets_;
+};
+
+class FirstFit {
+ public:
+  FirstFit(const Parts& parts, const std::vector<int>& order) : parts_(parts), at_(parts.size()) {
+    packing_.offsets.resize(order.size());
+    for (int piece : order) Place(piece, LeastOffset(piece));
+  }
+
+  Packing packing() && { return std::move(packing_); }
+
+ private:
+  int64_t LeastOffset(int piece) const {
+    const int first = parts_.first(piece), end = parts_.end(piece);
+    int64_t at = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int part = first; part < end; ++part) {
+        const int64_t least = LeastFree(part, at + parts_[part].offset) - parts_[part].offset;
+        moved = moved || (least > at && end - first > 1);
+        at = least;
+      }
+    }
+    return at;
+  }
+
+  // From `at` on.
+  int64_t LeastFree(int part, int64_t at) const {
+    for (int other : placed_) {
+      if (at_[other] - at >= parts_[part].bytes) break;
+      const int64_t end = at_[other] + parts_[other].bytes;
+      if (end > at && parts_.Meets(part, other)) at = end;
+    }
+    return at;
+  }
+
+  void Place(int piece, int64_t offset) {
+    packing_.offsets[piece] = offset;
+    for (int part = parts_.first(piece); part < parts_.end(piece); ++part) {
+      at_[part] = offset + parts_[part].offset;
+      packing_.bytes = std::max(packing_.bytes, at_[part] + parts_[part].bytes);
+      const auto after = [&](int64_t at, int other) { return at < at_[other]; };
+      placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), at_[part], after), part);
+    }
+  }
+
+  const Parts& parts_;
+  std::vector<int64_t> at_;  // by part
+  std::vector<int> placed_;  // parts, by offset
+  Packing packing_;
+};
+
+// The most bytes that hold something at one moment.
+int64_t MostAtOnce(const std::vector<Piece>& pieces) {
+  std::map<int64_t, int64_t> change;  // by moment
+  for (const Piece& piece : pieces) {
+    for (const Piece::Part& part : piece.parts) {
+      for (const auto& [first, last] : part.spans) {
+        change[first] += part.bytes, change[last + 1] -= part.bytes;
+      }
+    }
+  }
+  int64_t now = 0, most = 0;
+  for (const auto& [moment, bytes] : change) most = std::max(most, now += bytes);
+  return most;
+}
+
+// The piece that ends last, the largest of several.
+int HighestOf(const Packing& packing, const std::vector<int64_t>& bytes) {
+  const auto key = [&](int i) { return std::pair(packing.offsets[i] + bytes[i], bytes[i]); };
+  int highest = 0;
+  for (int i = 1; i < static_cast<int>(bytes.size()); ++i) {
+    if (key(i) > key(highest)) highest = i;
+  }
+  return highest;
+}
+
+void MoveFirst(int piece, std::vector<int>* order) {
+  const auto at = std::find(order->begin(), order->end(), piece);
+  std::rotate(order->begin(), at, at + 1);
+}
+
+}  // namespace
+
+Packing Pack(const std::vector<Piece>& pieces) {
+  const Parts parts(pieces);
+  std::vector<int64_t> bytes, lengths;
+  for (const Piece& piece : pieces) {
+    bytes.push_back(BytesOf(piece));
+    lengths.push_back(LengthOf(piece.spans));
+  }
+  const size_t n = pieces.size();
+  std::vector<int> order = Descending(n, [&](int i) { return bytes[i]; });
+  Packing best = FirstFit(parts, order).packing();
   const auto tried = {Descending(n, [&](int i) { return std::pair(lengths[i], bytes[i]); }),
                       Descending(n, [&](int i) {
                         return static_cast<double>(bytes[i]) * static_cast<double>(lengths[i]);
                       })};
-  for (const std::vector<int>& order : tried) {
-    Packing packing = FirstFit(bytes, order, meet);
-    if (packing.bytes < best.bytes) best = std::move(packing);
+  for (const std::vector<int>& other : tried) {
+    Packing packing = FirstFit(parts, other).packing();
+    if (packing.bytes < best.bytes) best = std::move(packing), order = other;
+  }
+  const int64_t enough = static_cast<int64_t>(kEnough * static_cast<double>(MostAtOnce(pieces)));
+  Packing last = best;
+  for (int i = 0; i < kMoves && best.bytes > enough; ++i) {
+    MoveFirst(HighestOf(last, bytes), &order);
+    last = FirstFit(parts, order).packing();
+    if (last.bytes < best.bytes) best = last;
   }
   return best;
 }

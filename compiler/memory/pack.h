@@ -1,26 +1,37 @@
-// Packing: things of given sizes on as few bytes as we find, where some pairs must not overlap.
+// Packing: pieces of memory on as few bytes as we find, where what holds something at the same time
+// must not overlap.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "compiler/memory/pairs.h"
+#include "compiler/memory/lifetimes.h"
 
 namespace oneflow {
 
+// Something that gets one offset. Parts of it may hold something at different times; between them,
+// and outside their times, its bytes are free.
+struct Piece {
+  struct Part {
+    int64_t offset = 0, bytes = 0;  // in the piece
+    Spans spans;
+  };
+  Spans spans;              // when any part holds something
+  std::vector<Part> parts;  // at least one
+  // Of one part, which may lie over parts of another piece only while none of them holds anything.
+  bool whole = false;
+};
+
 struct Packing {
-  std::vector<int64_t> offsets;  // by thing
+  std::vector<int64_t> offsets;  // by piece
   int64_t bytes = 0;             // that all of them take
 };
 
-// Things of different places in `bytes` do not overlap where they are a pair that meets. Each goes
-// to the least offset that is free of those before it in `order`. Deterministic.
-Packing FirstFit(const std::vector<int64_t>& bytes, const std::vector<int>& order,
-                 const Pairs& meet);
-
-// The smallest of first fits in several orders: the largest first, the longest-lived of
-// `lengths` first, and by bytes times length; the first of them where they are equal.
-Packing Pack(const std::vector<int64_t>& bytes, const std::vector<int64_t>& lengths,
-             const Pairs& meet);
+// The smallest of first fits in several orders: the largest first, the longest-lived first, and by
+// bytes times length. Where that is more than a hundredth over what is held at once, the piece that
+// ends highest is moved to the front of the best order, again and again, and the smallest of all
+// counts. In an order, each piece goes to the least offset that is free of those before it.
+// Deterministic.
+Packing Pack(const std::vector<Piece>& pieces);
 
 }  // namespace oneflow

@@ -27,30 +27,41 @@ struct Layout {
   int64_t bytes = 0;
 };
 
-// What is packed: all frames of a layout as one, or a register of its own.
-struct Pieces {
-  std::vector<int64_t> bytes, lengths;
-  std::vector<Spans> spans;
+// More parts than these are not told apart: planning takes its time for each pair.
+constexpr int64_t kMostParts = 4096;
 
-  void Add(int64_t size, const Spans& when) {
-    bytes.push_back(size);
-    spans.push_back(when);
-    lengths.push_back(LengthOf(when));
+Piece PieceOf(const Lifetime& life) { return {life.spans, {{0, life.bytes(), life.spans}}}; }
+
+// All frames of a layout. Where each place is filled once a step it has times of its own; else a
+// place is another micro-batch's in each step.
+Piece PieceOf(const StageLifetimes& stage, const FrameLayout& frames) {
+  if (!frames.once || frames.places * std::ssize(frames.members) > kMostParts) {
+    return {frames.spans, {{0, frames.places * frames.bytes, frames.spans}}, true};
   }
-};
+  Piece piece{frames.spans};
+  for (const FrameLayout::Member& member : frames.members) {
+    const Lifetime& life = stage.registers[member.life];
+    for (int64_t fill = 0; fill < frames.places; ++fill) {
+      const int64_t place = (member.first_place + fill) % frames.places;
+      piece.parts.push_back({place * frames.bytes + member.offset, life.slot_bytes,
+                             SpansOfFill(life, fill, stage.length)});
+    }
+  }
+  return piece;
+}
 
 Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& frames) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<bool> framed(lives.size(), false);
-  Pieces pieces;
+  std::vector<Piece> pieces;
   for (const FrameLayout& frame : frames) {
-    pieces.Add(frame.places * frame.bytes, frame.spans);
+    pieces.push_back(PieceOf(stage, frame));
     for (const FrameLayout::Member& member : frame.members) framed[member.life] = true;
   }
   for (size_t i = 0; i < lives.size(); ++i) {
-    if (!framed[i]) pieces.Add(lives[i].bytes(), lives[i].spans);
+    if (!framed[i]) pieces.push_back(PieceOf(lives[i]));
   }
-  const Packing packing = Pack(pieces.bytes, pieces.lengths, Meetings(pieces.spans));
+  const Packing packing = Pack(pieces);
   Layout layout{std::vector<Layout::Place>(lives.size()), packing.bytes};
   auto offset = packing.offsets.begin();
   for (const FrameLayout& frame : frames) {

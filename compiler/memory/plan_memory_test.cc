@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 #include <utility>
 
 #include "compiler/memory/lifetimes.h"
+#include "compiler/memory/pack.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/verify_plan.h"
 
@@ -134,6 +136,68 @@ TEST_CASE("what the backward needs for a while lies where its micro-batch has ju
   CHECK(reg(u).stride() == 128);
   CHECK(reg(u).offset() == reg(saved).offset());
   CHECK(reg(t).places() == 0);
+}
+
+TEST_CASE("with all micro-batches in flight, what the backward leaves lies where the first was") {
+  // Both micro-batches are saved before the first backward, whose gradient stays until the update.
+  PlanBuilder b;
+  const int saved = b.Register("saved", 0, 2), sum = b.Register("sum");
+  b.At(sum).set_fires_per_fill(2);
+  b.At(sum).set_fill_mode(proto::Register::ACCUMULATE);
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {saved})});
+  const int use = b.Actor("use", 0, {{saved}}, {}), add = b.Actor("add", 0, {}, {sum});
+  const int g = b.Segment("B", 0, {use, add});
+  const int u = b.Segment("U", 0, {b.Actor("update", 0, {{sum}}, {})});
+  b.Stream("compute", 0, {{{f}, 2}, {{g}, 2}, {{u}, 1}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(plan.memory(0).lower_bound_bytes() == 2 * 64);
+  CHECK(plan.memory(0).register_bytes() == 2 * 64);
+  CHECK(plan.program(0).register_(sum).offset() == 0);
+  CHECK(plan.program(0).register_(saved).places() == 2);
+}
+
+TEST_CASE("packing keeps apart what meets, and comes close to what is held at once") {
+  std::mt19937 random(3);
+  double over = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<Piece> pieces;
+    std::vector<int64_t> held(100, 0);  // by moment
+    for (int n = 0; n < 30; ++n) {
+      const auto below = [&](int n) { return static_cast<int64_t>(random() % n); };
+      const int64_t first = below(90), bytes = 1 + below(64);
+      const Spans spans = {{first, std::min<int64_t>(99, first + below(40))}};
+      pieces.push_back({spans, {{0, bytes, spans}}});
+      for (int64_t at = first; at <= spans[0].second; ++at) held[at] += bytes;
+    }
+    std::vector<Spans> spans;
+    for (const Piece& piece : pieces) spans.push_back(piece.spans);
+    const Pairs meetings = Meetings(spans);
+    const Packing packing = Pack(pieces);
+    for (size_t j = 0; j < pieces.size(); ++j) {
+      const int64_t begin = packing.offsets[j], end = begin + pieces[j].parts[0].bytes;
+      CHECK(end <= packing.bytes);
+      for (size_t k = 0; k < j; ++k) {
+        const int64_t other = packing.offsets[k], other_end = other + pieces[k].parts[0].bytes;
+        CHECK((!meetings.Contains(j, k) || end <= other || other_end <= begin));
+      }
+    }
+    over += static_cast<double>(packing.bytes) /
+                static_cast<double>(*std::max_element(held.begin(), held.end())) -
+            1;
+  }
+  CHECK(over / 100 < 0.02);  // 0.041 where nothing is moved
+}
+
+TEST_CASE("a piece lies in what parts of another leave free, unless it is whole") {
+  const Spans all = {{0, 9}}, early = {{0, 4}}, late = {{5, 9}};
+  for (const bool whole : {false, true}) {
+    const std::vector<Piece> pieces = {{all, {{0, 8, early}, {8, 8, all}, {20, 8, late}}},
+                                       {late, {{0, 8, late}}, whole},
+                                       {all, {{0, 4, all}}},
+                                       {early, {{0, 8, early}}}};
+    const Packing packing = Pack(pieces);
+    CHECK(packing.offsets == std::vector<int64_t>{0, whole ? 28 : 0, 16, 20});
+  }
 }
 
 TEST_CASE("what is sent shares its place with what comes back for it") {

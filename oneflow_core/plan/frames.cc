@@ -9,11 +9,14 @@
 namespace oneflow {
 namespace {
 
+int64_t FillsOf(const PlanNet& net, const NetRegister& r) {
+  return net.actors[r.writer].firings / r.fires_per_fill;
+}
+
 // What the members of frames have in common, then where they lie.
 auto KeyOf(const PlanNet& net, const NetRegister* r) {
   const proto::Register& p = *r->proto;
-  return std::tuple(p.stage(), PlacesOf(p), StrideOf(p),
-                    net.actors[r->writer].firings / p.fires_per_fill(), p.offset(), p.id());
+  return std::tuple(p.stage(), PlacesOf(p), StrideOf(p), FillsOf(net, *r), p.offset(), p.id());
 }
 
 template <typename Key>
@@ -22,12 +25,21 @@ bool Alike(const Key& a, const Key& b) {
          std::get<2>(a) == std::get<2>(b) && std::get<3>(a) == std::get<3>(b);
 }
 
+bool HasBytesIn(const proto::Register& r, int64_t begin, int64_t end) {
+  if (r.offset() >= end || EndOf(r) <= begin) return false;
+  for (int64_t place = 0; place < PlacesOf(r); ++place) {
+    const int64_t at = r.offset() + place * StrideOf(r);
+    if (at < end && at + r.slot_bytes() > begin) return true;
+  }
+  return false;
+}
+
 std::vector<int> IntrudersOf(const PlanNet& net, const Frames& frames) {
   std::vector<int> intruders;
   for (const NetRegister& r : net.registers) {
     const proto::Register& p = *r.proto;
     if (r.persistent || p.stage() != frames.stage || p.slot_bytes() == 0) continue;
-    if (p.offset() >= frames.end() || EndOf(p) <= frames.begin) continue;
+    if (!HasBytesIn(p, frames.begin, frames.end())) continue;
     const auto& members = frames.members;
     if (std::find(members.begin(), members.end(), p.id()) == members.end()) {
       intruders.push_back(p.id());
@@ -38,10 +50,14 @@ std::vector<int> IntrudersOf(const PlanNet& net, const Frames& frames) {
 
 }  // namespace
 
+bool FillsPlacesOnce(const PlanNet& net, const NetRegister& r) {
+  return r.writer >= 0 && LiesApart(*r.proto) && PlacesOf(*r.proto) == FillsOf(net, r);
+}
+
 std::vector<Frames> FramesOf(const PlanNet& net) {
   std::vector<const NetRegister*> apart;
   for (const NetRegister& r : net.registers) {
-    if (r.writer >= 0 && LiesApart(*r.proto)) apart.push_back(&r);
+    if (r.writer >= 0 && LiesApart(*r.proto) && !FillsPlacesOnce(net, r)) apart.push_back(&r);
   }
   std::sort(apart.begin(), apart.end(), [&](const NetRegister* a, const NetRegister* b) {
     return KeyOf(net, a) < KeyOf(net, b);

@@ -7,7 +7,9 @@
 //   dgelu  . . . fill 0 | . . . fill 1 | . . . fill 2       in what is over when it comes
 //
 // For the memory proof: which frame a step begins with may drift, but all members drift alike, so
-// how they meet in a frame does not change from step to step.
+// how they meet in a frame does not change from step to step. A register with as many places as
+// fills a step does not drift, so the proof takes each of its places as a register of its own,
+// which any other may meet, and it is no member here.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,12 @@ struct Frames {
   int64_t end() const { return begin + places * stride; }
 };
 
-// Every written register of the program that lies apart is a member of exactly one.
+// Whether the register lies apart and fills each of its places once a step, so that a place is the
+// same micro-batch's in every step.
+bool FillsPlacesOnce(const PlanNet& net, const NetRegister& r);
+
+// Every written register of the program that lies apart is a member of exactly one, unless it fills
+// its places once.
 std::vector<Frames> FramesOf(const PlanNet& net);
 
 }  // namespace oneflow

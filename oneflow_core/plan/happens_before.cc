@@ -64,7 +64,7 @@ absl::Status HappensBefore::Write(int stream, int actor, const Writing& writing)
                      net_->registers[writing.reg].proto->name(), " after ",
                      net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
   }
-  if (spot.cells > 0) RETURN_IF_ERROR(TakeBytes(stream, actor, writing, fill, place));
+  if (writing.bytes) RETURN_IF_ERROR(TakeBytes(stream, actor, writing, fill, place));
   over_after_[spot.access + place * spot.access_step] = clocks_.count(stream);
   return absl::OkStatus();
 }
@@ -81,16 +81,17 @@ absl::Status HappensBefore::TakeBytes(int stream, int actor, const Writing& writ
   }
   Held& state = held(writing.spot, place);
   if (!state.owns) {
-    const auto first = owner_.begin() + writing.spot.cell + place * writing.spot.cell_step;
-    for (auto cell = first; cell != first + writing.spot.cells; ++cell) {
-      const int loser = std::exchange(*cell, id);
+    const auto [first, count] =
+        holders_->cells_of[writing.spot.holder + place * writing.spot.holder_step];
+    for (int cell = first; cell < first + count; ++cell) {
+      const int loser = std::exchange(owner_[cell], id);
       if (loser == id || loser < 0) continue;
-      RETURN_IF_ERROR(Evict(stream, actor, loser, place, id));
+      RETURN_IF_ERROR(Evict(stream, actor, loser, holders_->PlaceWith(loser, cell), id));
     }
     state.owns = true;
   }
   // What it held before it lost its bytes is gone; a place holds no older fill anyway.
-  if (writing.frames >= 0 || state.first_valid_fill == kLost) state.first_valid_fill = fill;
+  if (writing.spot.places > 1 || state.first_valid_fill == kLost) state.first_valid_fill = fill;
   return absl::OkStatus();
 }
 
@@ -192,7 +193,11 @@ bool HappensBefore::SameButCounts(const HappensBefore& to, std::vector<int64_t>*
 }
 
 // Whether all members of frames have filled alike, and so many frames further all lies as it did.
+// What fills its places once a step does not turn: none may have been filled.
 bool HappensBefore::SameFrames(const HappensBefore& to) const {
+  for (int reg : holders_->once) {
+    if (FillsBetween(to, reg) > 0) return false;
+  }
   for (size_t f = 0; f < tenure_.size(); ++f) {
     const Frames& frames = holders_->frames[f];
     const Holders::Block& block = holders_->blocks[f];

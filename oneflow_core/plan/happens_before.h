@@ -10,6 +10,7 @@
 //     for nothing depends on it: a register takes and loses its bytes whole (all places), except
 //     that members of the same frames (frames.h), which drift alike, part a frame among themselves.
 //     Others take a byte of frames only when all members have lost all of theirs, and so back.
+//     Where a step fills each place once, nothing drifts, and each is taken and lost by itself.
 //
 // A value: a copy is a second game at the same place.
 #pragma once
@@ -43,7 +44,7 @@ class HappensBefore {
   bool SkipCycles(const HappensBefore& from, const std::vector<int>& firings, const Cycle& cycle);
 
  private:
-  // Of a holder: a register, or one place of a member of frames.
+  // Of a holder (holders.h).
   struct Held {
     int64_t first_valid_fill = 0;  // older contents were overwritten by others
     int evicted_by = -1;           // register

@@ -1,6 +1,7 @@
 #include "oneflow_core/plan/holders.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "oneflow_core/plan/places.h"
 
@@ -8,6 +9,18 @@ namespace oneflow {
 namespace {
 
 bool TakesBytes(const NetRegister& r) { return r.writer >= 0 && r.proto->slot_bytes() > 0; }
+
+// The bytes that a register takes and loses at once: of each of its places, or all of them.
+std::vector<std::pair<int64_t, int64_t>> Pieces(const PlanNet& net, const NetRegister& r) {
+  const proto::Register& p = *r.proto;
+  if (!FillsPlacesOnce(net, r)) return {{p.offset(), EndOf(p)}};
+  std::vector<std::pair<int64_t, int64_t>> pieces;
+  for (int64_t place = 0; place < PlacesOf(p); ++place) {
+    const int64_t begin = p.offset() + place * StrideOf(p);
+    pieces.emplace_back(begin, begin + p.slot_bytes());
+  }
+  return pieces;
+}
 
 // The bytes of registers, cut wherever one begins or ends.
 class Cuts {
@@ -69,7 +82,8 @@ void Holders::LayArenas(const PlanNet& net) {
   std::vector<Cuts> cuts(net.plan->memory_size());
   for (const NetRegister& r : net.registers) {
     const proto::Register& p = *r.proto;
-    if (TakesBytes(r) && !member[p.id()]) cuts[p.stage()].Add(p.offset(), EndOf(p));
+    if (!TakesBytes(r) || member[p.id()]) continue;
+    for (const auto& [begin, end] : Pieces(net, r)) cuts[p.stage()].Add(begin, end);
   }
   std::vector<int> first_cell;
   for (Cuts& stage : cuts) {
@@ -80,15 +94,24 @@ void Holders::LayArenas(const PlanNet& net) {
   for (const NetRegister& r : net.registers) {
     const proto::Register& p = *r.proto;
     if (member[p.id()]) continue;
-    Spot& spot = spots[p.id()];
-    spot.holder = holders++;
-    spot.access = accesses;
-    accesses += touchers_of(p.id());
-    if (!TakesBytes(r)) continue;
-    const Cuts& stage = cuts[p.stage()];
-    const int first = stage.CellAt(p.offset());
-    spot.cell = first_cell[p.stage()] + first;
-    spot.cells = stage.CellAt(EndOf(p)) - first;
+    const auto pieces = Pieces(net, r);
+    const bool apart = pieces.size() > 1;
+    if (apart) once.push_back(p.id());
+    spots[p.id()] = {.places = std::ssize(pieces),
+                     .first_place = apart ? p.first_place() : 0,
+                     .holder = holders,
+                     .holder_step = 1,
+                     .access = accesses,
+                     .access_step = touchers_of(p.id())};
+    holders += static_cast<int>(pieces.size());
+    accesses += static_cast<int>(pieces.size()) * touchers_of(p.id());
+    for (const auto& [begin, end] : pieces) {
+      Cells& taken = cells_of.emplace_back();
+      if (!TakesBytes(r)) continue;
+      const Cuts& stage = cuts[p.stage()];
+      const int first = stage.CellAt(begin);
+      taken = {first_cell[p.stage()] + first, stage.CellAt(end) - first};
+    }
   }
 }
 
@@ -105,16 +128,19 @@ void Holders::LayFrames(const PlanNet& net) {
     for (int reg : f.members) {
       const proto::Register& p = *net.registers[reg].proto;
       const int first = cuts.CellAt(p.offset() - f.begin);
+      cells_of.push_back(
+          {cells + first, cuts.CellAt(p.offset() - f.begin + p.slot_bytes()) - first});
       spots[reg] = {.places = f.places,
                     .first_place = p.first_place(),
                     .holder = holders++,
                     .holder_step = block.holders,
                     .access = accesses,
-                    .access_step = block.accesses,
-                    .cell = cells + first,
-                    .cell_step = block.cells,
-                    .cells = cuts.CellAt(p.offset() - f.begin + p.slot_bytes()) - first};
+                    .access_step = block.accesses};
       accesses += touchers_of(reg);
+    }
+    for (int i = block.holders; i < block.holders * static_cast<int>(f.places); ++i) {
+      const Cells& before = cells_of[cells_of.size() - block.holders];
+      cells_of.push_back({before.first + block.cells, before.count});
     }
     const int more = static_cast<int>(f.places) - 1;
     holders += more * block.holders;
@@ -122,6 +148,17 @@ void Holders::LayFrames(const PlanNet& net) {
     cells += static_cast<int>(f.places) * block.cells;
     blocks.push_back(block);
   }
+}
+
+int64_t Holders::PlaceWith(int reg, int cell) const {
+  const Spot& spot = spots[reg];
+  int64_t least = 0, most = spot.places - 1;
+  while (least < most) {
+    const int64_t middle = least + (most - least + 1) / 2;
+    const bool here = cells_of[spot.holder + middle * spot.holder_step].first <= cell;
+    (here ? least : most) = here ? middle : middle - 1;
+  }
+  return least;
 }
 
 void Holders::AddActors(const PlanNet& net) {
@@ -137,7 +174,8 @@ void Holders::AddActors(const PlanNet& net) {
                           spots[input.reg]});
     }
     for (int reg : net.outputs_of(a)) {
-      writings.push_back({reg, member_of[reg], net.registers[reg].fires_per_fill,
+      const NetRegister& r = net.registers[reg];
+      writings.push_back({reg, member_of[reg], r.fires_per_fill, TakesBytes(r),
                           !intrudes[reg].empty(), spots[reg]});
     }
   }

@@ -2,7 +2,8 @@
 // (happens_before.h) keeps what it knows of each: an index over a program's net, which does not
 // change as the game goes on.
 //
-// A holder is a register, or one place of a member of frames (frames.h). A game touches the state
+// A holder is a register, or one place of a member of frames or of a register that fills its places
+// once (frames.h). A game touches the state
 // of a few holders at every firing and has thousands of firings a round, so the state lies in three
 // flat arrays, in which what is touched together lies together: all members of a frame side by
 // side, frame after frame.
@@ -28,7 +29,6 @@ struct Spot {
   int64_t places = 1, first_place = 0;
   int holder = 0, holder_step = 0;
   int access = 0, access_step = 0;
-  int cell = 0, cell_step = 0, cells = 0;  // cells: of one place; 0: it is not written, or empty
 
   int64_t PlaceOf(int64_t fill) const { return InTurn(first_place + fill, places); }
 };
@@ -43,6 +43,7 @@ struct Holders {
   struct Writing {
     int reg = 0, frames = -1;  // frames: whose member it is
     int64_t per_fill = 1;
+    bool bytes = false;  // it has some
     bool intrudes = false;
     Spot spot;
   };
@@ -51,6 +52,9 @@ struct Holders {
     int actor = -1, stream = -1;  // -1: nobody writes it
     int index = 0;                // of the stream, in the clocks of the register's stage
     AxisSet along = 0;
+  };
+  struct Cells {
+    int first = 0, count = 0;  // 0: it is not written, or empty
   };
   // What one frame has of each array, frame after frame from where the first begins.
   struct Block {
@@ -61,11 +65,15 @@ struct Holders {
   Holders(const PlanNet& net, const AxisSets& axes, const Interests& interests);
 
   int touchers_of(int reg) const { return first_toucher[reg + 1] - first_toucher[reg]; }
+  // The place of a register that has the cell. Requires that one has.
+  int64_t PlaceWith(int reg, int cell) const;
 
   std::vector<Frames> frames;
   std::vector<Block> blocks;                      // by frames
   std::vector<std::vector<int>> intrudes;         // by register: frames
   std::vector<Spot> spots;                        // by register
+  std::vector<int> once;                          // registers that fill their places once
+  std::vector<Cells> cells_of;                    // by holder
   std::vector<Toucher> touchers;                  // writers, readers, by register
   std::vector<int> first_toucher;                 // by register, and the end
   std::vector<Reading> readings;                  // by actor

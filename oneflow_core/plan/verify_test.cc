@@ -257,6 +257,44 @@ TEST_CASE("others have the bytes of frames only while no member holds any") {
   }
 }
 
+TEST_CASE("where a step fills each place once, others may have the place of what is over") {
+  // Two micro-batches, both saved before the first is read. The backward writes w, which the update
+  // reads, into bytes of the first; v, of the second backward, lies in the second.
+  const auto plan = [](int64_t w_at, int64_t v_at, bool early) {
+    PlanBuilder b;
+    const int x = b.Register("x", 0, 2), w = b.Register("w"), v = b.Register("v");
+    b.At(x).set_places(2), b.At(x).set_stride(128), b.At(x).set_offset(0);
+    b.At(w).set_offset(w_at), b.At(v).set_offset(v_at);
+    const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x})});
+    const int read = b.Actor("read", 0, {{x}}, {v}), use = b.Actor("use", 0, {{v}}, {});
+    const int g = b.Segment("B", 0, {read, use});
+    const int first = b.Segment("P", 0, {b.Actor("first", 0, {}, {w})});
+    const int update = b.Segment("U", 0, {b.Actor("update", 0, {{w}}, {})});
+    if (early) {
+      b.Stream("compute", 0, {{{f}, 2}, {{first}, 1}, {{g}, 2}, {{update}, 1}});
+    } else {
+      b.Stream("compute", 0, {{{f}, 2}, {{g}, 1}, {{first}, 1}, {{g}, 1}, {{update}, 1}});
+    }
+    return b.Finish();
+  };
+  CHECK(Verdict(plan(0, 64, false)) == "good");
+  Says(MemoryVerdict(plan(0, 64, true)), "reads x after w has overwritten it");
+  Says(MemoryVerdict(plan(128, 64, false)), "reads x after w has overwritten it");
+  Says(MemoryVerdict(plan(0, 128, false)), "reads x after v has overwritten it");
+  Says(MemoryVerdict(plan(0, 0, false)), "registers x and v of stage 0 share bytes");
+  // A third micro-batch in the same two places: which of them is over changes from step to step.
+  proto::Plan drifts = plan(0, 64, false);
+  proto::Program& program = *drifts.mutable_program(0);
+  program.mutable_stream(0)->mutable_order(0)->set_repeat(1);
+  proto::OrderRun both = program.stream(0).order(1);
+  both.add_segment(program.stream(0).order(0).segment(0));
+  both.set_repeat(2);
+  *program.mutable_stream(0)->mutable_order(1) = both;
+  program.mutable_stream(0)->mutable_order(0)->set_repeat(1);
+  INFO(MemoryVerdict(drifts));
+  CHECK(MemoryVerdict(drifts) != "good");
+}
+
 TEST_CASE("more places than fills a step are refused") {
   PlanBuilder b = Framed(64);
   for (int id : {0, 1, 2}) b.At(id).set_places(8);

@@ -1,6 +1,7 @@
 #include "tests/e2e/small_run.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <stdexcept>
 
@@ -72,6 +73,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.mutable_optimizer()->set_learning_rate(1e-2);
   if (!run.global_norm) options.train.mutable_optimizer()->set_clip(0);
   options.cluster.mutable_device()->set_kernel_threads(run.threads);
+  options.generate = run.generate;
   options.split_positions = run.split_positions;
   if (run.split_positions) {
     options.cluster.add_level()->set_size(8);
@@ -151,29 +153,35 @@ SmallResult Train(const SmallRun& run) {
 void RunEveryProgram(const SmallRun& run) {
   const proto::Plan plan = CompileSmall(run);
   const auto runtime = Started(run, plan);
-  TrainOn(run, runtime.get());
   const Chain tokens(run.model.vocab);
   const TemporaryDirectory directory;
-  const auto twice = [&](const char* program, const RunContext& context) {
-    Check(RunWatched(run, runtime.get(), program, context, 2));
-  };
-  RunContext eval, generate, save, load;
-  eval.micro_batch_size = run.batch / run.micro_batches;
-  eval.tokens = &tokens;
-  twice("eval", eval);
-  generate.load = [](const Piece& piece) {
+  const auto writer = Value(CheckpointWriter::Create(directory.path(), plan, {}));
+  std::unique_ptr<CheckpointReader> reader;
+  RunContext zeros, eval, save, load;
+  zeros.load = [](const Piece& piece) {
     std::fill_n(reinterpret_cast<int32_t*>(piece.data), piece.slice->elements(), 0);
     return absl::OkStatus();
   };
-  generate.save = [](const Piece&) { return absl::OkStatus(); };
-  twice("generate", generate);
-  const auto writer = Value(CheckpointWriter::Create(directory.path(), plan, {}));
+  zeros.save = [](const Piece&) { return absl::OkStatus(); };
+  eval.micro_batch_size = run.batch / run.micro_batches;
+  eval.tokens = &tokens;
   save.save = [&](const Piece& piece) { return writer->Write(piece); };
-  twice("save", save);
-  const auto reader = Value(CheckpointReader::Open(Value(writer->Commit())));
   load.load = [&](const Piece& piece) { return reader->Load(piece); };
-  twice("load", load);
-  if (plan.program_size() != 6) throw std::runtime_error("the plan holds a program not run here");
+  const std::map<std::string, const RunContext*> contexts = {
+      {"eval", &eval},    {"generate", &zeros}, {"prefill", &zeros},
+      {"decode", &zeros}, {"save", &save},      {"load", &load}};
+  for (const proto::Program& program : plan.program()) {
+    const std::string& name = program.name();
+    if (name == "init" && !run.generate) continue;  // comes with train
+    if (name == "train") {
+      TrainOn(run, runtime.get());
+    } else if (name == "init") {
+      Check(RunWatched(run, runtime.get(), name, {.seed = run.seed}, 1));
+    } else {
+      if (name == "load") reader = Value(CheckpointReader::Open(Value(writer->Commit())));
+      Check(RunWatched(run, runtime.get(), name, *contexts.at(name), 2));
+    }
+  }
 }
 
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving) {

@@ -29,6 +29,7 @@ struct SmallRun {
   int64_t steps = 20;
   int threads = 1;
   uint64_t seed = 1;
+  bool generate = false;                    // the programs that continue a text, none that trains
   bool split_positions = false;             // and nothing that messages cost, so that it is done
   std::function<void(proto::Graph*)> edit;  // of the model's graph; may be null
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
@@ -48,9 +49,8 @@ SmallResult Train(const SmallRun& run);
 // The same on the deterministic runtime, in the order of `interleaving`.
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving);
 
-// Train; then two steps of each of the plan's other programs (so that what is fetched ahead has
-// filled both slots): eval, generate (on zeros), save to a checkpoint, load of it. Aborts the test
-// if the plan holds a program beside these.
+// All programs of the plan in order. Those that do not train take two steps (so that what is
+// fetched ahead has filled both slots): on zeros, save to a checkpoint, load of it.
 void RunEveryProgram(const SmallRun& run);
 
 }  // namespace oneflow
