@@ -1,6 +1,7 @@
 """C++ rules: Bazel's own plus this project's warnings, default visibility and test main."""
 
 load("//bazel:rooms.bzl", "room_visibility")
+load("//bazel/precompiled:use.bzl", "precompiled")
 
 _COPTS = [
     "-Wall",
@@ -21,11 +22,17 @@ _COPTS = [
 
 _SANITIZER_DEFAULTS = ["//bazel/sanitizer:defaults"]
 
-def oneflow_cc_library(name, copts = [], visibility = None, **kwargs):
+def _compilation(header, copts, deps):
+    """The attributes copts and deps of a target with options and dependencies of its own."""
+    if copts:  # The precompiled header was not made by them.
+        return {"copts": _COPTS + copts, "deps": deps}
+    return precompiled(header, copts = _COPTS, deps = deps)
+
+def oneflow_cc_library(name, copts = [], deps = [], visibility = None, **kwargs):
     """A cc_library, visible by default to the rooms that may depend on its own."""
+    kwargs.update(_compilation("for_library", copts, deps))
     native.cc_library(
         name = name,
-        copts = _COPTS + copts,
         linkstatic = True,
         visibility = visibility or room_visibility(),
         **kwargs
@@ -33,10 +40,9 @@ def oneflow_cc_library(name, copts = [], visibility = None, **kwargs):
 
 def oneflow_cc_binary(name, copts = [], deps = [], visibility = None, **kwargs):
     """A cc_binary."""
+    kwargs.update(_compilation("for_library", copts, deps + _SANITIZER_DEFAULTS))
     native.cc_binary(
         name = name,
-        copts = _COPTS + copts,
-        deps = deps + _SANITIZER_DEFAULTS,
         visibility = visibility or room_visibility(),
         **kwargs
     )
@@ -51,10 +57,9 @@ def oneflow_cc_test(name, copts = [], deps = [], size = "small", **kwargs):
       full      too long for the default tier: only --config=full (tools/test --full) runs it
       gpu       needs a GPU: only --config=gpu runs it
     """
+    kwargs.update(_compilation("for_test", copts, deps + ["//tests:catch_main"]))
     native.cc_test(
         name = name,
         size = size,
-        copts = _COPTS + copts,
-        deps = deps + ["//tests:catch_main"],
         **kwargs
     )

@@ -1,6 +1,7 @@
 """Protobuf and gRPC with the system's protoc. Import paths start at the workspace's root."""
 
 load("//bazel:rooms.bzl", "room_visibility")
+load("//bazel/precompiled:use.bzl", "precompiled")
 
 ProtoSourcesInfo = provider(
     doc = "The .proto files of a library.",
@@ -126,9 +127,12 @@ def oneflow_proto_library(name, srcs, deps = [], grpc = False, visibility = None
         name = name + "_cc",
         srcs = [name + "_cc_sources"],
         hdrs = [name + "_cc_headers"],
-        copts = ["-w"],
         linkstatic = True,
         visibility = visibility,
-        deps = [_cc_label(dep) for dep in deps] +
-               ["//third_party:grpc" if grpc else "//third_party:protobuf"],
+        **precompiled(
+            "for_library",
+            copts = ["-w"],
+            deps = [_cc_label(dep) for dep in deps] +
+                   ["//third_party:grpc" if grpc else "//third_party:protobuf"],
+        )
     )

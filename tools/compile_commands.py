@@ -11,7 +11,16 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GCC_ONLY = {"-fno-canonical-system-headers", "-Wunused-but-set-parameter"}
+GCC_ONLY = {"-fno-canonical-system-headers", "-Wunused-but-set-parameter", "-fpch-deps"}
+
+
+def for_clang(arguments):
+    """A command of g++ as clang understands it: without the precompiled header."""
+    kept = list(arguments)
+    if "-include" in kept:
+        at = kept.index("-include")
+        del kept[at:at + 2]
+    return [argument for argument in kept if argument not in GCC_ONLY]
 
 
 def compile_actions(arguments):
@@ -33,7 +42,7 @@ def main():
             entries.setdefault(source, {
                 "directory": str(ROOT),
                 "file": str(ROOT / source),
-                "arguments": [a for a in arguments if a not in GCC_ONLY],
+                "arguments": for_clang(arguments),
             })
     text = json.dumps(list(entries.values()), indent=1)
     (ROOT / "compile_commands.json").write_text(text + "\n", encoding="utf-8")
