@@ -26,7 +26,7 @@ using Bytes8 = std::array<char, 8>;
 
 Bytes8 LittleEndian(uint64_t value) {
   Bytes8 bytes;
-  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  CodedOutputStream::WriteLittleEndian64ToArray(value, reinterpret_cast<uint8_t*>(bytes.data()));
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -160,9 +161,18 @@ void HappensBefore::ForCounts(Self& self, Fn fn) {
   self.ForHolders([&](int reg, int64_t place) {
     auto* count = &self.over_after_[h.spots[reg].access + place * h.spots[reg].access_step];
     for (int i = h.first_toucher[reg]; i < h.first_toucher[reg + 1]; ++i, ++count) {
-      if (h.touchers[i].stream >= 0) fn(*count, h.touchers[i].stream, false);
+      const int& stream = h.touchers[i].stream;
+      if (stream >= 0) fn(std::span(count, 1), std::span(&stream, 1), false);
     }
   });
+}
+
+std::vector<int32_t> HappensBefore::CountsOf(const HappensBefore& game) {
+  std::vector<int32_t> all;
+  ForCounts(game, [&](std::span<const int32_t> counts, auto, bool) {
+    all.insert(all.end(), counts.begin(), counts.end());
+  });
+  return all;
 }
 
 int64_t HappensBefore::FillsBetween(const HappensBefore& to, int reg) const {
@@ -241,43 +251,42 @@ bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>
                                const Cycle& cycle) {
   std::vector<int64_t> fills;
   if (!from.SameButCounts(*this, &fills)) return false;
-  std::vector<int32_t> before, after;
-  std::vector<bool> stays;
-  ForCounts(from, [&](int32_t count, int, bool) { before.push_back(count); });
-  after.reserve(before.size());
-  stays.reserve(before.size());
+  std::vector<int32_t> moved;  // by stream
+  for (int s = 0; s < static_cast<int>(net_->streams.size()); ++s) {
+    moved.push_back(clocks_.count(s) - from.clocks_.count(s));
+  }
+  const std::vector<int32_t> before = CountsOf(from), after = CountsOf(*this);
+  std::vector<char> stays(after.size());
   bool steady = true;
-  ForCounts(*this, [&](int32_t count, int stream, bool) {
-    if (!steady) return;
-    const int32_t was = before[after.size()];
-    const int32_t moved = clocks_.count(stream) - from.clocks_.count(stream);
-    steady = steady && (count == was || count == was + moved);
-    stays.push_back(count == was);
-    after.push_back(count);
+  size_t i = 0;
+  ForCounts(*this, [&](auto, std::span<const int> streams, bool) {
+    for (const int stream : streams) {
+      stays[i] = after[i] == before[i];
+      steady = steady && (stays[i] || after[i] == before[i] + moved[stream]);
+      ++i;
+    }
   });
   if (!steady) return false;
 
   HappensBefore again = from;
-  size_t i = 0;
-  ForCounts(again, [&](int32_t& count, int stream, bool knowledge) {
-    const bool runs_on = clocks_.count(stream) != from.clocks_.count(stream);
-    if (knowledge && runs_on && stays[i]) count = 0;
-    ++i;
+  i = 0;
+  ForCounts(again, [&](std::span<int32_t> counts, std::span<const int> streams, bool knowledge) {
+    for (size_t k = 0; k < counts.size(); ++k, ++i) {
+      if (knowledge && stays[i] && moved[streams[k]] != 0) counts[k] = 0;
+    }
   });
   for (int stream : firings) {
     if (!again.Fire(stream).ok()) return false;
   }
   i = 0;
-  ForCounts(again, [&](int32_t count, int, bool) {
-    steady = steady && (stays[i] || count == after[i]);
-    ++i;
+  ForCounts(std::as_const(again), [&](std::span<const int32_t> counts, auto, bool) {
+    for (const int32_t count : counts) {
+      steady = steady && (stays[i] || count == after[i]);
+      ++i;
+    }
   });
   if (!steady) return false;
 
-  std::vector<int32_t> moved;
-  for (int s = 0; s < static_cast<int>(net_->streams.size()); ++s) {
-    moved.push_back(clocks_.count(s) - from.clocks_.count(s));
-  }
   std::vector<int64_t> turns;
   for (const Frames& frames : holders_->frames) {
     turns.push_back(cycle.times * from.FillsBetween(*this, frames.members.front()));
@@ -285,9 +294,11 @@ bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>
   Skip(cycle, cycle.times, &clocks_.marking());
   for (size_t f = 0; f < turns.size(); ++f) TurnFrames(f, turns[f]);
   i = 0;
-  ForCounts(*this, [&](int32_t& count, int stream, bool) {
-    const int64_t skipped = stays[i] ? 0 : cycle.times * moved[stream];
-    count = after[i++] + static_cast<int32_t>(skipped);
+  ForCounts(*this, [&](std::span<int32_t> counts, std::span<const int> streams, bool) {
+    for (size_t k = 0; k < counts.size(); ++k, ++i) {
+      const int64_t skipped = stays[i] ? 0 : cycle.times * moved[streams[k]];
+      counts[k] = after[i] + static_cast<int32_t>(skipped);
+    }
   });
   i = 0;
   ForHolders([&](int reg, int64_t place) {

@@ -73,6 +73,7 @@ class HappensBefore {
   // As StreamClocks::ForCounts, the counts of accesses included.
   template <typename Self, typename Fn>
   static void ForCounts(Self& self, Fn fn);
+  static std::vector<int32_t> CountsOf(const HappensBefore& game);
   // Calls fn(register, place), the places of a member in order of age.
   template <typename Fn>
   void ForHolders(Fn fn) const;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "oneflow_core/plan/knowledge.h"
@@ -74,8 +75,9 @@ class StreamClocks {
   // streams' clocks have settled, what is on its way has, too.
   int64_t most_slots() const { return edges_->most_slots; }
 
-  // Calls fn(count, stream it counts, whether it is knowledge) for every count of the game's state,
-  // clocks of slots in order of age: so games a whole cycle apart list like beside like.
+  // Calls fn(counts, streams that they count, whether they are knowledge) for runs of counts that
+  // lie side by side, until all of the game's state was in one; clocks of slots in order of age: so
+  // games a whole cycle apart list like beside like.
   template <typename Self, typename Fn>
   static void ForCounts(Self& self, Fn fn);
 
@@ -162,13 +164,13 @@ void StreamClocks::ForCounts(Self& self, Fn fn) {
   const auto clock = [&](size_t begin, int stream) {
     const std::vector<int>& streams =
         self.interests_->of(self.net_->streams[stream].proto->stage());
-    size_t at = begin;
     for (AxisSet set = 0; set < (1u << edges.own[stream].shape.axes); ++set) {
-      for (const int of : streams) fn(self.known_[at++], of, true);
+      fn(std::span(&self.known_[begin + set * streams.size()], streams.size()), std::span(streams),
+         true);
     }
   };
   for (int s = 0; s < static_cast<int>(edges.own.size()); ++s) {
-    fn(self.count_[s], s, false);
+    fn(std::span(&self.count_[s], 1), std::span<const int>(&s, 1), false);
     clock(edges.own[s].begin, s);
   }
   for (const Carried& carried : edges.carried) {

@@ -1,5 +1,6 @@
 #include "oneflow_core/plan/verify_kernels.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -105,9 +106,7 @@ class ActorOp {
     // Its layouts are on different axes: that they lead from one to the other is verify_types's.
     if (op().kind == "send_receive") return CheckWorkspaceBytes();
     RETURN_IF_ERROR(CheckOneMesh());
-    for (int axis = 0; axis < static_cast<int>(mesh().axes.size()); ++axis) {
-      RETURN_IF_ERROR(CheckRows(axis));
-    }
+    RETURN_IF_ERROR(CheckRows());
     return CheckWorkspaceBytes();
   }
 
@@ -239,14 +238,18 @@ class ActorOp {
     return true;
   }
 
-  absl::Status CheckRows(int axis) const {
-    for (const Signature& row : def_->signatures(view())) {
-      if (AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis)) {
-        return absl::OkStatus();
-      }
+  // On each axis the tensors are cut as one row of the table says.
+  absl::Status CheckRows() const {
+    const std::vector<Signature> rows = def_->signatures(view());
+    for (int axis = 0; axis < static_cast<int>(mesh().axes.size()); ++axis) {
+      const auto fits = [&](const Signature& row) {
+        return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
+      };
+      if (std::any_of(rows.begin(), rows.end(), fits)) continue;
+      return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
+                                      " as they are by axis ", mesh().axes[axis].name));
     }
-    return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
-                                    " as they are by axis ", mesh().axes[axis].name));
+    return absl::OkStatus();
   }
 
   absl::Status CheckWorkspaceBytes() const {
