@@ -153,7 +153,8 @@ class TermBuilder {
     const double gather = IsOfVariable(graph_.ProducerOf(t)) && !asked ? kGatherVariable : 1;
     const double bytes = BytesBefore(t);
     const double fires = problem_.Fires(graph_.ops[uses.back().op].phase);
-    std::vector<End> ends = {WriterOn(t, k)};
+    std::vector<End> ends;
+    ends.push_back(WriterOn(t, k));
     for (const Use& use : uses) {
       ends.push_back(
           problem_.EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
@@ -190,22 +191,22 @@ class TermBuilder {
     const bool reader = mirror.reader >= 0;
     const OpId chooser = labels_.FirstOf(reader ? mirror.reader : of.producer);
     for (int k = 0; k < axes(); ++k) {
-      End lies = problem_.EndOn(chooser, k, [&](const Signature& row) {
+      std::vector<End> both;  // the tensor, its gradient
+      both.push_back(problem_.EndOn(chooser, k, [&](const Signature& row) {
         if (reader && IsWhole(row)) return PMax();
         return reader ? row.in[mirror.input] : row.out[of.output];
-      });
-      End mirrored = problem_.EndOn(grad.producer, k,
-                                    [&](const Signature& row) { return row.out[grad.output]; });
+      }));
+      both.push_back(problem_.EndOn(grad.producer, k,
+                                    [&](const Signature& row) { return row.out[grad.output]; }));
       const double boxing = TransitionSeconds(prices_[k], P(), B(), BytesBefore(mirror.grad));
       const Cost cost = CostOfSeconds(kMirror * problem_.Fires(Phase::kBackward) * boxing +
                                       2 * DearestWork(mirror.grad));
-      tables_->Add({std::move(lies), std::move(mirrored)}, {kMirroring, variable, cost},
-                   [=](const std::vector<NdSbp>& ends) {
-                     const Sbp tensor = ends[0][0], own = ends[1][0];
-                     const bool right =
-                         tensor == PMax() ? own.broadcast() : Mirrors(tensor, own, variable);
-                     return right ? 0 : cost;
-                   });
+      tables_->Add(
+          std::move(both), {kMirroring, variable, cost}, [=](const std::vector<NdSbp>& ends) {
+            const Sbp tensor = ends[0][0], own = ends[1][0];
+            const bool right = tensor == PMax() ? own.broadcast() : Mirrors(tensor, own, variable);
+            return right ? 0 : cost;
+          });
     }
   }
 

@@ -11,16 +11,13 @@ constexpr double kMostCells = 1 << 15;  // of the table of one tensor
 // Readers (all ends but the first) that lie one way and need the same are one.
 void DropRepeated(std::vector<End>* ends) {
   std::vector<NdSbp> seen;
-  std::vector<End> kept = {std::move(ends->front())};
-  for (size_t i = 1; i < ends->size(); ++i) {
-    End& end = (*ends)[i];
-    if (end.variables.empty()) {
-      if (std::find(seen.begin(), seen.end(), end.lies[0]) != seen.end()) continue;
-      seen.push_back(end.lies[0]);
-    }
-    kept.push_back(std::move(end));
-  }
-  *ends = std::move(kept);
+  const auto repeated = [&](const End& end) {
+    if (!end.variables.empty()) return false;
+    if (std::find(seen.begin(), seen.end(), end.lies[0]) != seen.end()) return true;
+    seen.push_back(end.lies[0]);
+    return false;
+  };
+  ends->erase(std::remove_if(ends->begin() + 1, ends->end(), repeated), ends->end());
 }
 
 size_t PlaceIn(const std::vector<int>& scope, int variable) {
