@@ -1,7 +1,6 @@
 #include "compiler/memory/pack.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -123,16 +122,18 @@ class FirstFit {
 
 // The most bytes that hold something at one moment.
 int64_t MostAtOnce(const std::vector<Piece>& pieces) {
-  std::map<int64_t, int64_t> change;  // by moment
+  std::vector<int64_t> change;  // by moment
   for (const Piece& piece : pieces) {
     for (const Piece::Part& part : piece.parts) {
+      if (part.spans.empty()) continue;
+      change.resize(std::max<size_t>(change.size(), part.spans.back().second + 2), 0);
       for (const auto& [first, last] : part.spans) {
         change[first] += part.bytes, change[last + 1] -= part.bytes;
       }
     }
   }
   int64_t now = 0, most = 0;
-  for (const auto& [moment, bytes] : change) most = std::max(most, now += bytes);
+  for (const int64_t bytes : change) most = std::max(most, now += bytes);
   return most;
 }
 
