@@ -13,19 +13,22 @@ namespace {
 constexpr double kTotal = 1.03;  // of all bytes
 constexpr double kRest = 1.08;   // of those that are neither weights nor optimizer
 
-proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, int micro_batches) {
+proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
+                   const std::string& schedule) {
   CompileOptions options;
   options.mesh = *ParseMesh(mesh);
   options.train.set_batch(batch);
   options.train.set_micro_batches(micro_batches);
+  options.train.set_schedule(schedule);
   absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
   INFO(plan.status().ToString());
   REQUIRE(plan.ok());
   return *std::move(plan);
 }
 
-void CheckLimits(const GptConfig& model, const std::string& mesh, int batch, int micro_batches) {
-  const proto::Plan plan = PlanOf(model, mesh, batch, micro_batches);
+void CheckLimits(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
+                 const std::string& schedule = "1f1b") {
+  const proto::Plan plan = PlanOf(model, mesh, batch, micro_batches, schedule);
   double total = 0, rest = 0;
   for (const proto::StageMemory& m : plan.memory()) {
     const auto arena = static_cast<double>(m.arena_bytes());
@@ -75,6 +78,12 @@ TEST_CASE("arenas are close to their lower bound with no more micro-batches than
   CheckLimits(small, "pipe=4", 16, 4);
   CheckLimits(large, "pipe=4", 4, 4);
   CheckLimits(large, "pipe=8", 8, 8);
+}
+
+TEST_CASE("arenas of GPipe are close to their lower bound, of many micro-batches, too") {
+  const GptConfig model = *GptPreset("gpt2-124m");
+  CheckLimits(model, "pipe=4", 8, 8, "gpipe");
+  CheckLimits(model, "pipe=4", 64, 64, "gpipe");
 }
 
 TEST_CASE("arenas of larger GPT-2 are close to their lower bound") {

@@ -49,7 +49,9 @@ class BackEnd {
     if (few == all) return lowered;
     const std::vector<int> slots = SlotsOf(lowered.program);
     RETURN_IF_ERROR(Change(few, &lowered));
-    if (SlotsOf(lowered.program) != slots) RETURN_IF_ERROR(Change(all, &lowered));
+    // A slot for each micro-batch is planned as such, and would be another's with more of them.
+    const bool enough = slots.empty() || *std::max_element(slots.begin(), slots.end()) < few;
+    if (!enough || SlotsOf(lowered.program) != slots) RETURN_IF_ERROR(Change(all, &lowered));
     return lowered;
   }
 

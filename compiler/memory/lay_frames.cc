@@ -86,20 +86,20 @@ double SizeInTime(const Lifetime& life) {
 // something all step long (what is fetched ahead).
 struct Key {
   int64_t slots = 1;
-  size_t fills = 0;
+  int64_t fills_a_step = 0;
   bool whole_step = false;
   auto operator<=>(const Key&) const = default;
 };
 
 Key KeyOf(const Lifetime& life, int64_t length) {
-  return {life.slots, life.fills.size(), life.spans == Spans{{0, length - 1}}};
+  return {life.slots, life.fills_a_step(), life.spans == Spans{{0, length - 1}}};
 }
 
 }  // namespace
 
 std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer) {
   const std::vector<Lifetime>& lives = stage.registers;
-  const auto framed = [&](int i) { return !lives[i].workspace && lives[i].fills.size() > 2; };
+  const auto framed = [&](int i) { return !lives[i].workspace && lives[i].fills_a_step() > 1; };
   std::map<Key, std::vector<int>, std::greater<>> cores;
   std::vector<int> by_size, by_time;
   for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
@@ -111,20 +111,20 @@ std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer) {
     return lives[a].fills.front().first < lives[b].fills.front().first;
   });
   for (int i : by_time) {
-    // Two steps are looked at; a frame must come again in each.
-    const bool turns = lives[i].slots > 1 && 2 * lives[i].slots <= std::ssize(lives[i].fills);
-    if (turns) cores[KeyOf(lives[i], stage.length)].push_back(i);
+    // A frame must come again in each step.
+    if (lives[i].slots > 1 && lives[i].slots <= lives[i].fills_a_step())
+      cores[KeyOf(lives[i], stage.length)].push_back(i);
   }
   std::vector<bool> taken(lives.size(), false);
   std::vector<FrameLayout> result;
   for (const auto& [key, core] : cores) {
-    const bool once = 2 * key.slots == static_cast<int64_t>(key.fills);
+    const bool once = key.slots == key.fills_a_step;
     FrameBuilder frame(lives, key.slots, once);
     for (int i : core) {
       if (!taken[i]) frame.Add(i);
     }
     for (int i : by_size) {
-      const bool alike = lives[i].slots < key.slots && lives[i].fills.size() == key.fills;
+      const bool alike = lives[i].slots < key.slots && lives[i].fills_a_step() == key.fills_a_step;
       if (alike && !taken[i] && frame.AddInside(i, longer)) taken[i] = true;
     }
     if (frame.layout().members.size() < (once ? 1 : 2)) continue;

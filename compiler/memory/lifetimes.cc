@@ -295,6 +295,8 @@ absl::StatusOr<std::vector<StageLifetimes>> LifetimesOf(const PlanNet& net, int 
   return Observation(net, stages, axes, interests).Run();
 }
 
+int64_t Lifetime::fills_a_step() const { return std::ssize(fills) / kObserved; }
+
 const std::vector<int64_t>* Lifetime::OverOf(const Lifetime& other) const {
   const auto found = over.find(other.reg);
   return found == over.end() ? nullptr : &found->second;
@@ -346,10 +348,10 @@ Spans Union(const Spans& a, const Spans& b) {
 }
 
 Spans SpansOfFill(const Lifetime& life, int64_t fill, int64_t length) {
-  const int64_t a_step = std::ssize(life.fills) / kObserved;
   Spans fills;
-  for (int64_t step = 0; step < kObserved; ++step)
-    fills.push_back(life.fills[fill + step * a_step]);
+  for (int64_t step = 0; step < kObserved; ++step) {
+    fills.push_back(life.fills[fill + step * life.fills_a_step()]);
+  }
   return Folded(fills, length);
 }
 

@@ -37,6 +37,7 @@ struct Lifetime {
   std::map<int, std::vector<int64_t>> over;  // by that register's id
 
   int64_t bytes() const { return slots * slot_bytes; }
+  int64_t fills_a_step() const;  // 0: they are not known
   // `over` of that register; null: nothing is known.
   const std::vector<int64_t>* OverOf(const Lifetime& other) const;
 };

@@ -9,7 +9,10 @@ namespace {
 
 // Where all that is held at once takes nearly as many bytes, nobody looks for fewer.
 constexpr double kEnough = 1.01;
-constexpr int kMoves = 64;
+// Moves in a row that gain nothing; they may take so many checks of pairs, a few hundredths of a
+// second.
+constexpr int64_t kMoves = 16;
+constexpr int64_t kChecks = int64_t{1} << 23;
 
 // Larger keys first; of equal ones the first.
 template <typename Key>
@@ -137,14 +140,15 @@ int64_t MostAtOnce(const std::vector<Piece>& pieces) {
   return most;
 }
 
-// The piece that ends last, the largest of several.
-int HighestOf(const Packing& packing, const std::vector<int64_t>& bytes) {
-  const auto key = [&](int i) { return std::pair(packing.offsets[i] + bytes[i], bytes[i]); };
-  int highest = 0;
-  for (int i = 1; i < static_cast<int>(bytes.size()); ++i) {
-    if (key(i) > key(highest)) highest = i;
+// The largest piece that ends beyond `enough`, but for the first in order; -1: there is none.
+int LargestBeyond(int64_t enough, const Packing& packing, const std::vector<int64_t>& bytes,
+                  const std::vector<int>& order) {
+  int largest = -1;
+  for (auto i = order.begin() + 1; i < order.end(); ++i) {
+    if (packing.offsets[*i] + bytes[*i] <= enough) continue;
+    if (largest < 0 || bytes[*i] > bytes[largest]) largest = *i;
   }
-  return highest;
+  return largest;
 }
 
 void MoveFirst(int piece, std::vector<int>* order) {
@@ -173,11 +177,15 @@ Packing Pack(const std::vector<Piece>& pieces) {
     if (packing.bytes < best.bytes) best = std::move(packing), order = other;
   }
   const int64_t enough = static_cast<int64_t>(kEnough * static_cast<double>(MostAtOnce(pieces)));
+  const int64_t checks = std::max<int64_t>(1, std::ssize(pieces) * parts.size());
+  const int64_t moves = std::min(kMoves, kChecks / checks);
   Packing last = best;
-  for (int i = 0; i < kMoves && best.bytes > enough; ++i) {
-    MoveFirst(HighestOf(last, bytes), &order);
+  for (int64_t in_vain = 0; in_vain < moves; ++in_vain) {
+    const int moved = LargestBeyond(enough, last, bytes, order);
+    if (moved < 0) break;
+    MoveFirst(moved, &order);
     last = FirstFit(parts, order).packing();
-    if (last.bytes < best.bytes) best = last;
+    if (last.bytes < best.bytes) best = last, in_vain = 0;
   }
   return best;
 }

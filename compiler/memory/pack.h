@@ -28,10 +28,10 @@ struct Packing {
 };
 
 // The smallest of first fits in several orders: the largest first, the longest-lived first, and by
-// bytes times length. Where that is more than a hundredth over what is held at once, the piece that
-// ends highest is moved to the front of the best order, again and again, and the smallest of all
-// counts. In an order, each piece goes to the least offset that is free of those before it.
-// Deterministic.
+// bytes times length. Where that is more than a hundredth over what is held at once, the largest
+// piece that ends beyond is moved to the front of the best order, again and again until nothing is
+// gained any more, and the smallest of all counts. In an order, each piece goes to the least offset
+// that is free of those before it. Deterministic.
 Packing Pack(const std::vector<Piece>& pieces);
 
 }  // namespace oneflow

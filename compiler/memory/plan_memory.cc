@@ -27,25 +27,39 @@ struct Layout {
   int64_t bytes = 0;
 };
 
-// More parts than these are not told apart: planning takes its time for each pair.
-constexpr int64_t kMostParts = 4096;
+// Of a piece. Where there are more, its parts are larger ones: packing asks of each pair.
+constexpr int64_t kMostParts = 8192;
 
 Piece PieceOf(const Lifetime& life) { return {life.spans, {{0, life.bytes(), life.spans}}}; }
+
+// The frame of one place, which a step fills once: a part for each member, or one of all of them.
+void AddFrame(const StageLifetimes& stage, const FrameLayout& frames, int64_t place, bool by_member,
+              Piece* piece) {
+  const int64_t begin = place * frames.bytes;
+  Spans any;
+  for (const FrameLayout::Member& member : frames.members) {
+    const Lifetime& life = stage.registers[member.life];
+    const int64_t fill = (place + frames.places - member.first_place) % frames.places;
+    const Spans spans = SpansOfFill(life, fill, stage.length);
+    if (by_member) {
+      piece->parts.push_back({begin + member.offset, life.slot_bytes, spans});
+    } else {
+      any = Union(any, spans);
+    }
+  }
+  if (!by_member) piece->parts.push_back({begin, frames.bytes, any});
+}
 
 // All frames of a layout. Where each place is filled once a step it has times of its own; else a
 // place is another micro-batch's in each step.
 Piece PieceOf(const StageLifetimes& stage, const FrameLayout& frames) {
-  if (!frames.once || frames.places * std::ssize(frames.members) > kMostParts) {
+  if (!frames.once || frames.places > kMostParts) {
     return {frames.spans, {{0, frames.places * frames.bytes, frames.spans}}, true};
   }
+  const bool by_member = frames.places * std::ssize(frames.members) <= kMostParts;
   Piece piece{frames.spans};
-  for (const FrameLayout::Member& member : frames.members) {
-    const Lifetime& life = stage.registers[member.life];
-    for (int64_t fill = 0; fill < frames.places; ++fill) {
-      const int64_t place = (member.first_place + fill) % frames.places;
-      piece.parts.push_back({place * frames.bytes + member.offset, life.slot_bytes,
-                             SpansOfFill(life, fill, stage.length)});
-    }
+  for (int64_t place = 0; place < frames.places; ++place) {
+    AddFrame(stage, frames, place, by_member, &piece);
   }
   return piece;
 }

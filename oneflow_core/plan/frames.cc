@@ -25,15 +25,6 @@ bool Alike(const Key& a, const Key& b) {
          std::get<2>(a) == std::get<2>(b) && std::get<3>(a) == std::get<3>(b);
 }
 
-bool HasBytesIn(const proto::Register& r, int64_t begin, int64_t end) {
-  if (r.offset() >= end || EndOf(r) <= begin) return false;
-  for (int64_t place = 0; place < PlacesOf(r); ++place) {
-    const int64_t at = r.offset() + place * StrideOf(r);
-    if (at < end && at + r.slot_bytes() > begin) return true;
-  }
-  return false;
-}
-
 std::vector<int> IntrudersOf(const PlanNet& net, const Frames& frames) {
   std::vector<int> intruders;
   for (const NetRegister& r : net.registers) {

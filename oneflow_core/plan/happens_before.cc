@@ -8,12 +8,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/places.h"
 
 namespace oneflow {
 namespace {
 
 constexpr int64_t kAlways = std::numeric_limits<int64_t>::min();
 constexpr int64_t kLost = std::numeric_limits<int64_t>::max();  // all contents
+
+// Whether any places of the two overlap.
+bool ShareBytes(const proto::Register& a, const proto::Register& b) {
+  for (int64_t place = 0; place < PlacesOf(a); ++place) {
+    const int64_t begin = a.offset() + place * StrideOf(a);
+    if (HasBytesIn(b, begin, begin + a.slot_bytes())) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -136,8 +146,11 @@ absl::Status HappensBefore::NotOver(int actor, const Holders::Toucher& toucher, 
   return absl::FailedPreconditionError(absl::StrCat(
       Program(), "registers ", net_->registers[loser].proto->name(), " and ",
       net_->registers[winner].proto->name(), " of stage ", net_->registers[winner].proto->stage(),
-      " share bytes, but ", net_->NameOf(actor), " may write while ", net_->NameOf(toucher.actor),
-      " still ", writes ? "writes" : "reads"));
+      ShareBytes(*net_->registers[loser].proto, *net_->registers[winner].proto)
+          ? " share bytes, but "
+          : " lie between each other's places, but ",
+      net_->NameOf(actor), " may write while ", net_->NameOf(toucher.actor), " still ",
+      writes ? "writes" : "reads"));
 }
 
 std::string HappensBefore::Program() const {

@@ -3,10 +3,9 @@
 // change as the game goes on.
 //
 // A holder is a register, or one place of a member of frames or of a register that fills its places
-// once (frames.h). A game touches the state
-// of a few holders at every firing and has thousands of firings a round, so the state lies in three
-// flat arrays, in which what is touched together lies together: all members of a frame side by
-// side, frame after frame.
+// once (frames.h). A game touches the state of a few holders at every firing and has thousands of
+// firings a round, so the state lies in three flat arrays, in which what is touched together lies
+// together: all members of a frame side by side, frame after frame.
 //
 //   holder    what is said of a holder once
 //   access    one count for each who touches it: its writer, then its readers

@@ -31,6 +31,16 @@ inline int64_t EndOf(const proto::Register& r) {
   return r.offset() + (PlacesOf(r) - 1) * StrideOf(r) + r.slot_bytes();
 }
 
+// Whether any place of it overlaps [begin, end).
+inline bool HasBytesIn(const proto::Register& r, int64_t begin, int64_t end) {
+  if (r.offset() >= end || EndOf(r) <= begin) return false;
+  for (int64_t place = 0; place < PlacesOf(r); ++place) {
+    const int64_t at = r.offset() + place * StrideOf(r);
+    if (at < end && at + r.slot_bytes() > begin) return true;
+  }
+  return false;
+}
+
 // Whether its places are each taken by itself, with those of others in the same frames (frames.h):
 // it says its stride, be it no larger than a slot.
 inline bool LiesApart(const proto::Register& r) {
