@@ -1,0 +1,163 @@
+// The memory proof against brute force. Small programs are drawn and their memory is planned; then
+// registers are moved about as long as the proof lets them. What it lets pass is played in random
+// legal orders on all devices (oneflow_core/plan/byte_game.h): no two live fills may overlap. Both
+// plays of the proof must agree, no plan as the planner made it may be refused, and of what is
+// refused nearly all must overlap in some order: else the proof would be needlessly strict. 30,000
+// programs with ONEFLOW_TEST_FULL, else 1,000.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "compiler/memory/plan_memory.h"
+#include "oneflow_core/plan/byte_game.h"
+#include "oneflow_core/plan/frames.h"
+#include "oneflow_core/plan/random_program.h"
+#include "oneflow_core/plan/verify_liveness.h"
+#include "oneflow_core/plan/verify_memory.h"
+#include "oneflow_core/plan/verify_types.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kMoves = 100;        // of each plan
+constexpr int kAcceptedAPlay = 5;  // every fifth plan that the proof lets pass is played
+constexpr int kRefusedAPlay = 20;  // every twentieth that it refuses
+constexpr int kGames = 6;          // of what must not overlap
+constexpr int kGamesRefused = 20;  // of what should
+
+struct Counts {
+  int programs = 0, accepted = 0, refused = 0;
+  int with_peers = 0, with_workspaces = 0;  // programs
+  int in_frames = 0, filled_once = 0;       // registers of plans at the end of their moves
+  int overlap = 0, unsure = 0;              // of the refused that were played
+};
+
+std::string Overlap(const proto::Plan& plan, int games, std::mt19937& random) {
+  const auto net = MakePlanNet(plan, plan.program(0));
+  const auto seed = static_cast<uint32_t>(random());
+  return FirstOverlap(*net, {.games = games, .steps = 5, .seed = seed});
+}
+
+// Whether the memory proof may be asked.
+bool IsLegal(const proto::Plan& plan) {
+  if (!VerifyPlanTypes(plan).ok()) return false;
+  const auto net = MakePlanNet(plan, plan.program(0));
+  return net.ok() && VerifyProgramTypes(*net).ok() && VerifyLiveness(*net).ok();
+}
+
+// The proof's verdict, which must not depend on whether it skips cycles.
+absl::Status Proof(const proto::Plan& plan) {
+  const auto net = MakePlanNet(plan, plan.program(0));
+  absl::Status skipping = VerifyMemory(*net, Play::kSkipCycles);
+  const absl::Status every = VerifyMemory(*net, Play::kEveryFiring);
+  INFO("skipping cycles: " << skipping << "\nevery firing: " << every);
+  CHECK(skipping.ok() == every.ok());
+  return skipping;
+}
+
+proto::Plan Planned(proto::Plan plan) {
+  const int stages = plan.memory_size();
+  plan.clear_memory();
+  REQUIRE(PlanMemory(stages, &plan).ok());
+  return plan;
+}
+
+// Of a plan in which nothing overlaps: the proof sees it.
+void CheckAccepted(const proto::Plan& plan, std::mt19937& random) {
+  const absl::Status proof = Proof(plan);
+  INFO(proof);
+  CHECK(proof.ok());
+  CHECK(Overlap(plan, kGames, random) == "");
+}
+
+// Bytes that no register has yet, to move to.
+void AddRoom(int64_t bytes, proto::Plan* plan) {
+  for (proto::StageMemory& memory : *plan->mutable_memory()) {
+    memory.set_register_bytes(memory.register_bytes() + bytes);
+    memory.set_arena_bytes(memory.arena_bytes() + bytes);
+  }
+}
+
+void CountRegisters(const proto::Plan& plan, Counts* counts) {
+  const auto net = MakePlanNet(plan, plan.program(0));
+  for (const Frames& frames : FramesOf(*net)) {
+    counts->in_frames += static_cast<int>(frames.members.size());
+  }
+  for (const NetRegister& r : net->registers) counts->filled_once += FillsPlacesOnce(*net, r);
+}
+
+// Moves registers about; where the proof refuses, they stay. What is accepted is the next to be
+// moved, so plans get ever further from those that a planner would make.
+void Wander(proto::Plan plan, std::mt19937& random, Counts* counts) {
+  for (int i = 0; i < kMoves; ++i) {
+    proto::Plan moved = plan;
+    for (int moves = 1 + i % 2; moves > 0; --moves) MoveRegister(random, moved.mutable_program(0));
+    if (!IsLegal(moved)) continue;
+    if (Proof(moved).ok()) {
+      plan = std::move(moved);
+      if (++counts->accepted % kAcceptedAPlay == 0) CHECK(Overlap(plan, kGames, random) == "");
+    } else if (++counts->refused % kRefusedAPlay == 0) {
+      ++(Overlap(moved, kGamesRefused, random).empty() ? counts->unsure : counts->overlap);
+    }
+  }
+  CHECK(Overlap(plan, kGames, random) == "");
+  CountRegisters(plan, counts);
+}
+
+void CountProgram(const proto::Plan& plan, Counts* counts) {
+  ++counts->programs;
+  bool peers = false, workspaces = false;
+  for (const proto::Actor& actor : plan.program(0).actor()) {
+    workspaces = workspaces || actor.has_workspace();
+    for (const proto::Input& in : actor.input()) peers = peers || in.peers().along_size() > 0;
+  }
+  counts->with_peers += peers;
+  counts->with_workspaces += workspaces;
+}
+
+void Fuzz(uint32_t seed, Counts* counts) {
+  proto::Plan apart = RandomProgram(seed);
+  if (apart.program(0).register__size() < 2 || !IsLegal(apart)) return;
+  CountProgram(apart, counts);
+  proto::Plan planned = Planned(apart);
+  std::mt19937 random(seed);
+  CheckAccepted(apart, random);
+  CheckAccepted(planned, random);
+  for (proto::Plan* plan : {&apart, &planned}) {
+    constexpr int64_t kRooms[] = {0, 128, 1024};
+    AddRoom(kRooms[seed % 3], plan);
+    Wander(*plan, random, counts);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what the memory proof lets pass has no two live fills that overlap") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const int programs = full ? 30'000 : 1000;
+  Counts counts;
+  for (int seed = 0; seed < programs; ++seed) {
+    INFO("seed " << seed);
+    Fuzz(seed, &counts);
+  }
+  const int played = counts.overlap + counts.unsure;
+  std::cout << counts.programs << " programs, " << counts.with_peers << " with peers, "
+            << counts.with_workspaces << " with workspaces; " << counts.accepted
+            << " moves accepted, " << counts.refused << " refused, of which " << counts.overlap
+            << " of " << played << " overlap; at the end " << counts.in_frames
+            << " registers in frames, " << counts.filled_once << " filled once\n";
+  CHECK(counts.programs * 2 > programs);
+  CHECK(counts.with_peers * 5 > counts.programs);
+  CHECK(counts.with_workspaces * 2 > counts.programs);
+  CHECK(counts.accepted > 40 * counts.programs);
+  CHECK(counts.refused > 30 * counts.programs);
+  CHECK(counts.in_frames * 10 > counts.programs);
+  CHECK(counts.filled_once * 2 > counts.programs);
+  CHECK(played > counts.programs);
+  CHECK(counts.overlap * 5 >= played * 4);
+}
+
+}  // namespace oneflow

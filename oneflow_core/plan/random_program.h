@@ -1,0 +1,28 @@
+// Small programs, drawn, and moves of their registers: what a fuzz of the memory proof plays with.
+//
+//   proto::Plan plan = RandomProgram(7);
+//   std::mt19937 random(7);
+//   MoveRegister(random, plan.mutable_program(0));
+//
+// They are no models: whatever the plan format can say of tokens and bytes may come, kernels never.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// A plan of one program "train": one or two stages, with or without an axis "data" of two; 3 to 26
+// actors in the phases P, F, B, U on streams "compute", "copy", "host"; registers of several slots,
+// sizes and rates, some of them control, some of control read before their first fill; transfers
+// between stages, sums over peers; workspaces. Registers lie one after the other. The same seed
+// gives the same plan. Not every one is live or has legal types: ask the proofs.
+proto::Plan RandomProgram(uint32_t seed);
+
+// Lays one register elsewhere, often where another lies, or in other places. Most results are
+// wrong.
+void MoveRegister(std::mt19937& random, proto::Program* program);
+
+}  // namespace oneflow
