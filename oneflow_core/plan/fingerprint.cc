@@ -7,6 +7,7 @@
 
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/wire_format.h"
 #include "google/protobuf/wire_format_lite.h"
 
 #define XXH_INLINE_ALL
@@ -18,6 +19,7 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using google::protobuf::internal::WireFormat;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
@@ -64,9 +66,16 @@ class Walk {
   }
 
  private:
-  // The field that `tag` begins. Returns the tag after it; 0 at the end of the message.
+  // The field that `tag` begins; one that the type does not have, or has otherwise (of another
+  // version, or of an edited file), counts for nothing. Returns the tag after it; 0 at the end of
+  // the message.
   uint32_t AppendField(std::string& out, const Descriptor& type, uint32_t tag) {
-    const FieldDescriptor& f = *type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    if (field == nullptr || tag != WireFormat::MakeTag(field)) {
+      WireFormatLite::SkipField(&in_, tag);
+      return in_.ReadTag();
+    }
+    const FieldDescriptor& f = *field;
     AppendInt(out, f.number());
     if (f.is_map()) return AppendEntries(out, f, tag);
     if (!f.is_repeated()) {

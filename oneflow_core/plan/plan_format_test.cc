@@ -114,6 +114,25 @@ TEST_CASE("the fingerprint sees every value and no order of maps") {
   CHECK(Fingerprint(plan) != before);
 }
 
+TEST_CASE("the fingerprint passes over what the format does not have") {
+  const std::string before = Fingerprint(SomePlan());
+  proto::Plan plan = SomePlan();
+  const auto unknown = [](google::protobuf::Message* message) {
+    return message->GetReflection()->MutableUnknownFields(message);
+  };
+  proto::Register* r = plan.mutable_program(0)->mutable_register_(0);
+  unknown(&plan)->AddLengthDelimited(1000, "of another version");
+  unknown(r)->AddVarint(1001, 7);
+  // A number that is taken, of another type: a parser keeps it as unknown.
+  unknown(r)->AddVarint(proto::Register::kNameFieldNumber, 1 << 30);
+  unknown(r)->AddLengthDelimited(proto::Register::kSlotsFieldNumber, "x");
+  unknown(r)->AddGroup(1002)->AddFixed64(1, 2);
+  CHECK(Fingerprint(plan) == before);
+  proto::Plan again;
+  REQUIRE(again.ParseFromString(plan.SerializeAsString()));
+  CHECK(Fingerprint(again) == before);
+}
+
 TEST_CASE("plans print one line an actor and a register") {
   CHECK(PlanText(SomePlan()) ==
         "plan of , version 2, fingerprint \n"
