@@ -9,8 +9,8 @@ namespace {
 
 // Where all that is held at once takes nearly as many bytes, nobody looks for fewer.
 constexpr double kEnough = 1.01;
-// Moves in a row that gain nothing; they may take so many checks of pairs, a few hundredths of a
-// second.
+// Moves in a row that gain nothing; they may take so many checks of pairs, so that planning stays
+// fast where pieces are very many.
 constexpr int64_t kMoves = 16;
 constexpr int64_t kChecks = int64_t{1} << 23;
 
