@@ -43,7 +43,7 @@ class BackEnd {
   absl::StatusOr<Lowered> SteadyProgram(const ProgramDraft& draft) const {
     const int64_t all = draft.lower.micro_batches, few = FewMicroBatches(schedule_, stages_, all);
     const int64_t more = std::min(all, few + Period(schedule_, stages_));
-    ASSIGN_OR_RETURN(Lowered lowered, Lower(draft, more));
+    ASSIGN_OR_RETURN(Lowered lowered, LowerDraft(draft, ids_, schedule_, more));
     AddStreams(&lowered, stages_, schedule_);
     RETURN_IF_ERROR(SetSlots(plan_, &lowered.program));
     if (few == all) return lowered;
@@ -52,18 +52,6 @@ class BackEnd {
     // A slot for each micro-batch is planned as such, and would be another's with more of them.
     const bool enough = slots.empty() || *std::max_element(slots.begin(), slots.end()) < few;
     if (!enough || SlotsOf(lowered.program) != slots) RETURN_IF_ERROR(Change(all, &lowered));
-    return lowered;
-  }
-
-  // Without orders and slots.
-  absl::StatusOr<Lowered> Lower(const ProgramDraft& draft, int64_t micro_batches) const {
-    LowerOptions options = draft.lower;
-    options.micro_batches = micro_batches;
-    options.chunks = schedule_.chunks;
-    options.splits_backward = schedule_.splits_backward;
-    ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids_, options));
-    HoldBackUpdateCopies(&lowered);
-    KeepUpdateInStep(&lowered);
     return lowered;
   }
 
@@ -87,6 +75,18 @@ class BackEnd {
 };
 
 }  // namespace
+
+absl::StatusOr<Lowered> LowerDraft(const ProgramDraft& draft, const PersistentIds& ids,
+                                   const Schedule& schedule, int64_t micro_batches) {
+  LowerOptions options = draft.lower;
+  options.micro_batches = micro_batches;
+  options.chunks = schedule.chunks;
+  options.splits_backward = schedule.splits_backward;
+  ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids, options));
+  HoldBackUpdateCopies(&lowered);
+  KeepUpdateInStep(&lowered);
+  return lowered;
+}
 
 absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
                          const Schedule& schedule, int stages, proto::Plan* plan) {

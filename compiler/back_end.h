@@ -5,11 +5,17 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/lower/lowered.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/programs.h"
 #include "compiler/schedule/schedule.h"
 
 namespace oneflow {
+
+// The actors and registers of a draft with so many micro-batches, without orders and slots.
+absl::StatusOr<Lowered> LowerDraft(const ProgramDraft& draft, const PersistentIds& ids,
+                                   const Schedule& schedule, int64_t micro_batches);
 
 // Adds init, the drafted programs, save and load to `plan`, whose variables are there, and sets
 // plan->memory. Planned with as few micro-batches as show the schedule's steady state where that

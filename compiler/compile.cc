@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/back_end.h"
 #include "compiler/fill_memory.h"
+#include "compiler/fit_schedule.h"
 #include "compiler/lay_axes.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
@@ -99,9 +101,16 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const proto::Graph& graph, std::string
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
   const int64_t capacity = options.cluster.device().memory_bytes();
+  ASSIGN_OR_RETURN(const std::optional<Pipe> pipe,
+                   PipeToFit(drafts, ids, schedule, stages, options.cluster, plan));
+  if (pipe) schedule = Fitted(*pipe, schedule);
   if (options.fill_memory) {
-    ASSIGN_OR_RETURN(schedule, FillMemory(drafts, ids, schedule, stages, plan, capacity));
+    ASSIGN_OR_RETURN(schedule, FillMemory(drafts, ids, schedule, stages, pipe, plan, capacity));
     plan.mutable_train()->set_extra_in_flight(schedule.extra_in_flight);
+  }
+  if (pipe) {
+    const std::string note = FitNote(*pipe, schedule);
+    if (!note.empty()) plan.add_note(note);
   }
   RETURN_IF_ERROR(AddPrograms(drafts, ids, schedule, stages, &plan));
   RETURN_IF_ERROR(CheckCapacity(plan, capacity));

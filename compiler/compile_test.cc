@@ -2,6 +2,7 @@
 // laws.
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -177,6 +178,30 @@ TEST_CASE("zero bubble holds as many micro-batches as the memory has room for") 
   CHECK(Refusal(SmallGpt(4), options).find("fill_memory: steps that wait") == 0);
   options.train.set_schedule("1f1b");
   CHECK(Refusal(SmallGpt(4), options).find("fill_memory: schedule 1f1b") == 0);
+}
+
+TEST_CASE("where the cluster is known zero bubble fills memory as its stages' times ask for") {
+  CompileOptions options = OptionsFor("pipe=4", 16, 16, "zero_bubble");
+  options.train.set_no_global_norm(true);
+  options.fill_memory = true;
+  proto::Device* device = options.cluster.mutable_device();
+  device->set_memory_bytes(int64_t{1} << 40);
+  GptConfig config{.layers = 4, .heads = 4, .hidden = 32, .sequence = 256, .vocab = 64};
+  const proto::Graph graph = BuildGpt(config);  // whose attention makes F and B longer than W
+  const auto equal = Compile(graph, "gpt", options);
+  REQUIRE(equal.ok());
+  CHECK(equal->train().extra_in_flight() == 3);
+  device->set_peak_flops(1e9);
+  device->set_memory_bandwidth(1e12);
+  const auto fitted = Compile(graph, "gpt", options);
+  INFO(fitted.status().ToString());
+  REQUIRE(fitted.ok());
+  CHECK(fitted->train().extra_in_flight() > 3);
+  const auto noted = [](const std::string& note) {
+    return note.find("schedule zero_bubble: fitted to what the stages take") == 0;
+  };
+  CHECK(std::count_if(fitted->note().begin(), fitted->note().end(), noted) == 1);
+  CHECK(std::count_if(equal->note().begin(), equal->note().end(), noted) == 0);
 }
 
 TEST_CASE("two chunks a stage: each keeps what its own way round the ring takes") {

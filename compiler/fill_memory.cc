@@ -7,14 +7,14 @@
 namespace oneflow {
 namespace {
 
-absl::Status CheckPays(const Schedule& schedule, const proto::Plan& plan, int stages,
+absl::Status CheckPays(const Schedule& schedule, const proto::Plan& plan, int64_t most,
                        int64_t capacity) {
   const char* where = "fill_memory";
   if (capacity <= 0) {
     return InputError(where, "the memory of a device is not known",
                       "give --memory, or a cluster that says it");
   }
-  if (MostUsefulExtra(schedule, stages) == 0) {
+  if (most == 0) {
     return InputError(where, "schedule " + schedule.name + " is no faster for more memory",
                       "use --schedule=zero_bubble on several stages, or leave it out");
   }
@@ -27,13 +27,15 @@ absl::Status CheckPays(const Schedule& schedule, const proto::Plan& plan, int st
 
 absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
                                     const PersistentIds& ids, const Schedule& schedule, int stages,
-                                    const proto::Plan& plan, int64_t capacity) {
-  RETURN_IF_ERROR(CheckPays(schedule, plan, stages, capacity));
+                                    const std::optional<Pipe>& pipe, const proto::Plan& plan,
+                                    int64_t capacity) {
+  const int64_t most = pipe ? MostUsefulExtra(*pipe) : MostUsefulExtra(schedule, stages);
+  RETURN_IF_ERROR(CheckPays(schedule, plan, most, capacity));
   Schedule best = schedule;
-  for (int64_t too_many = MostUsefulExtra(schedule, stages) + 1;
-       too_many - best.extra_in_flight > 1;) {
+  for (int64_t too_many = most + 1; too_many - best.extra_in_flight > 1;) {
     Schedule tried = schedule;
     tried.extra_in_flight = (best.extra_in_flight + too_many) / 2;
+    if (pipe) tried = Fitted(*pipe, tried);
     proto::Plan whole = plan;
     RETURN_IF_ERROR(AddPrograms(drafts, ids, tried, stages, &whole));
     if (CheckCapacity(whole, capacity).ok()) {

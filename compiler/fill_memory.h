@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/fit_schedule.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/programs.h"
 #include "compiler/schedule/schedule.h"
@@ -14,10 +16,11 @@ namespace oneflow {
 
 // `schedule` with the largest extra_in_flight, from what it has up to where more does not pay,
 // whose programs fit `capacity` bytes a device; `plan` holds the variables. An input error where
-// nothing pays: the capacity is not known, or steps do not overlap. Costs a back end for each of
-// about log2(P) tries.
+// nothing pays: the capacity is not known, or steps do not overlap. Orders are fitted to `pipe`,
+// where it is known. Costs a back end for each of about log2(P) tries.
 absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
                                     const PersistentIds& ids, const Schedule& schedule, int stages,
-                                    const proto::Plan& plan, int64_t capacity);
+                                    const std::optional<Pipe>& pipe, const proto::Plan& plan,
+                                    int64_t capacity);
 
 }  // namespace oneflow

@@ -146,7 +146,9 @@ absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file
   for (size_t s = 0; s < stages.size(); ++s) {
     RETURN_IF_ERROR(CheckComplete(stages[s], schedule, where[s]));
   }
-  const absl::Status live = PlayOrders(schedule.written, schedule.chunks, {}).status();
+  const absl::Status live =
+      PlayOrders(schedule.written, schedule.chunks, Alike(static_cast<int>(stages.size()), {}))
+          .status();
   if (!live.ok()) return InputError(file, ToStd(live.message()), "change one of these orders");
   return schedule;
 }

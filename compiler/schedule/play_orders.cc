@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 
 namespace oneflow {
@@ -16,14 +17,14 @@ constexpr size_t kParts = 5;
 // where a place is counted along the pipe: chunk * stages + stage.
 class Game {
  public:
-  Game(const std::vector<StageOrder>& orders, int chunks, const TaskSeconds& seconds, int steps)
+  Game(const std::vector<StageOrder>& orders, int chunks, const PipeSeconds& seconds, int steps)
       : chunks_(chunks), steps_(steps), seconds_(seconds) {
     for (const StageOrder& order : orders) stages_.push_back({Unrolled(order)});
     for (auto& of_part : ends_) of_part.resize(stages_.size() * chunks);
   }
 
   absl::StatusOr<PlayedSteps> Play() {
-    PlayedSteps played(steps_, std::vector<double>(stages_.size(), 0));
+    PlayedSteps played(steps_, std::vector<PlayedStep>(stages_.size()));
     for (bool moved = true; moved;) {
       moved = false;
       for (size_t s = 0; s < stages_.size(); ++s)
@@ -44,8 +45,9 @@ class Game {
   // Another task that must end first.
   struct Need {
     Task task;
-    int stage;
+    int stage = 0;
   };
+  using Needs = absl::InlinedVector<Need, 2>;
 
   int stages() const { return static_cast<int>(stages_.size()); }
   bool Done(int s) const {
@@ -59,7 +61,7 @@ class Game {
   }
 
   // What a task needs, of its own micro-batch.
-  std::vector<Need> NeedsOf(const Task& task, int s) const {
+  Needs NeedsOf(const Task& task, int s) const {
     const auto [part, chunk] = task;
     if (part == Part::kWeights) return {{{Part::kBackward, chunk}, s}};
     if (part == Part::kForward) {
@@ -67,7 +69,7 @@ class Game {
       if (chunk > 0) return {{{Part::kForward, chunk - 1}, stages() - 1}};
     }
     if (part != Part::kBackward) return {};
-    std::vector<Need> needs = {{{Part::kForward, chunk}, s}};
+    Needs needs = {{{Part::kForward, chunk}, s}};
     if (s + 1 < stages()) {
       needs.push_back({{Part::kBackward, chunk}, s + 1});
     } else if (chunk + 1 < chunks_) {
@@ -84,11 +86,12 @@ class Game {
     return std::nullopt;
   }
 
-  double SecondsOf(Part part) const {
+  double SecondsOf(Part part, int s) const {
+    const TaskSeconds& seconds = seconds_.stages[s];
     switch (part) {
-      case Part::kForward: return seconds_.forward;
-      case Part::kBackward: return seconds_.backward;
-      case Part::kWeights: return seconds_.weights;
+      case Part::kForward: return seconds.forward;
+      case Part::kBackward: return seconds.backward;
+      case Part::kWeights: return seconds.weights;
       default: return 0;
     }
   }
@@ -102,11 +105,13 @@ class Game {
       std::vector<double>& mine = Ends(task, s);
       double start = stage.free_at;
       for (const Need& need : NeedsOf(task, s)) {
-        start = std::max(start, Ends(need.task, need.stage)[mine.size()]);
+        const double link = need.stage == s ? 0 : seconds_.transfer;
+        start = std::max(start, Ends(need.task, need.stage)[mine.size()] + link);
       }
-      stage.free_at = start + SecondsOf(task.part);
+      stage.free_at = start + SecondsOf(task.part, s);
       mine.push_back(stage.free_at);
-      if (++stage.taken % step == 0) (*played)[stage.taken / step - 1][s] = stage.free_at;
+      if (stage.taken % step == 0) (*played)[stage.taken / step][s].begin = start;
+      if (++stage.taken % step == 0) (*played)[stage.taken / step - 1][s].end = stage.free_at;
     }
     return moved;
   }
@@ -131,15 +136,19 @@ class Game {
   }
 
   const int chunks_, steps_;
-  const TaskSeconds seconds_;
+  const PipeSeconds& seconds_;
   std::vector<Stage> stages_;
   std::array<std::vector<std::vector<double>>, kParts> ends_;
 };
 
 }  // namespace
 
+PipeSeconds Alike(int stages, const TaskSeconds& seconds) {
+  return {std::vector<TaskSeconds>(stages, seconds)};
+}
+
 absl::StatusOr<PlayedSteps> PlayOrders(const std::vector<StageOrder>& orders, int chunks,
-                                       const TaskSeconds& seconds, int steps) {
+                                       const PipeSeconds& seconds, int steps) {
   return Game(orders, chunks, seconds, steps).Play();
 }
 

@@ -1,10 +1,11 @@
-// The orders of a pipeline played by a virtual clock, before there is a plan: when each stage is
-// done if all its tasks take set times and links none. Tells a dead set of orders in the user's own
+// The orders of a pipeline played by a virtual clock, before there is a plan: when each stage
+// begins and ends if tasks and links take set times. Tells a dead set of orders in the user's own
 // terms, and the bubble of a schedule. It is neither the proof, which plays the plan's actors and
 // slots, nor the simulator, which knows what kernels and links cost.
 //
-//   ASSIGN_OR_RETURN(const PlayedSteps steps, PlayOrders(orders, /*chunks=*/1, {1, 2}));
-//   double makespan = *std::max_element(steps[0].begin(), steps[0].end());
+//   ASSIGN_OR_RETURN(const PlayedSteps steps, PlayOrders(orders, /*chunks=*/1, Alike(4, {1, 2})));
+//   double last = 0;  // when the step is over
+//   for (const PlayedStep& stage : steps[0]) last = std::max(last, stage.end);
 #pragma once
 
 #include <string>
@@ -22,13 +23,23 @@ struct TaskSeconds {
   double weights = 1;
 };
 
-// When each stage ends each step: [step][stage].
-using PlayedSteps = std::vector<std::vector<double>>;
+struct PipeSeconds {
+  std::vector<TaskSeconds> stages;
+  double transfer = 0;  // from a task to one on another stage that needs it
+};
+PipeSeconds Alike(int stages, const TaskSeconds& seconds);
+
+// When a stage begins the first task of a step, and ends the last.
+struct PlayedStep {
+  double begin = 0, end = 0;
+};
+using PlayedSteps = std::vector<std::vector<PlayedStep>>;  // [step][stage]
 
 // Steps follow one another as each stage ends its own: no stage waits for the others' updates.
 // FAILED_PRECONDITION with the cycle, stage by stage, where the orders wait for each other.
+// Requires seconds of as many stages.
 absl::StatusOr<PlayedSteps> PlayOrders(const std::vector<StageOrder>& orders, int chunks,
-                                       const TaskSeconds& seconds, int steps = 1);
+                                       const PipeSeconds& seconds, int steps = 1);
 
 // "F3", of chunk 1 "F3.1": as a user writes it.
 std::string TaskText(const Task& task, int64_t micro_batch);

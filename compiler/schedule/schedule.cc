@@ -114,8 +114,9 @@ std::vector<StageOrder> OrdersOf(const Schedule& schedule, int stages, int64_t m
       orders.push_back(RoundOrder(schedule.rule, stages, s, micro_batches));
       continue;
     }
-    orders.push_back(
-        schedule.order({stages, s, micro_batches, schedule.chunks, schedule.extra_in_flight}));
+    PipelineShape shape{stages, s, micro_batches, schedule.chunks, schedule.extra_in_flight};
+    if (!schedule.leads.empty()) shape.lead = schedule.leads[s];
+    orders.push_back(schedule.order(shape));
   }
   return orders;
 }
@@ -130,8 +131,9 @@ int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batc
   if (schedule.order == nullptr || !schedule.rule.synchronous()) return micro_batches;
   const int64_t period = Period(schedule, stages);
   // A stage warms up for at most P + e micro-batches, of chunks for some rounds.
-  const int64_t settled =
-      (schedule.chunks > 1 ? 6 * stages : stages + 3) + schedule.extra_in_flight;
+  int64_t held = (schedule.chunks > 1 ? 6 * stages : stages + 3) + schedule.extra_in_flight;
+  for (const Lead& lead : schedule.leads) held = std::max(held, lead.forwards + lead.backwards + 3);
+  const int64_t settled = held;
   if (micro_batches <= settled + period) return micro_batches;
   return settled + (micro_batches - settled) % period;
 }

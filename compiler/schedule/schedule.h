@@ -4,7 +4,7 @@
 //   gpipe        F×M B×M                     all forwards, then all backwards
 //   1f1b         F×w (B F)×(M−w) B×w         w = min(M, P − s): so many micro-batches are saved
 //   interleaved  the same over v chunks a stage, in rounds of P micro-batches (interleaved.cc)
-//   zero_bubble  F×w (B F)×(h−w) (B W F)×(M−h) (B W)×w W×(h−w): B and W apart (zero_bubble.cc)
+//   zero_bubble  F×w (B F)×d (B W F)×(M−w−d) (B W)×w W×d: B and W apart (zero_bubble.cc)
 //   pipedream, 2bw            1f1b over steps that overlap, on weights that lag (update_rule.h)
 //
 // A new schedule is one function in a file of its own and one row in the table of schedule.cc; a
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,12 +24,21 @@
 
 namespace oneflow {
 
+// How far a stage of zero_bubble runs ahead, in micro-batches. It holds as many as both together,
+// from F to W.
+struct Lead {
+  int64_t forwards = 1;   // before the first backward; at least 1
+  int64_t backwards = 0;  // ahead of their gradients of weights
+  bool operator==(const Lead&) const = default;
+};
+
 struct PipelineShape {
   int stages = 1;               // P
   int stage = 0;                // s
   int64_t micro_batches = 1;    // M
   int chunks = 1;               // v
   int64_t extra_in_flight = 0;  // e: micro-batches that a stage may hold beyond what it must
+  std::optional<Lead> lead;     // of zero_bubble; none: EqualLead
 };
 
 StageOrder GPipeOrder(const PipelineShape& shape);        // gpipe.cc
@@ -36,13 +46,17 @@ StageOrder OneFOneBOrder(const PipelineShape& shape);     // one_f_one_b.cc
 StageOrder InterleavedOrder(const PipelineShape& shape);  // interleaved.cc
 StageOrder ZeroBubbleOrder(const PipelineShape& shape);   // zero_bubble.cc
 
+// The lead that suits equal F, B and W and links that take no time: at most P + e micro-batches.
+Lead EqualLead(const PipelineShape& shape);  // zero_bubble.cc
+
 struct Schedule {
   std::string name;
   StageOrder (*order)(const PipelineShape&) = nullptr;
   bool splits_backward = false;  // B and W are tasks of their own
   int chunks = 1;                // of every stage
   int64_t extra_in_flight = 0;
-  UpdateRule rule;  // where it is not synchronous, it says the order, too (update_rule.h)
+  std::vector<Lead> leads;  // of zero_bubble, by stage (fit_leads.h); empty: EqualLead
+  UpdateRule rule;          // where it is not synchronous, it says the order, too (update_rule.h)
   // A user's own orders, by stage, for `written_for` micro-batches; then `order` is null.
   std::vector<StageOrder> written;
   int64_t written_for = 0;

@@ -64,13 +64,15 @@ int64_t InFlight(const StageOrder& order, Part last = Part::kBackward) {
 double Bubble(const Schedule& schedule, int stages, int64_t m, const TaskSeconds& whole) {
   const auto v = static_cast<double>(schedule.chunks);
   const TaskSeconds each{whole.forward / v, whole.backward / v, whole.weights / v};
-  const auto played = PlayOrders(OrdersOf(schedule, stages, m), schedule.chunks, each);
+  const auto played =
+      PlayOrders(OrdersOf(schedule, stages, m), schedule.chunks, Alike(stages, each));
   INFO(played.status().ToString());
   REQUIRE(played.ok());
   const double work =
       whole.forward + whole.backward + (schedule.splits_backward ? whole.weights : 0);
-  return *std::max_element((*played)[0].begin(), (*played)[0].end()) -
-         static_cast<double>(m) * work;
+  double last = 0;
+  for (const PlayedStep& stage : (*played)[0]) last = std::max(last, stage.end);
+  return last - static_cast<double>(m) * work;
 }
 
 }  // namespace
@@ -108,7 +110,7 @@ TEST_CASE("every order fires each segment once a micro-batch, and comes to its e
           for (const auto& [task, count] : counts) CHECK(count == m);
           for (const TaskRun& run : order) CHECK(run.repeat > 0);
         }
-        CHECK(PlayOrders(orders, schedule.chunks, {}, 2).ok());
+        CHECK(PlayOrders(orders, schedule.chunks, Alike(stages, {}), 2).ok());
       }
     }
   }
@@ -153,10 +155,11 @@ TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
       const std::vector<StageOrder> orders = OrdersOf(schedule, p, m);
       for (const StageOrder& order : orders) CHECK(InFlight(order, Part::kWeights) <= p + e);
       // From step to step, where no stage waits for the others' updates.
-      const auto played = PlayOrders(orders, 1, {1, 1, 1}, 4);
+      const auto played = PlayOrders(orders, 1, Alike(p, {1, 1, 1}), 4);
       REQUIRE(played.ok());
       for (int s = 0; s < p; ++s) {
-        CHECK((*played)[3][s] - (*played)[2][s] == Approx(3.0 * m + (p - 1 - e)).margin(1e-9));
+        CHECK((*played)[3][s].end - (*played)[2][s].end ==
+              Approx(3.0 * m + (p - 1 - e)).margin(1e-9));
       }
     }
   }
@@ -191,7 +194,8 @@ TEST_CASE("runs say what the list says") {
 
 TEST_CASE("orders that wait for each other are refused with the cycle") {
   const Task f{Part::kForward}, b{Part::kBackward};
-  const auto dead = PlayOrders({Compressed({f, b, f, b}), Compressed({f, f, b, b})}, 1, {});
+  const auto dead =
+      PlayOrders({Compressed({f, b, f, b}), Compressed({f, f, b, b})}, 1, Alike(2, {}));
   CHECK(dead.status().message() ==
         "the orders wait for each other: stage 0 stands at B0, which waits for B0 of stage 1; "
         "stage 1 stands at F1, which waits for F1 of stage 0");

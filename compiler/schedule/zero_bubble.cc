@@ -1,31 +1,48 @@
-// Zero bubble (Qi et al., ICLR'24), the whole family between its ZB-H1 (e = 0) and ZB-H2 (e = P −
-// 1) in closed form. The backward of activations goes ahead, so that the stages before get it
-// early; that of weights, for which nobody waits, fills what would be bubbles.
+// Zero bubble (Qi et al., ICLR'24), a family that holds its ZB-H1, its ZB-H2 and what lies beside
+// them. The backward of activations goes ahead, so that the stages before get it early; that of
+// weights, for which nobody waits, fills what would be bubbles.
 //
-//   w = min(M, P − s + min(e, P − 1 − s))   forwards before the first backward
-//   h = min(M, P + e)                       micro-batches that are saved at most, on every stage
+//   F×w (B F)×d (B W F)×(M−w−d) (B W)×w W×d
 //
-// A stage saves a micro-batch from F to W: h − w backwards run ahead of their W. For equal F, B and
-// W each stage idles for P − 1 − e of its 3M + P − 1 − e; so with e = 0 it holds as much as the
-// first stage of 1f1b and idles a third as long, with e = P − 1 not at all. Both need M >= P + e,
-// and e > 0 pays only where steps overlap: where no stage waits for the others' gradients.
+//   w   forwards before the first backward: they fill the way to the last stage and back
+//   d   backwards ahead of their W: at the end they fill the time that the stages before still need
+//
+// A stage holds a micro-batch from F to W, so at most w + d of them. For equal F, B and W and links
+// without latency (EqualLead)
+//
+//   w = min(M, P − s + min(e, P − 1 − s))   w + d = min(M, P + e)
+//
+// each stage idles for P − 1 − e of its 3M + P − 1 − e: with e = 0 (ZB-H1) it holds as much as the
+// first stage of 1f1b and idles a third as long, with e = P − 1 (ZB-H2) not at all. Both need M >=
+// P + e, and e > 0 pays only where steps overlap: where no stage waits for the others' gradients.
+// For other times see fit_leads.h.
 #include <algorithm>
 
 #include "compiler/schedule/schedule.h"
 
 namespace oneflow {
 
+Lead EqualLead(const PipelineShape& shape) {
+  const int64_t way = shape.stages - shape.stage, m = shape.micro_batches;
+  const int64_t forwards = std::min(m, way + std::min(shape.extra_in_flight, way - 1));
+  return {forwards, std::min(m, shape.stages + shape.extra_in_flight) - forwards};
+}
+
 StageOrder ZeroBubbleOrder(const PipelineShape& shape) {
   const Task f{Part::kForward}, b{Part::kBackward}, w{Part::kWeights};
-  const int64_t way = shape.stages - shape.stage, m = shape.micro_batches;
-  const int64_t warm_up = std::min(m, way + std::min(shape.extra_in_flight, way - 1));
-  const int64_t held = std::max(warm_up, std::min(m, shape.stages + shape.extra_in_flight));
+  const int64_t m = shape.micro_batches;
+  const Lead lead = shape.lead.value_or(EqualLead(shape));
+  const int64_t forwards = std::min(m, lead.forwards), left = m - forwards;
+  // Backwards without a W: some between forwards, and where these are too few, some after.
+  const int64_t between = std::min(left, lead.backwards);
+  const int64_t after = std::min(forwards, lead.backwards - between);
   StageOrder order;
-  Append({{f}, warm_up}, &order);
-  Append({{b, f}, held - warm_up}, &order);
-  Append({{b, w, f}, m - held}, &order);
-  Append({{b, w}, warm_up}, &order);
-  Append({{w}, held - warm_up}, &order);
+  Append({{f}, forwards}, &order);
+  Append({{b, f}, between}, &order);
+  Append({{b, w, f}, left - between}, &order);
+  Append({{b}, after}, &order);
+  Append({{b, w}, forwards - after}, &order);
+  Append({{w}, between + after}, &order);
   return order;
 }
 

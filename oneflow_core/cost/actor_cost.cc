@@ -1,11 +1,13 @@
 #include "oneflow_core/cost/actor_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/cost/link_cost.h"
+#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -27,15 +29,20 @@ class Costing {
     if (typed >= 0) {
       ASSIGN_OR_RETURN(call.dtype, DTypeFromProto(Reg(typed).dtype(), actor.name()));
     }
+    const OpDef* def = FindOpDef(actor.kernel());
+    const Products products = def == nullptr ? Products::kNone : def->products;
     ASSIGN_OR_RETURN(const double read, BytesReadBy(actor));
     call.bytes = read;
     for (const int id : actor.output()) {
       ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
       const proto::Register& r = Reg(id);
-      const bool adds = r.fill_mode() == proto::Register::ACCUMULATE && r.fires_per_fill() > 1;
+      // A product adds to what is there as it goes: that counts once, like each of its operands.
+      const bool adds = r.fill_mode() == proto::Register::ACCUMULATE && r.fires_per_fill() > 1 &&
+                        products == Products::kNone;
       const bool in_place = adds || r.fill_mode() == proto::Register::UPDATE;
       call.bytes += in_place ? 2 * bytes : bytes;
     }
+    RETURN_IF_ERROR(SetResults(actor, products, &call));
     return call;
   }
 
@@ -62,11 +69,41 @@ class Costing {
   const proto::Register& Reg(int id) const { return *FindRegister(plan_, program_, id); }
 
   // Of the largest part.
-  absl::StatusOr<double> BytesOf(int id) const {
+  absl::StatusOr<double> ElementsOf(int id) const {
     const proto::Register& r = Reg(id);
     ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
+    return static_cast<double>(MaxElements(layout, mesh_));
+  }
+  absl::StatusOr<double> BytesOf(int id) const {
+    const proto::Register& r = Reg(id);
+    ASSIGN_OR_RETURN(const double elements, ElementsOf(id));
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), r.name()));
-    return static_cast<double>(MaxElements(layout, mesh_)) * static_cast<double>(SizeOf(dtype));
+    return elements * static_cast<double>(SizeOf(dtype));
+  }
+
+  // Of m k and k n elements comes one of m n, wherever the dimensions of a tensor are divided
+  // between rows and columns. Each matrix of a batch has the last two.
+  absl::Status SetResults(const proto::Actor& actor, Products products, KernelCall* call) const {
+    if (products == Products::kNone || products == Products::kOwn) return absl::OkStatus();
+    ASSIGN_OR_RETURN(double left, ElementsOf(actor.input(0).register_()));
+    ASSIGN_OR_RETURN(double right, ElementsOf(actor.input(1).register_()));
+    ASSIGN_OR_RETURN(double result, ElementsOf(actor.output(0)));
+    if (left <= 0 || right <= 0 || result <= 0) return absl::OkStatus();
+    call->products = products == Products::kBatch ? MatricesIn(actor.output(0)) : 1;
+    left /= call->products, right /= call->products, result /= call->products;
+    call->rows = std::round(std::sqrt(left * result / right));
+    call->columns = std::round(std::sqrt(right * result / left));
+    return absl::OkStatus();
+  }
+
+  double MatricesIn(int id) const {
+    const proto::Layout& layout = Reg(id).layout();
+    double matrices = 1;
+    for (int d = 0; d + 2 < layout.dim_size(); ++d) matrices *= static_cast<double>(layout.dim(d));
+    for (const proto::Layout::Cut& cut : layout.cut()) {
+      if (cut.dim() + 2 < layout.dim_size()) matrices /= mesh_.axes[cut.axis()].size;
+    }
+    return matrices;
   }
 
   int PeersOf(const proto::Actor& actor) const {

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <string>
+#include <vector>
 
 namespace oneflow {
 namespace {
@@ -28,6 +29,13 @@ proto::Plan SmallPlan() {
       }
       register { id: 7 name: "table" dtype: F32 layout { dim: 1000 dim: 16 } }
       register { id: 8 name: "ids" dtype: I32 layout { dim: 8 } }
+      register {
+        id: 9 name: "dw" dtype: F32 layout { dim: 16 dim: 32 cut { dim: 1 axis: 1 } }
+        fill_mode: ACCUMULATE fires_per_fill: 2
+      }
+      register { id: 10 name: "q" dtype: F32 layout { dim: 6 dim: 8 dim: 4 cut { dim: 0 axis: 1 } } }
+      register { id: 11 name: "k" dtype: F32 layout { dim: 6 dim: 4 dim: 8 cut { dim: 0 axis: 1 } } }
+      register { id: 12 name: "qk" dtype: F32 layout { dim: 6 dim: 8 dim: 8 cut { dim: 0 axis: 1 } } }
       actor {
         id: 0 name: "y" kernel: "linear" input { register: 0 } input { register: 1 } output: 2
         flops: 4096
@@ -50,6 +58,14 @@ proto::Plan SmallPlan() {
       actor { id: 5 name: "order" }
       actor {
         id: 6 name: "rows" kernel: "embedding" input { register: 7 } input { register: 8 } output: 0
+      }
+      actor {
+        id: 7 name: "dw" kernel: "linear_grad_weight"
+        input { register: 0 } input { register: 2 } output: 9 flops: 4096
+      }
+      actor {
+        id: 8 name: "qk" kernel: "batch_matmul"
+        input { register: 10 } input { register: 11 } output: 12 flops: 1536
       }
     })plan";
   proto::Plan plan;
@@ -89,6 +105,19 @@ TEST_CASE("a call reads and writes the largest local part") {
   CHECK(Call(plan, 4).bytes == 2 * 8 * 32 + 2 * 4 * 8 * 32);
   // Of a table only the rows looked up.
   CHECK(Call(plan, 6).bytes == 4 * (2 * 8 * 16 + 8));
+}
+
+TEST_CASE("a product says its result's rows and columns, and adds to it as it goes") {
+  const proto::Plan plan = SmallPlan();
+  const auto results = [&](int actor) {
+    const KernelCall call = Call(plan, actor);
+    return std::vector<double>{call.products, call.rows, call.columns};
+  };
+  CHECK(results(0) == std::vector<double>{1, 8, 16});
+  CHECK(results(7) == std::vector<double>{1, 16, 16});
+  CHECK(results(8) == std::vector<double>{3, 8, 8});
+  CHECK(results(4) == std::vector<double>{0, 0, 0});
+  CHECK(Call(plan, 7).bytes == 4 * (8 * 16 + 8 * 16 + 16 * 16));
 }
 
 TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {

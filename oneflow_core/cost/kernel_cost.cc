@@ -13,7 +13,24 @@ constexpr double kFlops = 1e11, kBandwidth = 1e10;  // of a device that says not
 
 bool IsProduct(std::string_view kernel) {
   const OpDef* def = FindOpDef(kernel);
-  return def != nullptr && def->matrix_product;
+  return def != nullptr && def->products != Products::kNone;
+}
+
+// What the tiles of a call take over what its results would, evenly spread over the processors; at
+// least 1. The tile may lie either way; its sides are powers of two, and no longer than the result
+// needs.
+double TileLoss(const proto::Device& device, const KernelCall& call) {
+  if (device.processors() <= 0 || call.products <= 0) return 1;
+  const double processors = device.processors(), results = call.products * call.rows * call.columns;
+  const auto taken = [&](double tile_rows, double tile_columns) {
+    const double rows = std::min(tile_rows, std::exp2(std::ceil(std::log2(call.rows))));
+    const double columns = std::min(tile_columns, std::exp2(std::ceil(std::log2(call.columns))));
+    const double tiles =
+        call.products * std::ceil(call.rows / rows) * std::ceil(call.columns / columns);
+    return std::ceil(tiles / processors) * processors * rows * columns;
+  };
+  const double a = std::max(1, device.tile_rows()), b = std::max(1, device.tile_columns());
+  return std::max(1.0, std::min(taken(a, b), taken(b, a)) / results);
 }
 
 double Log(double x) { return std::log2(1 + x); }
@@ -60,7 +77,7 @@ double KernelCost::Roofline(const KernelCall& call) const {
   if (peak <= 0) peak = kFlops;
   const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
   const double share = product ? ShareOf(device_.matrix_efficiency(), call.flops) : 1;
-  const double compute = call.flops / (peak * share);
+  const double compute = call.flops / (peak * share) * (product ? TileLoss(device_, call) : 1);
   const double memory = call.bytes / (bandwidth * ShareOf(device_.memory_efficiency(), call.bytes));
   return device_.no_overlap() ? compute + memory : std::max(compute, memory);
 }

@@ -5,12 +5,15 @@
 //
 // Roofline: max(flops / rate, bytes / memory rate), with the rates that the cluster file gives for
 // the call's size; their sum where the device says `no_overlap`. Products of matrices
-// (OpDef::matrix_product) go at the rate of their type, all else, which is computed in f32, at the
-// f32 peak. Where the file has measured calls (`oneflow calibrate`), the roofline is multiplied by
-// the measured share: measured / roofline of the calls of the same kernel and type, each weighted
-// by its nearness in (flops, bytes), on a log scale. So a measured call costs what was measured,
-// and shapes between two classes cost what lies between. A kernel that was not measured takes the
-// share of all that were: those near it in size and intensity.
+// (OpDef::products) go at the rate of their type, all else, which is computed in f32, at the f32
+// peak. Where the device says how many processors it has, each computes one tile of a product's
+// result at a time: a last wave with few tiles, and tiles that stand out, cost as much as full ones
+// (NVIDIA, Matrix Multiplication Background User's Guide, "Dimension Quantization Effects"). Where
+// the file has measured calls (`oneflow calibrate`), the roofline is multiplied by the measured
+// share: measured / roofline of the calls of the same kernel and type, each weighted by its
+// nearness in (flops, bytes), on a log scale. So a measured call costs what was measured, and
+// shapes between two classes cost what lies between. A kernel that was not measured takes the share
+// of all that were: those near it in size and intensity.
 //
 // A device that says nothing has 100 GFLOP/s and 10 GB/s.
 #pragma once
@@ -27,6 +30,9 @@ struct KernelCall {
   std::string kernel;           // key of the kernel table: a kind of op
   DType dtype = DType::kF32;    // of its products, or of its first input
   double flops = 0, bytes = 0;  // of the call; bytes read and written
+  // Of the results of products of two matrices: how many there are, and of how many rows and
+  // columns. Not known where `products` is 0.
+  double products = 0, rows = 0, columns = 0;
 };
 
 class KernelCost {

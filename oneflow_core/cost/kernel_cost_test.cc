@@ -60,6 +60,28 @@ TEST_CASE("where nothing overlaps, compute and memory add up") {
   CHECK(cost.Seconds({"add", DType::kF32, 0, 8e8}) == Approx(1e-3));
 }
 
+TEST_CASE("tiles of a product are computed in whole waves") {
+  proto::Device device = Accelerator();
+  device.set_processors(4);
+  device.set_tile_rows(256);
+  device.set_tile_columns(128);
+  const auto loss = [&](double products, double rows, double columns) {
+    const KernelCall call{"linear", DType::kF32, 9e10, 1e6, products, rows, columns};
+    return KernelCost(device).Seconds(call) / 1e-3;
+  };
+  CHECK(loss(0, 0, 0) == Approx(1));                // not known
+  CHECK(loss(1, 512, 256) == Approx(1));            // four tiles
+  CHECK(loss(1, 1280, 256) == Approx(12.0 / 10));   // ten tiles in three waves of four
+  CHECK(loss(5, 256, 256) == Approx(12.0 / 10));    // of five products
+  CHECK(loss(1, 128, 1024) == Approx(1));           // the tile lies the other way
+  CHECK(loss(1, 500, 256) == Approx(512.0 / 500));  // a tile stands out
+  CHECK(loss(4, 16, 16) == Approx(1));              // tiles no larger than a result
+  CHECK(loss(4, 16, 12) == Approx(16.0 / 12));      // but for a power of two
+  CHECK(loss(1, 16, 16) == Approx(4));              // one processor of four computes
+  // What is no product has no tiles, nor has a kernel that cuts its own.
+  CHECK(KernelCost(device).Seconds({"gelu", DType::kF32, 9e10, 1e6, 5, 256, 128}) == Approx(9e-4));
+}
+
 TEST_CASE("a device that says nothing has 100 GFLOP/s and 10 GB/s") {
   const KernelCost cost(proto::Device{});
   CHECK(cost.Seconds({"linear", DType::kF32, 1e11, 1e3}) == Approx(1));

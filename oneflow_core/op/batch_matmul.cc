@@ -102,7 +102,7 @@ std::vector<OpDef> BatchMatmulOps() {
            .signatures = BatchMatmulRows,
            .gradient = BatchMatmulGradient,
            .flops = BatchMatmulFlops,
-           .matrix_product = true,
+           .products = Products::kBatch,
            .workspace = BatchMatmulWorkspace}};
 }
 

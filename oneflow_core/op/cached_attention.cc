@@ -52,7 +52,7 @@ std::vector<OpDef> CachedAttentionOps() {
            .infer = InferCached,
            .signatures = CachedRows,
            .flops = CachedFlops,
-           .matrix_product = true,
+           .products = Products::kOwn,
            .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
                            int threads) {
              return threads * CachedAttentionWorkspacePerThread(in[1][1], in[0][3], in[0][4]);

@@ -83,7 +83,7 @@ std::vector<OpDef> CausalAttentionOps() {
        .signatures = AttentionRows,
        .gradient = AttentionGradient,
        .flops = AttentionFlops,
-       .matrix_product = true,
+       .products = Products::kOwn,
        .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
                        int threads) { return WorkspaceOf(in[0], threads); }},
       {.kind = "causal_attention_grad",
@@ -93,7 +93,7 @@ std::vector<OpDef> CausalAttentionOps() {
        .infer = InferAttentionGrad,
        .signatures = AttentionGradRows,
        .flops = AttentionGradFlops,
-       .matrix_product = true,
+       .products = Products::kOwn,
        .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
                        int threads) { return WorkspaceOf(in[1], threads); }},
   };

@@ -123,7 +123,7 @@ std::vector<OpDef> MatmulOps() {
        .signatures = MatmulRows,
        .gradient = MatmulGradient,
        .flops = MatmulFlops,
-       .matrix_product = true,
+       .products = Products::kOne,
        .workspace = ProductScratch},
       {.kind = "matmul_grad_b",
        .usage = "u[..., p], v[..., q] -> [p, q]",
@@ -132,7 +132,7 @@ std::vector<OpDef> MatmulOps() {
        .infer = InferMatmulGradB,
        .signatures = MatmulGradBRows,
        .flops = MatmulGradBFlops,
-       .matrix_product = true,
+       .products = Products::kOne,
        .workspace = ProductScratch},
   };
 }

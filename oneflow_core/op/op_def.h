@@ -6,6 +6,7 @@
 // actor_runtime/kernel.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -53,6 +54,15 @@ struct AttrDef {
   bool required = false;
 };
 
+// Products of matrices among an op's computations: a device does them at a rate of its own. All
+// else is done element by element in f32, whatever it reads and writes.
+enum class Products : uint8_t {
+  kNone,
+  kOne,    // output 0 is the product of inputs 0 and 1, up to what is done to it on the way
+  kBatch,  // the same for each matrix in their last two dimensions
+  kOwn,    // several, which the kernel cuts into tiles of its own: attention
+};
+
 struct OpDef {
   std::string kind;
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
@@ -77,9 +87,8 @@ struct OpDef {
   // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an
   // element).
   std::function<double(const OpView&)> flops;
-  // Those are of matrix products, all but a few: a device does them at a rate of its own. All other
-  // ops compute element by element in f32, whatever they read and write.
-  bool matrix_product = false;
+  // Which products of matrices these are, all but a few.
+  Products products = Products::kNone;
   // Scratch a kernel needs for the local shapes of the op's inputs and outputs and `threads` kernel
   // threads, bytes. Null: none.
   std::function<int64_t(const std::vector<Dims>& in, const std::vector<Dims>& out,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actor_runtime/simulate/simulate.h"
+#include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
 #include "tests/e2e/small_run.h"
 
@@ -157,6 +158,35 @@ TEST_CASE("with the times that Zero Bubble profiled, its bubbles come out") {
     CHECK(bubble("zero_bubble", 0, 0) == Approx(run.h1).margin(1e-4));
     CHECK(bubble("zero_bubble", 0, run.stages - 1) == Approx(run.h2).margin(1e-4));
   }
+}
+
+// One device a stage, slow at products, so that attention lengthens F and B.
+proto::Cluster SlowDevices() {
+  proto::Cluster cluster;
+  proto::Device* device = cluster.mutable_device();
+  device->set_kind(proto::Device::CUDA);
+  device->set_peak_flops(1e9);
+  device->set_memory_bandwidth(1e12);
+  return cluster;
+}
+
+TEST_CASE("on a cluster zero bubble suits what its stages take") {
+  SmallRun small = RunOf("zero_bubble", /*stages=*/4, /*micro_batches=*/16);
+  small.model.hidden = 16;
+  small.model.sequence = 64;
+  small.model.tied = false;
+  small.global_norm = false;
+  small.extra_in_flight = 12;
+  const auto seconds = [&](const proto::Plan& plan) {
+    const auto run = SimulateOn(SlowDevices(), plan, "train", /*steps=*/3);
+    INFO(run.status());
+    REQUIRE(run.ok());
+    return run->StepSeconds();
+  };
+  const proto::Plan equal = CompileSmall(small);
+  small.cluster = SlowDevices();
+  const proto::Plan fitted = CompileSmall(small);
+  CHECK(seconds(fitted) < .97 * seconds(equal));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Parallel equals serial: data, tensor and pipe in {1, 2} and their products, GPipe and 1F1B.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -87,6 +88,27 @@ TEST_CASE("Chunks, gradients of weights apart and more in flight do not change a
     INFO("bf16 " << run.mesh << " " << run.schedule << " " << run.chunks);
     run.precision = proto::BF16;
     CHECK(Train(run) == narrow);
+  }
+}
+
+TEST_CASE("An order fitted to a cluster gives the bits of any other that is compiled for it") {
+  for (const std::string rest : {"", "data=2", "tensor=2"}) {
+    INFO(rest);
+    SmallRun run;
+    // Slow at products, so that attention makes F and B longer than W.
+    run.cluster.mutable_device()->set_peak_flops(1e9);
+    run.cluster.mutable_device()->set_memory_bandwidth(1e12);
+    run.mesh = rest;
+    run.batch = 16, run.micro_batches = 8;
+    const SmallResult one = Train(run);
+    run.mesh = rest.empty() ? "pipe=4" : "pipe=4," + rest;
+    run.schedule = "zero_bubble";
+    run.extra_in_flight = 3;
+    const proto::Plan plan = CompileSmall(run);
+    CHECK(std::any_of(plan.note().begin(), plan.note().end(), [](const std::string& note) {
+      return note.find("schedule zero_bubble: fitted") == 0;
+    }));
+    CHECK(Train(run) == one);
   }
 }
 

@@ -72,6 +72,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   *options.train.mutable_optimizer() = DefaultOptimizer();
   options.train.mutable_optimizer()->set_learning_rate(1e-2);
   if (!run.global_norm) options.train.mutable_optimizer()->set_clip(0);
+  options.cluster = run.cluster;
   options.cluster.mutable_device()->set_kernel_threads(run.threads);
   options.generate = run.generate;
   options.split_positions = run.split_positions;

@@ -7,6 +7,7 @@
 
 #include "actor_runtime/exec/run_context.h"
 #include "oneflow_core/model/gpt.h"
+#include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
@@ -28,6 +29,7 @@ struct SmallRun {
   int64_t batch = 8, micro_batches = 4;
   int64_t steps = 20;
   int threads = 1;
+  proto::Cluster cluster;  // that it is compiled for; its threads are those above
   uint64_t seed = 1;
   bool generate = false;                    // the programs that continue a text, none that trains
   bool split_positions = false;             // and nothing that messages cost, so that it is done

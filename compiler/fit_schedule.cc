@@ -1,0 +1,115 @@
+#include "compiler/fit_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "compiler/back_end.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/actor_cost.h"
+
+namespace oneflow {
+namespace {
+
+// Of one micro-batch: what the compute lane of each stage takes, and the longest way between two.
+PipeSeconds SecondsOf(const Lowered& lowered, const std::vector<double>& each, int stages) {
+  PipeSeconds seconds = Alike(stages, {0, 0, 0});
+  for (const proto::Segment& segment : lowered.program.segment()) {
+    const auto& [lane, task, times] = lowered.segments[segment.id()];
+    double taken = 0;
+    for (const int actor : segment.actor()) taken += times * each[actor];
+    TaskSeconds& stage = seconds.stages[segment.stage()];
+    if (lane == Lane::kCopyForward || lane == Lane::kCopyBackward) {
+      seconds.transfer = std::max(seconds.transfer, taken);
+    } else if (lane != Lane::kCompute) {
+      continue;
+    } else if (task.part == Part::kForward) {
+      stage.forward += taken;
+    } else if (task.part == Part::kBackward) {
+      stage.backward += taken;
+    } else if (task.part == Part::kWeights) {
+      stage.weights += taken;
+    }
+  }
+  return seconds;
+}
+
+// By stage: bytes of registers that a W reads, over those that an F writes for a B or W.
+std::vector<double> KeptForWeights(const Lowered& lowered, int stages) {
+  const proto::Program& program = lowered.program;
+  std::vector<Part> parts(program.actor_size(), Part::kUpdate);
+  for (const proto::Segment& segment : program.segment()) {
+    for (const int actor : segment.actor()) parts[actor] = lowered.segments[segment.id()].task.part;
+  }
+  const int first = program.register__size() > 0 ? program.register_(0).id() : 0;
+  std::vector<Part> written(program.register__size(), Part::kUpdate);
+  std::vector<bool> for_backward(program.register__size()), for_weights(program.register__size());
+  for (const proto::Actor& actor : program.actor()) {
+    for (const int id : actor.output()) {
+      if (id >= first) written[id - first] = parts[actor.id()];
+    }
+    for (const proto::Input& input : actor.input()) {
+      if (input.register_() < first) continue;
+      const int r = input.register_() - first;
+      for_backward[r] = for_backward[r] || parts[actor.id()] == Part::kBackward;
+      for_weights[r] = for_weights[r] || parts[actor.id()] == Part::kWeights;
+    }
+  }
+  std::vector<double> saved(stages), kept(stages);
+  for (int r = 0; r < program.register__size(); ++r) {
+    const proto::Register& reg = program.register_(r);
+    const bool forward = written[r] == Part::kForward;
+    const auto bytes = static_cast<double>(reg.slot_bytes());
+    if (forward && (for_backward[r] || for_weights[r])) saved[reg.stage()] += bytes;
+    if ((forward || written[r] == Part::kBackward) && for_weights[r]) kept[reg.stage()] += bytes;
+  }
+  for (int s = 0; s < stages; ++s) {
+    kept[s] = saved[s] > 0 && kept[s] > 0 ? std::min(1.0, kept[s] / saved[s]) : 1;
+  }
+  return kept;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& drafts,
+                                              const PersistentIds& ids, const Schedule& schedule,
+                                              int stages, const proto::Cluster& cluster,
+                                              const proto::Plan& plan) {
+  const bool fits = schedule.order == ZeroBubbleOrder && stages > 1 && drafts.front().train &&
+                    cluster.device().peak_flops() > 0;
+  if (!fits) return std::nullopt;
+  Pipe pipe{.micro_batches = drafts.front().lower.micro_batches,
+            .overlap = plan.train().no_global_norm()};
+  const int64_t few = std::min<int64_t>(2, pipe.micro_batches);
+  ASSIGN_OR_RETURN(const Lowered lowered, LowerDraft(drafts.front(), ids, schedule, few));
+  ASSIGN_OR_RETURN(const std::vector<double> each, ActorSeconds(plan, lowered.program, cluster));
+  pipe.seconds = SecondsOf(lowered, each, stages);
+  pipe.kept_for_weights = KeptForWeights(lowered, stages);
+  return pipe;
+}
+
+Schedule Fitted(const Pipe& pipe, Schedule schedule) {
+  schedule.leads = FitLeads(pipe, schedule.extra_in_flight);
+  return schedule;
+}
+
+int64_t MostUsefulExtra(const Pipe& pipe) {
+  const auto stages = static_cast<int64_t>(pipe.seconds.stages.size());
+  const std::vector<Lead> leads = FitLeads(pipe, 3 * stages);
+  double held = 0;
+  for (size_t s = 0; s < leads.size(); ++s) {
+    held = std::max(held, static_cast<double>(leads[s].forwards) +
+                              pipe.kept_for_weights[s] * static_cast<double>(leads[s].backwards));
+  }
+  return std::max<int64_t>(0, static_cast<int64_t>(std::ceil(held - 1e-9)) - stages);
+}
+
+std::string FitNote(const Pipe& pipe, const Schedule& fitted) {
+  const std::vector<Lead> equal = EqualLeads(pipe, fitted.extra_in_flight);
+  if (fitted.leads == equal) return "";
+  return absl::StrFormat(
+      "schedule %s: fitted to what the stages take on this cluster, %.4g instead of %.4g s a step",
+      fitted.name, StepSeconds(pipe, fitted.leads), StepSeconds(pipe, equal));
+}
+
+}  // namespace oneflow

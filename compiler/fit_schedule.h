@@ -1,0 +1,35 @@
+// Orders that suit the times of stages: where a cluster is known and the schedule has something to
+// fit. Part of compile.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/lower/persistent.h"
+#include "compiler/programs.h"
+#include "compiler/schedule/fit_leads.h"
+#include "compiler/schedule/schedule.h"
+
+namespace oneflow {
+
+// Of the first draft, boxed, whose variables `plan` holds. Nothing where there is nothing to fit:
+// the schedule splits no backward, there is one stage, or the cluster does not say how fast its
+// devices are.
+absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& drafts,
+                                              const PersistentIds& ids, const Schedule& schedule,
+                                              int stages, const proto::Cluster& cluster,
+                                              const proto::Plan& plan);
+
+// `schedule` with leads for this pipe.
+Schedule Fitted(const Pipe& pipe, Schedule schedule);
+
+// The extra_in_flight beyond which a fitted step gets no shorter.
+int64_t MostUsefulExtra(const Pipe& pipe);
+
+// What fitting changed, for `explain`; empty where nothing.
+std::string FitNote(const Pipe& pipe, const Schedule& fitted);
+
+}  // namespace oneflow
