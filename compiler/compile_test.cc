@@ -198,10 +198,23 @@ TEST_CASE("where the cluster is known zero bubble fills memory as its stages' ti
   REQUIRE(fitted.ok());
   CHECK(fitted->train().extra_in_flight() > 3);
   const auto noted = [](const std::string& note) {
-    return note.find("schedule zero_bubble: fitted to what the stages take") == 0;
+    return note.find("schedule zero_bubble: fitted to F, B and W of the stages on this cluster") ==
+           0;
   };
   CHECK(std::count_if(fitted->note().begin(), fitted->note().end(), noted) == 1);
   CHECK(std::count_if(equal->note().begin(), equal->note().end(), noted) == 0);
+
+  // Planned with few micro-batches, proved with all; where all wait for the norm, too.
+  options.train.set_batch(200), options.train.set_micro_batches(200);
+  for (const bool overlap : {true, false}) {
+    options.train.set_no_global_norm(overlap);
+    const auto many = Compile(graph, "gpt", options);
+    INFO(many.status().ToString());
+    REQUIRE(many.ok());
+    CHECK(many->train().extra_in_flight() > 0);
+  }
+  options.train.set_batch(1), options.train.set_micro_batches(1);
+  CHECK(Refusal(graph, options).find("fill_memory: no step of these stages is shorter") == 0);
 }
 
 TEST_CASE("two chunks a stage: each keeps what its own way round the ring takes") {

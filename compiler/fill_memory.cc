@@ -7,20 +7,23 @@
 namespace oneflow {
 namespace {
 
-absl::Status CheckPays(const Schedule& schedule, const proto::Plan& plan, int64_t most,
-                       int64_t capacity) {
-  const char* where = "fill_memory";
+constexpr char kWhere[] = "fill_memory";
+
+absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const proto::Plan& plan,
+                         int64_t capacity) {
   if (capacity <= 0) {
-    return InputError(where, "the memory of a device is not known",
+    return InputError(kWhere, "the memory of a device is not known",
                       "give --memory, or a cluster that says it");
   }
-  if (most == 0) {
-    return InputError(where, "schedule " + schedule.name + " is no faster for more memory",
+  if (MostUsefulExtra(schedule, stages) == 0) {
+    return InputError(kWhere, "schedule " + schedule.name + " is no faster for more memory",
                       "use --schedule=zero_bubble on several stages, or leave it out");
   }
-  if (plan.train().no_global_norm()) return absl::OkStatus();
-  return InputError(where, "steps that wait for the norm of all gradients do not overlap",
-                    "use --global_norm=false --clip=0, or leave it out");
+  if (!fits && !plan.train().no_global_norm()) {
+    return InputError(kWhere, "steps that wait for the norm of all gradients do not overlap",
+                      "use --global_norm=false --clip=0, or leave it out");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -29,8 +32,13 @@ absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
                                     const PersistentIds& ids, const Schedule& schedule, int stages,
                                     const std::optional<Pipe>& pipe, const proto::Plan& plan,
                                     int64_t capacity) {
+  RETURN_IF_ERROR(CheckCanPay(schedule, pipe.has_value(), stages, plan, capacity));
   const int64_t most = pipe ? MostUsefulExtra(*pipe) : MostUsefulExtra(schedule, stages);
-  RETURN_IF_ERROR(CheckPays(schedule, plan, most, capacity));
+  if (most == 0) {
+    return InputError(kWhere, "no step of these stages is shorter for more memory",
+                      "use more micro-batches, or --global_norm=false --clip=0 where updates wait "
+                      "for the norm of all gradients, or leave it out");
+  }
   Schedule best = schedule;
   for (int64_t too_many = most + 1; too_many - best.extra_in_flight > 1;) {
     Schedule tried = schedule;

@@ -29,7 +29,7 @@ Schedule Fitted(const Pipe& pipe, Schedule schedule);
 // The extra_in_flight beyond which a fitted step gets no shorter.
 int64_t MostUsefulExtra(const Pipe& pipe);
 
-// What fitting changed, for `explain`; empty where nothing.
+// What fitting gains, for `explain`; empty where next to nothing.
 std::string FitNote(const Pipe& pipe, const Schedule& fitted);
 
 }  // namespace oneflow

@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kMostTasks = int64_t{1} << 25;  // played by one search
+constexpr int64_t kMostTasks = int64_t{1} << 24;  // played by one search
 constexpr double kShorter = 1 - 1e-6;             // by so much, at least
 constexpr int kMostQuarters = 20;                 // of a W for each place down the pipe
 
@@ -27,23 +27,36 @@ TaskSeconds Mean(const PipeSeconds& seconds) {
 class Search {
  public:
   Search(const Pipe& pipe, int64_t extra)
-      : pipe_(pipe), stages_(static_cast<int>(pipe.seconds.stages.size())), extra_(extra) {
-    pipe_.micro_batches = std::min(pipe.micro_batches, 3 * (stages_ + extra));
+      : all_(pipe),
+        few_(pipe),
+        stages_(static_cast<int>(pipe.seconds.stages.size())),
+        extra_(extra) {
+    few_.micro_batches = std::min(pipe.micro_batches, 3 * (stages_ + extra));
+    fewer_ = few_;
+    fewer_.micro_batches -= std::min<int64_t>(stages_, few_.micro_batches - 1);
   }
 
   std::vector<Lead> Run() {
-    for (int64_t e = 0; e <= std::min<int64_t>(extra_, stages_ - 1); ++e) Try(EqualLeads(pipe_, e));
+    // Of those that take as long, the first: the one that holds least.
+    const int64_t useful = std::min<int64_t>(extra_, stages_ - 1);
+    for (const int64_t e : {int64_t{0}, useful, extra_, useful / 2, useful / 4}) {
+      Try(EqualLeads(few_, e));
+    }
     TryAlike();
     Descend();
-    return best_;
+    // What was played was fewer micro-batches.
+    const std::vector<Lead> equal = EqualLeads(all_, extra_);
+    return StepSeconds(all_, best_) <= StepSeconds(all_, equal) ? best_ : equal;
   }
 
  private:
   // A stage s places down the pipe ends so much earlier than the first that it has time for s times
   // some W; as many forwards go first as fit into the way down and up.
   void TryAlike() {
-    const auto [forward, backward, weights] = Mean(pipe_.seconds);
-    const double a_stage = forward > 0 ? (backward + 2 * pipe_.seconds.transfer) / forward : 0;
+    const auto [forward, backward, weights] = Mean(few_.seconds);
+    double link = 0;
+    for (const double one : few_.seconds.links) link = std::max(link, one);
+    const double a_stage = forward > 0 ? (backward + 2 * link) / forward : 0;
     for (int quarters = 0; quarters <= kMostQuarters; ++quarters) {
       std::vector<Lead> leads;
       for (int s = 0; s < stages_; ++s) {
@@ -57,12 +70,13 @@ class Search {
 
   void Descend() {
     constexpr Lead kMoves[] = {{0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, -1}, {-1, 1}, {0, 2}, {0, -2}};
-    for (bool found = true; found;) {
+    for (bool found = true; found && tasks_ <= kMostTasks;) {
       found = false;
       for (int s = 0; s < stages_; ++s) {
         for (const Lead& move : kMoves) {
           const Lead lead{best_[s].forwards + move.forwards, best_[s].backwards + move.backwards};
           if (lead.forwards < 1 || lead.backwards < 0 || !(Allowed(lead, s) == lead)) continue;
+          if (tasks_ > kMostTasks) return;
           std::vector<Lead> leads = best_;
           leads[s] = lead;
           found = Try(leads) || found;
@@ -73,26 +87,35 @@ class Search {
 
   // As much of a lead as the stage's bytes and the micro-batches allow.
   Lead Allowed(const Lead& lead, int s) const {
-    const double kept = pipe_.kept_for_weights.empty() ? 1 : pipe_.kept_for_weights[s];
-    const int64_t most = std::min(pipe_.micro_batches, stages_ + extra_);
+    const double kept = few_.kept_for_weights.empty() ? 1 : few_.kept_for_weights[s];
+    const int64_t most = std::min(few_.micro_batches, stages_ + extra_);
     const int64_t forwards = std::min(lead.forwards, most);
     const auto room = static_cast<double>(stages_ + extra_ - forwards) / kept;
-    return {forwards, std::min({lead.backwards, pipe_.micro_batches - forwards,
+    return {forwards, std::min({lead.backwards, few_.micro_batches - forwards,
                                 static_cast<int64_t>(std::min(room + 1e-9, 1e9))})};
   }
 
   // Whether these are the best so far.
   bool Try(const std::vector<Lead>& leads) {
-    if (tasks_ > kMostTasks) return false;
-    tasks_ += 3 * pipe_.micro_batches * stages_;
-    const double taken = StepSeconds(pipe_, leads);
-    if (!best_.empty() && taken >= shortest_ * kShorter) return false;
+    double taken = Play(few_, leads);
+    if (const int64_t more = all_.micro_batches - few_.micro_batches; more > 0) {
+      const auto between = static_cast<double>(few_.micro_batches - fewer_.micro_batches);
+      taken += (taken - Play(fewer_, leads)) / between * static_cast<double>(more);
+    }
+    if (!best_.empty() && !(taken < shortest_ * kShorter)) return false;
     shortest_ = taken;
     best_ = leads;
     return true;
   }
 
-  Pipe pipe_;
+  double Play(const Pipe& pipe, const std::vector<Lead>& leads) {
+    tasks_ += 3 * pipe.micro_batches * stages_;
+    return StepSeconds(pipe, leads);
+  }
+
+  // Invariant: few_ and fewer_ are all_ with as many micro-batches as show how a step grows.
+  const Pipe& all_;
+  Pipe few_, fewer_;
   const int stages_;
   const int64_t extra_;
   int64_t tasks_ = 0;

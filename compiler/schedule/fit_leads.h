@@ -10,7 +10,8 @@
 // found.
 //
 // A search: the leads of equal times, and of times that are alike on all stages, are played
-// (play_orders.h), then those of single stages are changed while that helps. It is no optimum.
+// (play_orders.h), then those of single stages are changed while that helps. It is no optimum. With
+// many micro-batches it plays fewer, and what more of them take is told from how a step grows.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +25,17 @@ namespace oneflow {
 // What is known of a pipe that trains.
 struct Pipe {
   PipeSeconds seconds;
-  // By stage: of the bytes that a micro-batch takes from F to B, those that it takes from B to W;
-  // above 0, and at most 1. Empty: all of them.
+  // By stage: bytes that a micro-batch takes from B to W, over those from F to B; above 0. Empty:
+  // as many.
   std::vector<double> kept_for_weights;
   int64_t micro_batches = 1;
   bool overlap =
       false;  // a step is over for a stage when its own work is; else, when that of all is
 };
 
-// The leads of the shortest step found, by stage. Each stage takes the bytes of P + `extra` saved
-// micro-batches at most. A pure function; takes about a second at most.
+// The leads of the shortest step found, by stage; never longer than with those for equal times. A
+// stage takes the bytes of P + `extra` saved micro-batches at most, or what those for equal times
+// take. A pure function; plays about 17 million tasks at most.
 std::vector<Lead> FitLeads(const Pipe& pipe, int64_t extra);
 
 // Those for equal times.

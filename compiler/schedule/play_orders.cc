@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -96,6 +97,12 @@ class Game {
     }
   }
 
+  double LinkSeconds(int s, int other) const {
+    if (s == other || seconds_.links.empty()) return 0;
+    const bool around = std::abs(s - other) > 1;  // only from the last stage to the first
+    return seconds_.links[around ? stages() - 1 : std::min(s, other)];
+  }
+
   bool Advance(int s, PlayedSteps* played) {
     Stage& stage = stages_[s];
     const auto step = static_cast<int64_t>(stage.tasks.size());
@@ -105,8 +112,8 @@ class Game {
       std::vector<double>& mine = Ends(task, s);
       double start = stage.free_at;
       for (const Need& need : NeedsOf(task, s)) {
-        const double link = need.stage == s ? 0 : seconds_.transfer;
-        start = std::max(start, Ends(need.task, need.stage)[mine.size()] + link);
+        const double end = Ends(need.task, need.stage)[mine.size()];
+        start = std::max(start, end + LinkSeconds(s, need.stage));
       }
       stage.free_at = start + SecondsOf(task.part, s);
       mine.push_back(stage.free_at);

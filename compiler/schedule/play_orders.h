@@ -25,7 +25,10 @@ struct TaskSeconds {
 
 struct PipeSeconds {
   std::vector<TaskSeconds> stages;
-  double transfer = 0;  // from a task to one on another stage that needs it
+  // What a task waits for what comes from the next stage, or goes there, by stage; the last is of
+  // the way from the last stage to the first. Empty: links take no time. However many may be under
+  // way.
+  std::vector<double> links;
 };
 PipeSeconds Alike(int stages, const TaskSeconds& seconds);
 

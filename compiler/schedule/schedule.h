@@ -37,7 +37,7 @@ struct PipelineShape {
   int stage = 0;                // s
   int64_t micro_batches = 1;    // M
   int chunks = 1;               // v
-  int64_t extra_in_flight = 0;  // e: micro-batches that a stage may hold beyond what it must
+  int64_t extra_in_flight = 0;  // e: micro-batches whose bytes a stage may hold beyond what it must
   std::optional<Lead> lead;     // of zero_bubble; none: EqualLead
 };
 

@@ -116,6 +116,28 @@ TEST_CASE("every order fires each segment once a micro-batch, and comes to its e
   }
 }
 
+TEST_CASE("so does zero bubble with any leads whose forwards do not grow along the pipe") {
+  for (int stages = 1; stages <= 5; ++stages) {
+    for (const int64_t apart : {0, 1, 3, 9}) {
+      Schedule schedule = Make("zero_bubble");
+      for (int s = 0; s < stages; ++s) schedule.leads.push_back({2 * (stages - s) - 1, apart * s});
+      for (int64_t m : {1, 2, 3, 7, 20, 41}) {
+        INFO(stages << " stages, " << m << " micro-batches, " << apart);
+        const std::vector<StageOrder> orders = OrdersOf(schedule, stages, m);
+        for (int s = 0; s < stages; ++s) {
+          const auto counts = Counts(orders[s]);
+          CHECK(counts.size() == 3);
+          for (const auto& [task, count] : counts) CHECK(count == m);
+          const auto& [forwards, backwards] = schedule.leads[s];
+          CHECK(InFlight(orders[s]) == std::min(m, forwards));
+          CHECK(InFlight(orders[s], Part::kWeights) == std::min(m, forwards + backwards));
+        }
+        CHECK(PlayOrders(orders, 1, Alike(stages, {}), 2).ok());
+      }
+    }
+  }
+}
+
 TEST_CASE("1f1b saves min(M, P - s) micro-batches on stage s, and what it is allowed beyond") {
   for (int stages = 1; stages <= 5; ++stages) {
     for (int64_t m = 1; m <= 9; ++m) {
@@ -166,8 +188,10 @@ TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
 }
 
 TEST_CASE("more micro-batches repeat the steady part more often, in no more runs") {
-  for (const Schedule& schedule :
-       {Make("1f1b"), Make("interleaved"), Make("interleaved", 3), Make("zero_bubble", 0, 2)}) {
+  Schedule led = Make("zero_bubble");
+  led.leads = {{6, 0}, {5, 3}, {3, 6}, {1, 12}};
+  for (const Schedule& schedule : {Make("1f1b"), Make("interleaved"), Make("interleaved", 3),
+                                   Make("zero_bubble", 0, 2), led}) {
     const int stages = 4;
     for (int64_t m : {401, 4000}) {
       const int64_t few = FewMicroBatches(schedule, stages, m);
@@ -176,7 +200,8 @@ TEST_CASE("more micro-batches repeat the steady part more often, in no more runs
       const auto small = OrdersOf(schedule, stages, few), all = OrdersOf(schedule, stages, m);
       for (int s = 0; s < stages; ++s) {
         CHECK(all[s].size() <= small[s].size() + 1);
-        CHECK(InFlight(all[s]) == InFlight(small[s]));
+        const Part last = schedule.splits_backward ? Part::kWeights : Part::kBackward;
+        CHECK(InFlight(all[s], last) == InFlight(small[s], last));
       }
     }
     CHECK(FewMicroBatches(schedule, stages, 5) == 5);

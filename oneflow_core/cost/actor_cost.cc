@@ -89,20 +89,23 @@ class Costing {
     ASSIGN_OR_RETURN(double right, ElementsOf(actor.input(1).register_()));
     ASSIGN_OR_RETURN(double result, ElementsOf(actor.output(0)));
     if (left <= 0 || right <= 0 || result <= 0) return absl::OkStatus();
-    call->products = products == Products::kBatch ? MatricesIn(actor.output(0)) : 1;
+    call->products = 1;
+    if (products == Products::kBatch) {
+      ASSIGN_OR_RETURN(call->products, MatricesIn(actor.output(0)));
+    }
     left /= call->products, right /= call->products, result /= call->products;
     call->rows = std::round(std::sqrt(left * result / right));
     call->columns = std::round(std::sqrt(right * result / left));
     return absl::OkStatus();
   }
 
-  double MatricesIn(int id) const {
-    const proto::Layout& layout = Reg(id).layout();
+  absl::StatusOr<double> MatricesIn(int id) const {
+    const proto::Register& r = Reg(id);
+    ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
+    const Slice slice = LargestSlice(layout, mesh_);
     double matrices = 1;
-    for (int d = 0; d + 2 < layout.dim_size(); ++d) matrices *= static_cast<double>(layout.dim(d));
-    for (const proto::Layout::Cut& cut : layout.cut()) {
-      if (cut.dim() + 2 < layout.dim_size()) matrices /= mesh_.axes[cut.axis()].size;
-    }
+    for (size_t d = 0; d + 2 < slice.size.size(); ++d)
+      matrices *= static_cast<double>(slice.size[d]);
     return matrices;
   }
 

@@ -33,9 +33,9 @@ proto::Plan SmallPlan() {
         id: 9 name: "dw" dtype: F32 layout { dim: 16 dim: 32 cut { dim: 1 axis: 1 } }
         fill_mode: ACCUMULATE fires_per_fill: 2
       }
-      register { id: 10 name: "q" dtype: F32 layout { dim: 6 dim: 8 dim: 4 cut { dim: 0 axis: 1 } } }
-      register { id: 11 name: "k" dtype: F32 layout { dim: 6 dim: 4 dim: 8 cut { dim: 0 axis: 1 } } }
-      register { id: 12 name: "qk" dtype: F32 layout { dim: 6 dim: 8 dim: 8 cut { dim: 0 axis: 1 } } }
+      register { id: 10 name: "q" dtype: F32 layout { dim: 5 dim: 8 dim: 4 cut { dim: 0 axis: 1 } } }
+      register { id: 11 name: "k" dtype: F32 layout { dim: 5 dim: 4 dim: 8 cut { dim: 0 axis: 1 } } }
+      register { id: 12 name: "qk" dtype: F32 layout { dim: 5 dim: 8 dim: 8 cut { dim: 0 axis: 1 } } }
       actor {
         id: 0 name: "y" kernel: "linear" input { register: 0 } input { register: 1 } output: 2
         flops: 4096

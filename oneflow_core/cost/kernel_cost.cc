@@ -77,7 +77,8 @@ double KernelCost::Roofline(const KernelCall& call) const {
   if (peak <= 0) peak = kFlops;
   const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
   const double share = product ? ShareOf(device_.matrix_efficiency(), call.flops) : 1;
-  const double compute = call.flops / (peak * share) * (product ? TileLoss(device_, call) : 1);
+  const double compute =
+      call.flops / (peak * share) * (product && samples_.empty() ? TileLoss(device_, call) : 1);
   const double memory = call.bytes / (bandwidth * ShareOf(device_.memory_efficiency(), call.bytes));
   return device_.no_overlap() ? compute + memory : std::max(compute, memory);
 }

@@ -78,6 +78,10 @@ TEST_CASE("tiles of a product are computed in whole waves") {
   CHECK(loss(4, 16, 16) == Approx(1));              // tiles no larger than a result
   CHECK(loss(4, 16, 12) == Approx(16.0 / 12));      // but for a power of two
   CHECK(loss(1, 16, 16) == Approx(4));              // one processor of four computes
+  // A measured call has its waves in what was measured.
+  AddSample(&device, "linear", proto::F32, 9e10, 1e6, 3e-3);
+  CHECK(loss(1, 1280, 256) == Approx(3));
+  device.clear_kernel_time();
   // What is no product has no tiles, nor has a kernel that cuts its own.
   CHECK(KernelCost(device).Seconds({"gelu", DType::kF32, 9e10, 1e6, 5, 256, 128}) == Approx(9e-4));
 }

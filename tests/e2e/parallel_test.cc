@@ -98,12 +98,15 @@ TEST_CASE("An order fitted to a cluster gives the bits of any other that is comp
     // Slow at products, so that attention makes F and B longer than W.
     run.cluster.mutable_device()->set_peak_flops(1e9);
     run.cluster.mutable_device()->set_memory_bandwidth(1e12);
+    run.model.sequence = 64;
     run.mesh = rest;
-    run.batch = 16, run.micro_batches = 8;
+    run.global_norm = false;
+    run.steps = 5;
+    run.batch = 32, run.micro_batches = 16;
     const SmallResult one = Train(run);
     run.mesh = rest.empty() ? "pipe=4" : "pipe=4," + rest;
     run.schedule = "zero_bubble";
-    run.extra_in_flight = 3;
+    run.extra_in_flight = 12;
     const proto::Plan plan = CompileSmall(run);
     CHECK(std::any_of(plan.note().begin(), plan.note().end(), [](const std::string& note) {
       return note.find("schedule zero_bubble: fitted") == 0;

@@ -49,7 +49,8 @@ DEFINE_int32(chunks, 0, "slices of the model a stage; 0: 2 where the schedule in
 DEFINE_string(stage_layers, "",
               "layers of each place along the pipe (stages times chunks), e.g. 2,3,3,2; default: "
               "balanced");
-DEFINE_int64(extra_in_flight, 0, "micro-batches a stage may hold beyond what the schedule needs");
+DEFINE_int64(extra_in_flight, 0,
+             "micro-batches whose bytes a stage may hold beyond what the schedule needs");
 DEFINE_string(precision, "f32",
               "of matrix products: f32, or bf16 with f32 master weights and sums");
 DEFINE_string(residual, "f32",
