@@ -32,7 +32,8 @@ struct Counts {
   int programs = 0, accepted = 0, refused = 0;
   int with_peers = 0, with_workspaces = 0;  // programs
   int in_frames = 0, filled_once = 0;       // registers of plans at the end of their moves
-  int overlap = 0, unsure = 0;              // of the refused that were played
+  int turning = 0;  // of those in frames: with others, and in another frame first from step to step
+  int overlap = 0, unsure = 0;  // of the refused that were played
 };
 
 std::string Overlap(const proto::Plan& plan, int games, std::mt19937& random) {
@@ -84,7 +85,11 @@ void AddRoom(int64_t bytes, proto::Plan* plan) {
 void CountRegisters(const proto::Plan& plan, Counts* counts) {
   const auto net = MakePlanNet(plan, plan.program(0));
   for (const Frames& frames : FramesOf(*net)) {
-    counts->in_frames += static_cast<int>(frames.members.size());
+    const auto members = static_cast<int>(frames.members.size());
+    counts->in_frames += members;
+    const NetRegister& r = net->registers[frames.members.front()];
+    const int64_t fills = net->actors[r.writer].firings / r.fires_per_fill;
+    if (members > 1 && fills % frames.places != 0) counts->turning += members;
   }
   for (const NetRegister& r : net->registers) counts->filled_once += FillsPlacesOnce(*net, r);
 }
@@ -148,13 +153,15 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
             << counts.with_workspaces << " with workspaces; " << counts.accepted
             << " moves accepted, " << counts.refused << " refused, of which " << counts.overlap
             << " of " << played << " overlap; at the end " << counts.in_frames
-            << " registers in frames, " << counts.filled_once << " filled once\n";
+            << " registers in frames, " << counts.turning << " in frames that turn, "
+            << counts.filled_once << " filled once\n";
   CHECK(counts.programs * 2 > programs);
   CHECK(counts.with_peers * 5 > counts.programs);
   CHECK(counts.with_workspaces * 2 > counts.programs);
   CHECK(counts.accepted > 40 * counts.programs);
   CHECK(counts.refused > 30 * counts.programs);
   CHECK(counts.in_frames * 10 > counts.programs);
+  CHECK(counts.turning * 100 > counts.programs);
   CHECK(counts.filled_once * 2 > counts.programs);
   CHECK(played > counts.programs);
   CHECK(counts.overlap * 5 >= played * 4);

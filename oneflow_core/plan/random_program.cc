@@ -205,12 +205,30 @@ class ProgramDraw {
 
 proto::Plan RandomProgram(uint32_t seed) { return ProgramDraw(seed).Draw(); }
 
+namespace {
+
+// Both into the same frames, b behind a or across it; with so few places that many frames turn.
+void FrameTogether(std::mt19937& random, proto::Register* a, proto::Register* b) {
+  const int places = std::max(a->slots(), b->slots()) + Below(random, 2);
+  const int64_t lines = a->slot_bytes() / 64;
+  const int64_t behind =
+      64 * (Below(random, 2) == 0 ? lines : Below(random, 1 + static_cast<int>(lines)));
+  const int64_t stride = std::max(a->slot_bytes(), behind + b->slot_bytes());
+  b->set_offset(a->offset() + behind);
+  for (proto::Register* r : {a, b}) {
+    r->set_places(places);
+    r->set_stride(stride);
+  }
+}
+
+}  // namespace
+
 void MoveRegister(std::mt19937& random, proto::Program* program) {
   const auto below = [&](int n) { return Below(random, n); };
   proto::Register& r = *program->mutable_register_(below(program->register__size()));
-  const proto::Register& other = program->register_(below(program->register__size()));
+  proto::Register& other = *program->mutable_register_(below(program->register__size()));
   const int64_t place_of_other = other.offset() + below(PlacesOf(other)) * StrideOf(other);
-  switch (below(10)) {
+  switch (below(12)) {
     case 0: return r.set_offset(place_of_other);
     case 1: return r.set_offset(std::max<int64_t>(0, r.offset() + 64 * (below(9) - 4)));
     case 2:
@@ -226,6 +244,8 @@ void MoveRegister(std::mt19937& random, proto::Program* program) {
       r.set_places(program->micro_batches());
       return r.set_stride(r.slot_bytes() + 64 * below(3));
     case 8: return r.set_first_place(below(PlacesOf(r)));
+    case 9:
+    case 10: return FrameTogether(random, &r, &other);
     default:
       r.clear_places(), r.clear_stride(), r.clear_first_place();
       return r.set_offset(place_of_other);

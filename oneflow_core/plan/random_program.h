@@ -21,8 +21,8 @@ namespace oneflow {
 // gives the same plan. Not every one is live or has legal types: ask the proofs.
 proto::Plan RandomProgram(uint32_t seed);
 
-// Lays one register elsewhere, often where another lies, or in other places. Most results are
-// wrong.
+// Lays one register elsewhere, often where another lies, or in other places, or two in the same
+// frames. Most results are wrong.
 void MoveRegister(std::mt19937& random, proto::Program* program);
 
 }  // namespace oneflow
