@@ -213,8 +213,9 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
 
 double SimulatedRun::StepSeconds() const {
   const size_t others = step_ends.size() - 1;
-  return others == 0 ? step_ends[0]
-                     : (step_ends.back() - step_ends[0]) / static_cast<double>(others);
+  const double round =
+      others == 0 ? step_ends[0] : (step_ends.back() - step_ends[0]) / static_cast<double>(others);
+  return round / static_cast<double>(steps_a_round);
 }
 
 absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view program,
@@ -226,6 +227,7 @@ absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view 
     SimulatedRun run;
     ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, OneDeviceAStage(std::move(mesh))));
     run.options = options;
+    run.steps_a_round = std::max<int64_t>(1, plan.program(p).steps_a_round());
     RETURN_IF_ERROR(Clock(&run).Run());
     return run;
   }

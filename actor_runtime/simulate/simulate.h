@@ -25,7 +25,7 @@
 namespace oneflow {
 
 struct SimulateOptions {
-  int64_t steps = 1;
+  int64_t steps = 1;                  // where weights lag: rounds of them (Program.steps_a_round)
   std::vector<double> actor_seconds;  // of one firing, by actor of the program
   double message_seconds = 0;         // from the end of a firing to a worker other than its own
   // One worker drives all streams of a device, and one all host streams, one firing after the
@@ -45,13 +45,14 @@ struct SimulatedRun {
   std::vector<int64_t> first;  // by concrete actor: place of its firing 0 in `spans`; and the end
   std::vector<Span> spans;
   std::vector<int32_t> order;     // concrete actors, as their firings began
-  std::vector<double> step_ends;  // when the last firing of each step ended
+  std::vector<double> step_ends;  // when the last firing of each step, or round, ended
+  int64_t steps_a_round = 1;
 
   const Span& SpanOf(int32_t actor, int64_t firing) const { return spans[first[actor] + firing]; }
   int64_t FiringsOf(int32_t actor) const { return first[actor + 1] - first[actor]; }
   double seconds() const { return step_ends.back(); }  // of all steps
   // Of one step among others: from the end of the first to the end of the last, a step. With one
-  // step, that one.
+  // step, that one. Of the steps of a round each takes as long.
   double StepSeconds() const;
 };
 

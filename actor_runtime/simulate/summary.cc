@@ -56,16 +56,19 @@ class Summarizer {
       row = {actor.name(), actor.kernel(), actor.boxing().why(), actor.stage(), actor.has_boxing()};
       row.firings = run_.FiringsOf(static_cast<int32_t>(a)) / run_.options.steps;
       row.seconds = run_.options.actor_seconds[run_.net.specs[a].actor];
+      const double a_step =
+          static_cast<double>(row.firings) / static_cast<double>(run_.steps_a_round);
+      row.seconds_a_step = row.seconds * a_step;
       row.slack = path.slack[a];
       row.bytes_moved = actor.bytes_moved();
-      flops += actor.flops() * static_cast<double>(row.firings);
+      flops += actor.flops() * a_step;
     }
     if (run_.StepSeconds() > 0) {
       summary->flops_a_device_second = flops / run_.net.ranks / run_.StepSeconds();
     }
     std::stable_sort(
         summary->actors.begin(), summary->actors.end(),
-        [](const auto& a, const auto& b) { return a.seconds_a_step() > b.seconds_a_step(); });
+        [](const auto& a, const auto& b) { return a.seconds_a_step > b.seconds_a_step; });
   }
 
   void AddPath(const CriticalPath& path, SimulationSummary* summary) const {
@@ -141,6 +144,7 @@ SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
   summary.devices = 1;
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) summary.devices *= axis.size();
   summary.steps = run.options.steps;
+  summary.steps_a_round = run.steps_a_round;
   summary.step_seconds = run.StepSeconds();
   summary.seconds = run.seconds();
   const CriticalPath path = CriticalPathOf(run);

@@ -39,11 +39,11 @@ struct SimulationSummary {
     std::string name, kernel, why;
     int stage = 0;
     bool boxing = false;
-    int64_t firings = 0;     // a step
+    int64_t firings = 0;  // a step; where weights lag, a round
+    double seconds_a_step = 0;
     double seconds = 0;      // of one firing
     double slack = 0;        // CriticalPath::slack
     double bytes_moved = 0;  // received in one firing
-    double seconds_a_step() const { return seconds * static_cast<double>(firings); }
   };
   struct PathPiece {
     int stage = 0;
@@ -53,7 +53,8 @@ struct SimulationSummary {
 
   std::string model, cluster, program;
   int devices = 0;
-  int64_t steps = 0;
+  int64_t steps = 0;  // simulated; where weights lag, rounds
+  int64_t steps_a_round = 1;
   double step_seconds = 0, seconds = 0;
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   double flops_a_device_second = 0;

@@ -46,7 +46,7 @@ Json DeviceJson(const SimulationSummary::Device& device, double step_seconds) {
 Json ActorJson(const SimulationSummary::Actor& actor) {
   Json json = {{"name", actor.name},          {"kernel", actor.kernel},
                {"stage", actor.stage},        {"firings", actor.firings},
-               {"seconds", actor.seconds},    {"seconds_a_step", actor.seconds_a_step()},
+               {"seconds", actor.seconds},    {"seconds_a_step", actor.seconds_a_step},
                {"slack_seconds", actor.slack}};
   if (actor.boxing) {
     json["bytes_moved"] = actor.bytes_moved;
@@ -88,6 +88,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
                      {"program", summary.program},
                      {"devices", summary.devices},
                      {"steps", summary.steps},
+                     {"steps_a_round", summary.steps_a_round},
                      {"step_seconds", summary.step_seconds},
                      {"seconds", summary.seconds},
                      {"bubble", summary.bubble},

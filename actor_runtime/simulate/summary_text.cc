@@ -59,7 +59,7 @@ struct Alike {
 std::vector<Alike> AlikeActors(const SimulationSummary& summary, bool boxing) {
   std::vector<Alike> rows;
   for (const SimulationSummary::Actor& actor : summary.actors) {
-    if (actor.boxing != boxing || actor.seconds_a_step() == 0) continue;
+    if (actor.boxing != boxing || actor.seconds_a_step == 0) continue;
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const Alike& r) {
       return r.first->kernel == actor.kernel && r.first->seconds == actor.seconds &&
              r.first->firings == actor.firings;
@@ -82,7 +82,7 @@ std::string ActorsText(const SimulationSummary& summary, bool boxing) {
     if (row.others > 0) absl::StrAppend(&name, " and ", row.others, " alike");
     absl::StrAppendFormat(&text, "    %-44s %-20s %6d x %-11s = %-11s slack %s\n", name,
                           row.first->kernel, row.first->firings, Seconds(row.first->seconds),
-                          Seconds(row.first->seconds_a_step()), Seconds(row.slack));
+                          Seconds(row.first->seconds_a_step), Seconds(row.slack));
   }
   if (text.empty()) return "";
   return absl::StrCat(boxing ? "costliest boxing, a step of a device:\n"
@@ -105,13 +105,18 @@ std::string PathText(const SimulationSummary& summary) {
   return text + "\n";
 }
 
+std::string StepsText(const SimulationSummary& summary) {
+  const char* many = summary.steps == 1 ? "" : "s";
+  if (summary.steps_a_round == 1) return absl::StrFormat("%d step%s", summary.steps, many);
+  return absl::StrFormat("%d round%s of %d steps", summary.steps, many, summary.steps_a_round);
+}
+
 }  // namespace
 
 std::string SummaryText(const SimulationSummary& summary) {
-  std::string text =
-      absl::StrFormat("%s on %s: %d device%s, program %s, %d step%s\n", summary.model,
-                      summary.cluster, summary.devices, summary.devices == 1 ? "" : "s",
-                      summary.program, summary.steps, summary.steps == 1 ? "" : "s");
+  std::string text = absl::StrFormat(
+      "%s on %s: %d device%s, program %s, %s\n", summary.model, summary.cluster, summary.devices,
+      summary.devices == 1 ? "" : "s", summary.program, StepsText(summary));
   absl::StrAppendFormat(&text,
                         "a step: %s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
                         Seconds(summary.step_seconds), Percent(summary.bubble),

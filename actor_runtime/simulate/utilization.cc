@@ -19,6 +19,7 @@ Utilization UtilizationOf(const SimulatedRun& run) {
     for (const int32_t place : stream.firings) {
       busy += run.options.actor_seconds[run.net.specs[stream.actors[place]].actor];
     }
+    busy /= static_cast<double>(run.steps_a_round);
     result.stream_busy.push_back(busy);
     if (stream.host) continue;
     result.device_busy[stream.rank] = std::max(result.device_busy[stream.rank], busy);

@@ -100,6 +100,22 @@ TEST_CASE("gpipe and 1f1b wait (p - 1) / m of what they compute") {
   }
 }
 
+TEST_CASE("where weights lag the pipe is filled and drained once a round") {
+  for (const int p : {2, 4}) {
+    for (const int m : {p, 3 * p}) {
+      INFO(p << " stages, " << m << " micro-batches");
+      SmallRun small = RunOf("2bw", p, m);
+      small.model.tied = false;
+      small.global_norm = false;
+      const proto::Plan plan = CompileSmall(small);
+      const auto steps = static_cast<double>(plan.program(1).steps_a_round());
+      REQUIRE(steps >= 8);
+      const double waits = 3.0 * (p - 1) / steps;
+      CHECK(StepSeconds(small) == Approx(3.0 * m + waits).epsilon(1e-9));
+    }
+  }
+}
+
 TEST_CASE("interleaved over v chunks waits (p - 1) / (v m), for any m of at least p") {
   for (const int p : {2, 4}) {
     for (const int v : {2, 3}) {
