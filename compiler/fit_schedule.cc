@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/back_end.h"
 #include "oneflow_core/base/status.h"
@@ -88,6 +89,11 @@ absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& d
   const int64_t few = std::min<int64_t>(2, pipe.micro_batches);
   ASSIGN_OR_RETURN(const Lowered lowered, LowerDraft(drafts.front(), ids, schedule, few));
   ASSIGN_OR_RETURN(const std::vector<double> each, ActorSeconds(plan, lowered.program, cluster));
+  for (const proto::Actor& actor : lowered.program.actor()) {
+    if (std::isfinite(each[actor.id()])) continue;
+    return InputError(actor.name(), absl::StrCat("takes ", each[actor.id()], " seconds"),
+                      "check the rates in the cluster file");
+  }
   pipe.seconds = SecondsOf(lowered, each, stages);
   pipe.kept_for_weights = KeptForWeights(lowered, stages);
   return pipe;

@@ -17,7 +17,7 @@ namespace oneflow {
 
 // Of the first draft, boxed, whose variables `plan` holds. Nothing where there is nothing to fit:
 // the schedule splits no backward, there is one stage, or the cluster does not say how fast its
-// devices are.
+// devices are. An input error where a rate makes an actor take endlessly long.
 absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& drafts,
                                               const PersistentIds& ids, const Schedule& schedule,
                                               int stages, const proto::Cluster& cluster,

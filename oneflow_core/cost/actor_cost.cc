@@ -104,8 +104,9 @@ class Costing {
     ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
     const Slice slice = LargestSlice(layout, mesh_);
     double matrices = 1;
-    for (size_t d = 0; d + 2 < slice.size.size(); ++d)
+    for (size_t d = 0; d + 2 < slice.size.size(); ++d) {
       matrices *= static_cast<double>(slice.size[d]);
+    }
     return matrices;
   }
 

@@ -136,6 +136,11 @@ class BadInputTest(unittest.TestCase):
             self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
         self.write("endless.textproto", b"device { peak_flops: 1e-320 }")
         self.refuse(["inf seconds", "cluster"], "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
+        self.compile(["inf seconds", "cluster"], "--mesh=pipe=2", "--schedule=zero_bubble", "--cluster=endless.textproto", "--batch=4")
+        for device in [b"processors: 108", b"processors: 108 tile_rows: 256", b"processors: -1 tile_rows: 1 tile_columns: 1"]:
+            with self.subTest(device):
+                self.write("tiles.textproto", b"device { " + device + b" }")
+                self.refuse(["tiles.textproto", "tile_columns"], "simulate", "--plan=gpt.plan", "--cluster=tiles.textproto")
 
     def test_explain_page(self):
         self.refuse(["--program=tran", "train, eval"], "explain", "--plan=gpt.plan", "--format=html", "--program=tran")

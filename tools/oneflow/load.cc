@@ -36,6 +36,12 @@ absl::StatusOr<proto::Cluster> ReadCluster() {
     return InputError(FLAGS_cluster, "has more kernel threads than a device may use",
                       "use at most " + std::to_string(kMaxKernelThreads));
   }
+  const proto::Device& device = cluster.device();
+  const bool tiles = device.tile_rows() > 0 && device.tile_columns() > 0;
+  if (device.processors() < 0 || (device.processors() > 0 && !tiles)) {
+    return InputError(FLAGS_cluster, "has processors that compute no tiles of products",
+                      "give tile_rows and tile_columns, too, or leave processors out");
+  }
   return cluster;
 }
 
