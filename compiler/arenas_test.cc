@@ -14,12 +14,13 @@ constexpr double kTotal = 1.03;  // of all bytes
 constexpr double kRest = 1.08;   // of those that are neither weights nor optimizer
 
 proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
-                   const std::string& schedule) {
+                   const std::string& schedule, int chunks = 0) {
   CompileOptions options;
   options.mesh = *ParseMesh(mesh);
   options.train.set_batch(batch);
   options.train.set_micro_batches(micro_batches);
   options.train.set_schedule(schedule);
+  options.train.set_chunks(chunks);
   absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
   INFO(plan.status().ToString());
   REQUIRE(plan.ok());
@@ -78,6 +79,26 @@ TEST_CASE("arenas are close to their lower bound with no more micro-batches than
   CheckLimits(small, "pipe=4", 16, 4);
   CheckLimits(large, "pipe=4", 4, 4);
   CheckLimits(large, "pipe=8", 8, 8);
+}
+
+TEST_CASE("of interleaved chunks the stage that takes most is close to its lower bound") {
+  const GptConfig model = *GptPreset("gpt2-350m");
+  struct Case {
+    const char* mesh;
+    int chunks;
+    double total;
+  };
+  for (const auto& [mesh, chunks, total] :
+       {Case{"pipe=8", 3, 1.035}, Case{"pipe=4", 3, 1.125}, Case{"pipe=4", 2, 1.07}}) {
+    const proto::Plan plan = PlanOf(model, mesh, 64, 32, "interleaved", chunks);
+    int64_t arena = 0, bound = 0;
+    for (const proto::StageMemory& m : plan.memory()) {
+      arena = std::max(arena, m.arena_bytes());
+      bound = std::max(bound, m.lower_bound_bytes());
+    }
+    INFO(mesh << ", " << chunks << " chunks: " << arena << " bytes, bound " << bound);
+    CHECK(static_cast<double>(arena) <= total * static_cast<double>(bound));
+  }
 }
 
 TEST_CASE("arenas of GPipe are close to their lower bound, of many micro-batches, too") {

@@ -20,25 +20,43 @@ constexpr int kTrain = 1;  // place of the program in the plan
 struct Case {
   const char *mesh, *schedule;
   int micro_batches;
+  int chunks = 0, layers = 4;
 };
-// Among them micro-batches that are no multiple of those in flight, and no more than stages.
-constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},          {"pipe=3,data=2", "1f1b", 8},
-                           {"pipe=2,tensor=2", "1f1b", 5}, {"pipe=2", "interleaved", 6},
-                           {"pipe=3", "zero_bubble", 7},   {"pipe=2", "gpipe", 3},
-                           {"pipe=4", "1f1b", 4},          {"pipe=3,data=2", "1f1b", 2}};
+// Among them micro-batches that are no multiple of those in flight, and no more than stages; and
+// chunks on a ring (compiler/memory/place_rings.h).
+constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},
+                           {"pipe=3,data=2", "1f1b", 8},
+                           {"pipe=2,tensor=2", "1f1b", 5},
+                           {"pipe=2", "interleaved", 6},
+                           {"pipe=3", "zero_bubble", 7},
+                           {"pipe=2", "gpipe", 3},
+                           {"pipe=4", "1f1b", 4},
+                           {"pipe=3,data=2", "1f1b", 2},
+                           {"pipe=4", "interleaved", 18, 3, 12}};
 
 proto::Plan TrainPlan(const Case& c) {
   GptConfig config;
-  config.layers = 4, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
+  config.layers = c.layers, config.heads = 2, config.hidden = 16, config.sequence = 8,
+  config.vocab = 32;
   CompileOptions options;
   options.mesh = *ParseMesh(c.mesh);
   options.train.set_batch(4 * c.micro_batches);
   options.train.set_micro_batches(c.micro_batches);
   options.train.set_schedule(c.schedule);
+  options.train.set_chunks(c.chunks);
   absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
   INFO(plan.status().ToString());
   REQUIRE(plan.ok());
   return *std::move(plan);
+}
+
+// On rings: neither in the frame of their own micro-batch nor in one next to it.
+int OnRings(const proto::Plan& plan) {
+  int found = 0;
+  for (const proto::Register& r : plan.program(kTrain).register_()) {
+    found += r.first_place() > 1 && r.first_place() + 1 < r.places();
+  }
+  return found;
 }
 
 int Framed(const proto::Plan& plan) {
@@ -50,16 +68,18 @@ int Framed(const proto::Plan& plan) {
 }  // namespace
 
 TEST_CASE("no two live fills of a compiled plan overlap, whatever the order") {
-  int framed = 0, workspaces = 0;
+  int framed = 0, on_rings = 0, workspaces = 0;
   for (const Case& c : kCases) {
     const proto::Plan plan = TrainPlan(c);
     const auto net = MakePlanNet(plan, plan.program(kTrain));
     INFO(c.mesh << " " << c.schedule);
     CHECK(FirstOverlap(*net, {.games = 20}) == "");
     framed += Framed(plan);
+    on_rings += OnRings(plan);
     for (const NetRegister& r : net->registers) workspaces += r.workspace;
   }
   CHECK(framed > 50);
+  CHECK(on_rings > 20);
   CHECK(workspaces > 50);
 }
 

@@ -24,26 +24,31 @@ class FrameBuilder {
   }
 
   // Adds a register; the frame grows if it must.
-  void Add(int life) {
-    Put(life, OffsetOf(life, 0), 0);
+  void Add(int life, int64_t first_place) {
+    Put(life, OffsetOf(life, first_place), first_place);
     layout_.spans = Union(layout_.spans, lives_[life].spans);
+    if (std::find(starts_.begin(), starts_.end(), first_place) == starts_.end()) {
+      starts_.push_back(first_place);
+    }
   }
 
   // Adds a register if it fits into the frame of its micro-batch or of one next to it; into the
   // time that the frames have anyway, or `longer`.
-  bool AddInside(int life, bool longer) {
+  void AddInside(int life, bool longer) {
     const Lifetime& added = lives_[life];
     if (added.slot_bytes > layout_.bytes || !(longer || Covers(layout_.spans, added.spans))) {
-      return false;
+      return;
     }
-    for (int64_t first_place : {int64_t{0}, int64_t{1}, layout_.places - 1}) {
-      const int64_t offset = OffsetOf(life, first_place);
-      if (offset + added.slot_bytes > layout_.bytes) continue;
-      Put(life, offset, first_place);
-      if (longer) layout_.spans = Union(layout_.spans, added.spans);
-      return true;
+    for (const int64_t start : starts_) {
+      for (const int64_t next : {int64_t{0}, int64_t{1}, layout_.places - 1}) {
+        const int64_t first_place = (start + next) % layout_.places;
+        const int64_t offset = OffsetOf(life, first_place);
+        if (offset + added.slot_bytes > layout_.bytes) continue;
+        Put(life, offset, first_place);
+        if (longer) layout_.spans = Union(layout_.spans, added.spans);
+        return;
+      }
     }
-    return false;
   }
 
   const FrameLayout& layout() const { return layout_; }
@@ -75,12 +80,19 @@ class FrameBuilder {
 
   const std::vector<Lifetime>& lives_;
   FrameLayout layout_;
+  std::vector<int64_t> starts_;  // first places of what was added, each once
 };
 
 // Of all fills that are looked at.
 double SizeInTime(const Lifetime& life) {
   return static_cast<double>(life.slot_bytes) * static_cast<double>(LengthOf(life.fills));
 }
+
+// Registers that frames are made for, each with the place of its first fill.
+struct Core {
+  int64_t places = 1, fills_a_step = 0;
+  std::vector<std::pair<int, int64_t>> lives;
+};
 
 // Registers that may share frames: as many slots, fills a step, and all or none of them hold
 // something all step long (what is fetched ahead).
@@ -95,37 +107,67 @@ Key KeyOf(const Lifetime& life, int64_t length) {
   return {life.slots, life.fills_a_step(), life.spans == Spans{{0, length - 1}}};
 }
 
+// The one of most places first, in each the registers of a group in the order in which a
+// micro-batch writes them.
+std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRing>& rings) {
+  const std::vector<Lifetime>& lives = stage.registers;
+  std::vector<Core> cores;
+  std::vector<bool> on_ring(lives.size(), false);
+  for (const PlaceRing& ring : rings) {
+    cores.push_back({ring.places, lives[ring.groups[0].lives[0]].fills_a_step(), {}});
+    for (const RingGroup& group : ring.groups) {
+      for (int i : group.lives) {
+        cores.back().lives.emplace_back(i, group.first_place);
+        on_ring[i] = true;
+      }
+    }
+  }
+  std::map<Key, std::vector<int>, std::greater<>> by_key;
+  for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
+    const Lifetime& life = lives[i];
+    // A frame must come again in each step.
+    const bool comes_again = life.slots > 1 && life.slots <= life.fills_a_step();
+    if (comes_again && !life.workspace && !on_ring[i]) {
+      by_key[KeyOf(life, stage.length)].push_back(i);
+    }
+  }
+  for (auto& [key, group] : by_key) {
+    std::stable_sort(group.begin(), group.end(), [&](int a, int b) {
+      return lives[a].fills.front().first < lives[b].fills.front().first;
+    });
+    cores.push_back({key.slots, key.fills_a_step, {}});
+    for (int i : group) cores.back().lives.emplace_back(i, 0);
+  }
+  std::stable_sort(cores.begin(), cores.end(),
+                   [](const Core& a, const Core& b) { return a.places > b.places; });
+  return cores;
+}
+
 }  // namespace
 
-std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer) {
+std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer,
+                                   const std::vector<PlaceRing>& rings) {
   const std::vector<Lifetime>& lives = stage.registers;
-  const auto framed = [&](int i) { return !lives[i].workspace && lives[i].fills_a_step() > 1; };
-  std::map<Key, std::vector<int>, std::greater<>> cores;
-  std::vector<int> by_size, by_time;
+  std::vector<int> by_size;
   for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
-    if (framed(i)) by_size.push_back(i), by_time.push_back(i);
+    if (!lives[i].workspace && lives[i].fills_a_step() > 1) by_size.push_back(i);
   }
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](int a, int b) { return SizeInTime(lives[a]) > SizeInTime(lives[b]); });
-  std::stable_sort(by_time.begin(), by_time.end(), [&](int a, int b) {
-    return lives[a].fills.front().first < lives[b].fills.front().first;
-  });
-  for (int i : by_time) {
-    // A frame must come again in each step.
-    if (lives[i].slots > 1 && lives[i].slots <= lives[i].fills_a_step())
-      cores[KeyOf(lives[i], stage.length)].push_back(i);
-  }
   std::vector<bool> taken(lives.size(), false);
   std::vector<FrameLayout> result;
-  for (const auto& [key, core] : cores) {
-    const bool once = key.slots == key.fills_a_step;
-    FrameBuilder frame(lives, key.slots, once);
-    for (int i : core) {
-      if (!taken[i]) frame.Add(i);
+  for (const Core& core : CoresOf(stage, rings)) {
+    const bool once = core.places == core.fills_a_step;
+    FrameBuilder frame(lives, core.places, once);
+    std::vector<bool> in_frame = taken;
+    for (const auto& [i, first_place] : core.lives) {
+      if (!taken[i]) frame.Add(i, first_place);
+      in_frame[i] = true;
     }
     for (int i : by_size) {
-      const bool alike = lives[i].slots < key.slots && lives[i].fills_a_step() == key.fills_a_step;
-      if (alike && !taken[i] && frame.AddInside(i, longer)) taken[i] = true;
+      const bool alike =
+          lives[i].slots < core.places && lives[i].fills_a_step() == core.fills_a_step;
+      if (alike && !in_frame[i]) frame.AddInside(i, longer);
     }
     if (frame.layout().members.size() < (once ? 1 : 2)) continue;
     for (const FrameLayout::Member& member : frame.layout().members) taken[member.life] = true;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/memory/lifetimes.h"
+#include "compiler/memory/place_rings.h"
 
 namespace oneflow {
 
@@ -27,11 +28,13 @@ struct FrameLayout {
   Spans spans;  // when any of the frames holds something
 };
 
-// Layouts with disjoint members, the one of most places first: for each number of slots the
-// registers that have as many, in the order in which a micro-batch writes them, and those of fewer
-// slots that fit into what these leave free, the largest and longest first, in the frame of their
-// micro-batch or of one next to it; unless `longer`, only those that need the frames at no other
-// time. A layout of one member is not made where places take turns: nothing is won.
-std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer);
+// Layouts with disjoint members, the one of most places first: for each of `rings` the registers on
+// it, for each number of slots the others that have as many, in the order in which a micro-batch
+// writes them; and those of fewer slots that fit into what these leave free, the largest and
+// longest first, in the frame of their micro-batch or of one next to it; unless `longer`, only
+// those that need the frames at no other time. A layout of one member is not made where places take
+// turns: nothing is won.
+std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer,
+                                   const std::vector<PlaceRing>& rings);
 
 }  // namespace oneflow

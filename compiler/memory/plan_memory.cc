@@ -11,6 +11,7 @@
 #include "compiler/memory/lifetimes.h"
 #include "compiler/memory/lower_bound.h"
 #include "compiler/memory/pack.h"
+#include "compiler/memory/place_rings.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_net.h"
 #include "oneflow_core/plan/plan_text.h"
@@ -96,12 +97,17 @@ Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& fram
 Layout LaidOut(const StageLifetimes& stage) {
   Layout plain = LaidOut(stage, {});
   std::optional<Layout> best;
-  for (const bool longer : {false, true}) {
-    const std::vector<FrameLayout> frames = LayFrames(stage, longer);
-    if (frames.empty()) continue;
-    Layout framed = LaidOut(stage, frames);
-    if (!best || framed.bytes < best->bytes) best = std::move(framed);
-  }
+  const auto lay = [&](const std::vector<PlaceRing>& rings) {
+    for (const bool longer : {false, true}) {
+      const std::vector<FrameLayout> frames = LayFrames(stage, longer, rings);
+      if (frames.empty()) continue;
+      Layout framed = LaidOut(stage, frames);
+      if (!best || framed.bytes < best->bytes) best = std::move(framed);
+    }
+  };
+  lay({});
+  const std::vector<PlaceRing> rings = FindPlaceRings(stage);
+  if (!rings.empty()) lay(rings);
   return best && best->bytes < plain.bytes - plain.bytes / 100 ? *std::move(best)
                                                                : std::move(plain);
 }
