@@ -145,6 +145,10 @@ TEST_CASE("a stage saves what its schedule says, not more") {
         CHECK(MostSaved(*one, s) == std::min<int64_t>(m, 4 - s + (s < 3 ? extra : 0)));
         CHECK(MostSaved(*zero, s) == std::min<int64_t>(m, 4 + extra));
       }
+      // With slack neighbours wait for each other's slots; what is fetched ahead has its one, no
+      // more.
+      CHECK(SlotsOf(*one, "tokens") <= 4 + extra + 1);
+      CHECK(SlotsOf(*zero, "tokens") <= 4 + extra + 2);
     }
   }
 }

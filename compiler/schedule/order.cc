@@ -4,16 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/runs.h"
 
 namespace oneflow {
 namespace {
-
-// How often tasks[at, at + length) stands in a row from `at` on.
-int64_t Repeats(const std::vector<Task>& tasks, size_t at, size_t length) {
-  size_t end = at + length;
-  while (end < tasks.size() && tasks[end] == tasks[end - length]) ++end;
-  return static_cast<int64_t>((end - at) / length);
-}
 
 bool HasChunks(const StageOrder& order) {
   for (const TaskRun& run : order) {
@@ -45,18 +39,9 @@ std::vector<Task> Unrolled(const StageOrder& order) {
 
 StageOrder Compressed(const std::vector<Task>& tasks) {
   StageOrder order;
-  for (size_t at = 0; at < tasks.size();) {
-    size_t length = 1;
-    int64_t repeat = Repeats(tasks, at, 1);
-    for (size_t l = 2; 2 * l <= tasks.size() - at; ++l) {
-      const int64_t times = Repeats(tasks, at, l);
-      if (times > 1 && times * static_cast<int64_t>(l) > repeat * static_cast<int64_t>(length)) {
-        length = l, repeat = times;
-      }
-    }
-    const auto begin = tasks.begin() + static_cast<int64_t>(at);
-    Append({{begin, begin + static_cast<int64_t>(length)}, repeat}, &order);
-    at += length * static_cast<size_t>(repeat);
+  for (const Run& run : RunsOf(tasks)) {
+    const auto begin = tasks.begin() + static_cast<int64_t>(run.begin);
+    Append({{begin, begin + static_cast<int64_t>(run.length)}, run.repeat}, &order);
   }
   return order;
 }

@@ -377,18 +377,23 @@ TEST_CASE("a pipeline fetches one fill ahead, and the step goes through") {
 }
 
 TEST_CASE("streams that wait for each other get the slots that let them go on") {
-  // The other stream reads all of a before any of b; ours writes them in turn.
+  // The other stream reads all of x before any of y; ours writes them in turn. What is fetched for
+  // ours waits for a slot, too, but none would help.
   PlanBuilder b;
-  const int x = b.Register("x"), y = b.Register("y");
-  const int write = b.Segment("F", 0, {b.Actor("wx", 0, {}, {x}), b.Actor("wy", 0, {}, {y})});
+  const int x = b.Register("x"), y = b.Register("y"), fetched = b.Register("fetched");
+  const int fetch = b.Segment("fetch", 0, {b.Actor("fetch", 0, {}, {fetched})});
+  const int write =
+      b.Segment("F", 0, {b.Actor("wx", 0, {{fetched}}, {x}), b.Actor("wy", 0, {}, {y})});
   const int read_x = b.Segment("rx", 0, {b.Actor("rx", 0, {{x}}, {})});
   const int read_y = b.Segment("ry", 0, {b.Actor("ry", 0, {{y}}, {})});
+  b.Stream("host.in", 0, {{{fetch}, 6}});
   b.Stream("compute", 0, {{{write}, 6}});
   b.Stream("host.out", 0, {{{read_x}, 6}, {{read_y}, 6}});
   proto::Plan plan = b.Finish();
   REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
   CHECK(plan.program(0).register_(x).slots() == 1);
   CHECK(plan.program(0).register_(y).slots() == 5);
+  CHECK(plan.program(0).register_(fetched).slots() == 2);
   const auto net = MakePlanNet(plan, plan.program(0));
   CHECK(VerifyLiveness(*net).ok());
 }

@@ -89,11 +89,27 @@ class SlotCounter {
   const std::vector<std::vector<int>> at_;
 };
 
-// Plays one step; where it sticks, the first register that lacks a slot gets one.
+// Where a game sticks, one slot more of what lets it go on: of the registers that streams on a
+// cycle wait for, that of the fewest bytes. Others wait too, as what is fetched ahead does all the
+// time, but a slot of theirs would help nobody. -1: on no cycle does anyone wait for a slot.
+int RegisterToUnblock(const PlanNet& net, const Marking& marking) {
+  int found = -1;
+  const auto bytes = [&](int reg) { return net.registers[reg].proto->slot_bytes(); };
+  for (int start = 0; start < static_cast<int>(net.streams.size()) && found < 0; ++start) {
+    if (marking.done(start)) continue;
+    for (int s : WaitsFrom(start, net, marking)) {
+      const Wait wait = marking.BlockerOf(marking.next(s));
+      if (!wait.for_slot || net.registers[wait.reg].persistent) continue;
+      if (found < 0 || bytes(wait.reg) < bytes(found)) found = wait.reg;
+    }
+  }
+  return found;
+}
+
+// Plays one step; where it sticks, a register that lacks a slot gets one.
 void Unblock(PlanNet* net) {
   Marking marking(*net);
   const auto waits = [&](int s) { return marking.BlockerOf(marking.next(s)); };
-  const int streams = static_cast<int>(net->streams.size());
   for (bool added = true; added;) {
     for (ReadyStreams ready(*net); !ready.empty();) {
       const int s = ready.Pop();
@@ -101,14 +117,9 @@ void Unblock(PlanNet* net) {
       for (; !marking.done(s) && !waits(s); fired = true) marking.Fire(s);
       if (fired) ready.Wake(s);
     }
-    added = false;
-    for (int s = 0; s < streams && !added; ++s) {
-      if (marking.done(s)) continue;
-      const Wait wait = waits(s);
-      if (!wait.for_slot || net->registers[wait.reg].persistent) continue;
-      ++net->registers[wait.reg].slots;
-      added = true;
-    }
+    const int lacking = RegisterToUnblock(*net, marking);
+    added = lacking >= 0;
+    if (added) ++net->registers[lacking].slots;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "oneflow_core/plan/marking.h"
 
+#include <algorithm>
+
 #include <utility>
 
 namespace oneflow {
@@ -115,6 +117,18 @@ void Marking::SkipRepeats(int stream, int64_t repeats) {
   StreamPlace& p = places_[stream];
   p.repeat += repeats;
   for (int actor : net_->streams[stream].runs[p.run].actors) fired_[actor] += repeats;
+}
+
+std::vector<int> WaitsFrom(int start, const PlanNet& net, const Marking& marking) {
+  std::vector<int> path;
+  int s = start;
+  while (!marking.done(s)) {
+    const auto seen = std::find(path.begin(), path.end(), s);
+    if (seen != path.end()) return {seen, path.end()};
+    path.push_back(s);
+    s = net.actors[marking.BlockerOf(marking.next(s)).actor].stream;
+  }
+  return path;
 }
 
 ReadyStreams::ReadyStreams(const PlanNet& net) : net_(&net), queued_(net.streams.size(), true) {

@@ -133,6 +133,27 @@ TEST_CASE("the fingerprint passes over what the format does not have") {
   CHECK(Fingerprint(again) == before);
 }
 
+TEST_CASE("orders print what repeats once, inside of what repeats, too") {
+  proto::Program program;
+  for (const char* name : {"F0", "F1", "B0", "B1"}) program.add_segment()->set_name(name);
+  proto::Stream stream;
+  const auto add = [&](const std::vector<int>& segments, int repeat) {
+    proto::OrderRun& run = *stream.add_order();
+    for (int s : segments) run.add_segment(s);
+    run.set_repeat(repeat);
+  };
+  add({0}, 1);
+  add({1}, 3);
+  add({0, 2}, 1);
+  add({0, 2, 1}, 2);
+  CHECK(OrderText(program, stream) == "F0 F1×3 F0 B0 (F0 B0 F1)×2");
+  stream.clear_order();
+  add({0, 3, 0, 3, 1, 3, 1, 2, 1, 2}, 6);
+  add({2, 2}, 2);
+  add({3, 7}, 1);
+  CHECK(OrderText(program, stream) == "((F0 B1)×2 F1 B1 (F1 B0)×2)×6 (B0×2)×2 B1 ?");
+}
+
 TEST_CASE("plans print one line an actor and a register") {
   CHECK(PlanText(SomePlan()) ==
         "plan of , version 2, fingerprint \n"

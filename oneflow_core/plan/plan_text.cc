@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/base/runs.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -191,6 +194,14 @@ std::string MemoryText(const proto::Plan& plan) {
   return text;
 }
 
+// "F", "F×2", "(B F)×3".
+std::string TimesText(const std::vector<std::string>& names, int64_t times) {
+  std::string text = absl::StrJoin(names, " ");
+  if (times == 1) return text;
+  const bool single = names.size() == 1 && !absl::StrContains(text, "×");
+  return single ? absl::StrCat(text, "×", times) : absl::StrCat("(", text, ")×", times);
+}
+
 }  // namespace
 
 std::string MeshText(const proto::Mesh& mesh) {
@@ -201,20 +212,23 @@ std::string MeshText(const proto::Mesh& mesh) {
   return text.empty() ? "1" : text;
 }
 
+// A run may be long and repeat itself inside, as rounds of interleaved chunks do.
 std::string OrderText(const proto::Program& program, const proto::Stream& stream) {
-  std::string text;
+  const auto name = [&](int s) -> std::string {
+    return s >= 0 && s < program.segment_size() ? program.segment(s).name() : "?";
+  };
+  std::vector<std::string> outer;
   for (const proto::OrderRun& run : stream.order()) {
-    std::string names;
-    for (int s : run.segment()) {
-      const bool known = s >= 0 && s < program.segment_size();
-      absl::StrAppend(&names, names.empty() ? "" : " ", known ? program.segment(s).name() : "?");
+    const std::vector<int> segments(run.segment().begin(), run.segment().end());
+    std::vector<std::string> inner;
+    for (const Run& r : RunsOf(segments)) {
+      std::vector<std::string> names;
+      for (size_t i = r.begin; i < r.begin + r.length; ++i) names.push_back(name(segments[i]));
+      inner.push_back(TimesText(names, r.repeat));
     }
-    const bool several = run.repeat() != 1 && run.segment_size() > 1;
-    if (several) names = absl::StrCat("(", names, ")");
-    if (run.repeat() != 1) absl::StrAppend(&names, "×", run.repeat());
-    absl::StrAppend(&text, text.empty() ? "" : " ", names);
+    outer.push_back(TimesText(inner, run.repeat()));
   }
-  return text;
+  return absl::StrJoin(outer, " ");
 }
 
 std::string BytesText(int64_t bytes) {

@@ -17,7 +17,7 @@ std::string PlanText(const proto::Plan& plan);
 // "pipe=2,data=4"; "1" for one device.
 std::string MeshText(const proto::Mesh& mesh);
 
-// "F×2 (B F)×2 B×2 U". Unknown segments are "?".
+// "F×2 (B F)×2 B×2 U", "F0×4 ((F0 B1)×2 (F1 B0)×2)×3 ...". Unknown segments are "?".
 std::string OrderText(const proto::Program& program, const proto::Stream& stream);
 
 // "1,234,567 bytes (1.2 MiB)".

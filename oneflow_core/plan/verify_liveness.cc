@@ -54,30 +54,16 @@ class TokenGame {
     return absl::OkStatus();
   }
 
-  // Every stuck stream waits for one actor, so walking from any of them ends in a cycle, or in an
-  // actor whose stream has finished its order. The shortest over all starts is printed.
+  // The shortest over all starts is printed.
   absl::Status Stuck() const {
     std::vector<int> best;
     for (size_t s = 0; s < net_.streams.size(); ++s) {
       if (marking_.done(static_cast<int>(s))) continue;
-      const std::vector<int> walk = WalkFrom(static_cast<int>(s));
+      const std::vector<int> walk = WaitsFrom(static_cast<int>(s), net_, marking_);
       if (best.empty() || walk.size() < best.size()) best = walk;
     }
     return absl::FailedPreconditionError(
         absl::StrCat("program ", net_.program->name(), " can stop for ever: ", Story(best)));
-  }
-
-  // The streams of the cycle that the walk from `start` runs into; a finished stream ends it.
-  std::vector<int> WalkFrom(int start) const {
-    std::vector<int> path;
-    int s = start;
-    while (!marking_.done(s)) {
-      const auto seen = std::find(path.begin(), path.end(), s);
-      if (seen != path.end()) return {seen, path.end()};
-      path.push_back(s);
-      s = net_.actors[marking_.BlockerOf(marking_.next(s)).actor].stream;
-    }
-    return path;
   }
 
   // "F of stage 0 in micro-batch 1 waits for a free slot of h, held by B of stage 0, which waits
