@@ -139,6 +139,8 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
        [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->mutable_cut(0)->set_dim(1); },
        "cut as they are by axis data"},
       {"report", [&](auto* p, auto*) { p->set_kernel_threads(5000); }, "5000 threads"},
+      {"report", [&](auto* p, auto*) { p->mutable_program(kTrain)->set_steps_a_round(2); },
+       "reports 1 times in 2 steps"},
   };
   for (const Edit& edit : edits) {
     proto::Plan plan = good;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "xxhash.h"
 
@@ -38,7 +39,7 @@ Json HeaderOf(const Manifest& m) {
 // Of everything but the checksum itself, in a form that does not depend on white space.
 std::string ChecksumOf(Json manifest) {
   manifest.erase("xxh3");
-  const std::string text = manifest.dump();
+  const std::string text = JsonText(manifest);
   return Checksum(std::as_bytes(std::span(text)));
 }
 
@@ -176,12 +177,12 @@ std::string ToJson(const Manifest& manifest) {
   Json variables = Json::array();
   std::string text = "{\n";
   for (const auto& [key, value] : header.items()) {
-    absl::StrAppend(&text, Json(key).dump(), ": ", value.dump(), ",\n");
+    absl::StrAppend(&text, JsonText(Json(key)), ": ", JsonText(value), ",\n");
   }
   absl::StrAppend(&text, "\"variables\": [");
   for (const StoredVariable& variable : manifest.variables) {
     variables.push_back(ToObject(variable));
-    absl::StrAppend(&text, variables.size() > 1 ? ",\n" : "\n", variables.back().dump());
+    absl::StrAppend(&text, variables.size() > 1 ? ",\n" : "\n", JsonText(variables.back()));
   }
   whole["variables"] = std::move(variables);
   absl::StrAppend(&text, "\n],\n\"xxh3\": \"", ChecksumOf(std::move(whole)), "\"\n}\n");

@@ -13,7 +13,7 @@
 #include "actor_runtime/checkpoint/manifest.h"
 #include "actor_runtime/checkpoint/slice_copy.h"
 #include "actor_runtime/data/mapped_file.h"
-#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -32,10 +32,8 @@ std::string_view TextOf(const MappedFile& file) {
 template <typename Message>
 absl::Status ParseTextFile(const std::string& path, Message* message) {
   ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  if (google::protobuf::TextFormat::ParseFromString(std::string(TextOf(file)), message)) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError(path + ": not in text format" + kMend);
+  const absl::Status parsed = ParseText(TextOf(file), path, "text proto", message);
+  return parsed.ok() ? parsed : absl::DataLossError(absl::StrCat(parsed.message(), kMend));
 }
 
 std::string Describe(DType dtype, const Dims& dims) {

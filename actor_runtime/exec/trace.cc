@@ -6,12 +6,13 @@
 #include <map>
 #include <utility>
 
-#include <nlohmann/json.hpp>
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 
 namespace oneflow {
 namespace {
 
-std::string Quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string Quoted(const std::string& text) { return JsonText(nlohmann::json(text)); }
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actor_runtime/simulate/summary.h"
+#include "oneflow_core/base/json_text.h"
 
 namespace oneflow {
 namespace {
@@ -98,7 +99,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
                      {"actors", ActorsJson(summary, false)},
                      {"boxing", ActorsJson(summary, true)},
                      {"critical_path", PathJson(summary)}};
-  return json.dump() + "\n";
+  return JsonText(json) + "\n";
 }
 
 }  // namespace oneflow

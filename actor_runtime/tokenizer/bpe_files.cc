@@ -5,6 +5,7 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -66,7 +67,7 @@ absl::Status AddMergeList(const std::string& path, const Json& merges, BpeListin
                merge[1].is_string()) {
       listing->merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
     } else {
-      return InputError(path, "merge " + merge.dump() + " is not a pair of tokens",
+      return InputError(path, "merge " + JsonText(merge) + " is not a pair of tokens",
                         "download it again");
     }
   }
@@ -78,7 +79,7 @@ absl::Status AddSpecial(const std::string& path, const Json& added, BpeListing* 
     const auto id = token.find("id"), content = token.find("content");
     if (id == token.end() || content == token.end() || !id->is_number_integer() ||
         !content->is_string()) {
-      return InputError(path, "added token " + token.dump() + " has no id and content",
+      return InputError(path, "added token " + JsonText(token) + " has no id and content",
                         "download it again");
     }
     listing->added.emplace_back(content->get<std::string>(), id->get<int64_t>());
@@ -106,7 +107,7 @@ bool IsSet(const Json& value) {
 absl::Status CheckPipeline(const std::string& path, const Json& json, const Json& model) {
   const Json& type = Field(model, "type");
   if (!type.is_null() && type != "BPE") {
-    return Unsupported(path, "its model is " + type.dump());
+    return Unsupported(path, "its model is " + JsonText(type));
   }
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
                           "byte_fallback", "ignore_merges"}) {
@@ -114,11 +115,11 @@ absl::Status CheckPipeline(const std::string& path, const Json& json, const Json
   }
   const Json& normalizer = Field(json, "normalizer");
   if (!normalizer.is_null()) {
-    return Unsupported(path, "it normalizes text (" + Field(normalizer, "type").dump() + ")");
+    return Unsupported(path, "it normalizes text (" + JsonText(Field(normalizer, "type")) + ")");
   }
   const Json& split = Field(json, "pre_tokenizer");
   if (Field(split, "type") != "ByteLevel") {
-    return Unsupported(path, "its pre-tokenizer is " + Field(split, "type").dump());
+    return Unsupported(path, "its pre-tokenizer is " + JsonText(Field(split, "type")));
   }
   if (IsSet(Field(split, "add_prefix_space")) || Field(split, "use_regex") == false) {
     return Unsupported(path, "its pre-tokenizer adds a space to the text or does not split it");

@@ -10,6 +10,7 @@
 #include "actor_runtime/tokenizer/load_for_test.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
 
 namespace oneflow {
 namespace {
@@ -122,7 +123,7 @@ TEST_CASE("a tokenizer.json that does something else is refused by what it does"
   const auto refused = [&](auto change) {
     nlohmann::json json = ReadJson("tokenizer.json");
     change(json);
-    return Refused(dir.Write("t.json", json.dump()));
+    return Refused(dir.Write("t.json", JsonText(json)));
   };
   CHECK_THAT(refused([](auto& j) { j["model"]["type"] = "Unigram"; }),
              Catch::Contains("its model is \"Unigram\""));

@@ -11,6 +11,7 @@
 #include "compiler/schedule/play_orders.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/utf8.h"
 #include "proto/order.pb.h"
 
 namespace oneflow {
@@ -136,7 +137,7 @@ absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file
     }
   }
   if (stages.empty()) return InputError(file, "has no stage", "see proto/order.proto");
-  Schedule schedule{.name = std::string(file)};
+  Schedule schedule{.name = Utf8(file)};  // it goes into the plan
   for (const StageReader& stage : stages) {
     schedule.chunks = std::max(schedule.chunks, stage.chunks());
     schedule.splits_backward |= stage.Has(Part::kWeights);

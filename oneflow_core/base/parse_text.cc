@@ -1,13 +1,22 @@
 #include "oneflow_core/base/parse_text.h"
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/utf8.h"
 
 namespace oneflow {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+using Places = TextFormat::ParseInfoTree;
 
 // Keeps the first error: the others follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
@@ -25,18 +34,61 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string place_, message_;
 };
 
+struct BadString {
+  const FieldDescriptor* field = nullptr;  // nullptr: there is none
+  std::string text;
+  int line = -1, column = -1;  // from 0; -1: not known
+};
+
+// The first string of `message` that is not UTF-8. `places` may be nullptr.
+BadString FindBadString(const Message& message, const Places* places) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool many = field->is_repeated();
+    for (int i = 0; i < (many ? reflection.FieldSize(message, field) : 1); ++i) {
+      const int index = many ? i : -1;  // as ParseInfoTree counts
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        const Message& inner = many ? reflection.GetRepeatedMessage(message, field, i)
+                                    : reflection.GetMessage(message, field);
+        const Places* inside = places ? places->GetTreeForNested(field, index) : nullptr;
+        BadString bad = FindBadString(inner, inside);
+        if (bad.field != nullptr) return bad;
+      } else if (field->type() == FieldDescriptor::TYPE_STRING) {
+        std::string text = many ? reflection.GetRepeatedString(message, field, i)
+                                : reflection.GetString(message, field);
+        if (Utf8(text) == text) continue;
+        const auto place = places ? places->GetLocation(field, index) : TextFormat::ParseLocation();
+        return {field, std::move(text), place.line, place.column};
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 absl::Status ParseText(std::string_view text, std::string_view file, std::string_view noun,
-                       google::protobuf::Message* message,
-                       google::protobuf::TextFormat::ParseInfoTree* places) {
+                       Message* message, Places* places) {
   FirstError error;
-  google::protobuf::TextFormat::Parser parser;
+  TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (places != nullptr) parser.WriteLocationsTo(places);
-  if (parser.ParseFromString(std::string(text), message)) return absl::OkStatus();
+  if (!parser.ParseFromString(std::string(text), message)) {
+    return InputError(std::string(file) + error.place(),
+                      error.message().empty() ? "is no " + std::string(noun) : error.message());
+  }
+  if (FindBadString(*message, nullptr).field == nullptr) return absl::OkStatus();
+  // Places cost more than the message, so they are looked up only to be told.
+  Places known;
+  parser.WriteLocationsTo(&known);
+  parser.ParseFromString(std::string(text), message);
+  const BadString bad = FindBadString(*message, &known);
+  if (bad.line >= 0) error.AddError(bad.line, bad.column, "");
   return InputError(std::string(file) + error.place(),
-                    error.message().empty() ? "is no " + std::string(noun) : error.message());
+                    bad.field->name() + ": \"" + absl::CEscape(bad.text) + "\" is not UTF-8",
+                    "write names and texts in UTF-8");
 }
 
 }  // namespace oneflow

@@ -57,6 +57,16 @@ TEST_CASE("a graph comes back from its message and from its text") {
   CHECK(GraphFileText(GraphToProto(*GraphFromProto(message, "again"))) == GraphFileText(message));
 }
 
+TEST_CASE("strings that are not UTF-8 are refused where they stand") {
+  CHECK(Error("name: \"bad\\377\"\n" + kX) ==
+        "g.txt:1:1: name: \"bad\\377\" is not UTF-8; write names and texts in UTF-8");
+  CHECK(Error("name: \"h\303\251\" " + kX).empty());
+  CHECK(Error(kX + Line("name: \"y\" kind: \"gelu\" input: \"x\"\n recompute: \"\\xff\""))
+            .starts_with("g.txt:3:2: recompute: "));
+  CHECK(Error(kX + "op {\n attr {\n key: \"init\"\n value { s: \"\\xff\" } } }")
+            .starts_with("g.txt:5:10: s: "));
+}
+
 TEST_CASE("a sub-mesh is kept and printed, and belongs to ops that compute") {
   const std::string sub = "sub_mesh { axis { name: \"a\" size: 2 } first: 1 }";
   const Graph graph = *ParseGraphText(kX + Line(R"(name: "y" kind: "gelu" input: "x" )" + sub));

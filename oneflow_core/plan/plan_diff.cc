@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/plan/plan_text.h"
 
@@ -24,29 +25,16 @@ struct ProgramNumbers {
   Numbers counts, bytes;
 };
 
-// How often each actor fires in a step.
-std::vector<double> FiringsOf(const proto::Program& program) {
-  std::vector<double> of_segment(program.segment_size(), 0), firings(program.actor_size(), 0);
-  for (const proto::Stream& stream : program.stream()) {
-    for (const proto::OrderRun& run : stream.order()) {
-      for (const int segment : run.segment()) of_segment[segment] += run.repeat();
-    }
-  }
-  for (const proto::Segment& segment : program.segment()) {
-    for (const int actor : segment.actor()) firings[actor] = of_segment[segment.id()];
-  }
-  return firings;
-}
-
 ProgramNumbers NumbersOf(const proto::Program& program) {
   ProgramNumbers numbers;
   const std::vector<double> firings = FiringsOf(program);
-  for (const proto::Actor& actor : program.actor()) {
+  for (int a = 0; a < program.actor_size(); ++a) {
+    const proto::Actor& actor = program.actor(a);
     ++numbers.counts[{"actors", actor.stage()}];
     if (!actor.has_boxing()) continue;
     ++numbers.counts[{absl::StrCat("actors, ", actor.kernel()), actor.stage()}];
     numbers.bytes[{absl::StrCat("received in a step, ", actor.kernel()), actor.stage()}] +=
-        actor.bytes_moved() * firings[actor.id()];
+        actor.bytes_moved() * firings[a];
   }
   for (const proto::Register& r : program.register_()) {
     ++numbers.counts[{"registers", r.stage()}];
@@ -256,7 +244,7 @@ std::string DiffJson(const PlanDiff& diff) {
                      {"numbers", std::move(numbers)},
                      {"actors_only_in_a", diff.only_a},
                      {"actors_only_in_b", diff.only_b}};
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 }  // namespace oneflow

@@ -5,10 +5,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 
 #define XXH_INLINE_ALL
@@ -39,25 +39,6 @@ std::string Checksum(std::string_view payload) {
 }
 
 bool IsText(const std::string& path) { return absl::EndsWith(path, ".textproto"); }
-
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text.empty())
-      text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  std::string text;
-};
-
-absl::StatusOr<proto::Plan> ParseText(const std::string& bytes, std::string_view where) {
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  proto::Plan plan;
-  if (!parser.ParseFromString(bytes, &plan))
-    return InputError(where, error.text, "it is no plan in text form");
-  return plan;
-}
 
 // The same for the same plan: attributes are written by key, not as they lie in a hash table.
 std::string Payload(const proto::Plan& plan) {
@@ -125,9 +106,12 @@ absl::Status WritePlan(const proto::Plan& plan, const std::string& path) {
   return WriteFile(path, bytes);
 }
 
-absl::StatusOr<proto::Plan> ReadPlan(const std::string& path) {
+absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  return IsText(path) ? ParseText(bytes, path) : ParsePlan(bytes, path);
+  if (!IsText(path)) return ParsePlan(bytes, path);
+  proto::Plan plan;
+  RETURN_IF_ERROR(ParseText(bytes, path, "plan in text form", &plan));
+  return plan;
 }
 
 }  // namespace oneflow

@@ -3,8 +3,7 @@
 // tests.
 //
 //   RETURN_IF_ERROR(WritePlan(plan, "gpt.plan"));
-//   ASSIGN_OR_RETURN(proto::Plan plan, ReadPlan("gpt.plan"));   // intact, not yet proved: see
-//   VerifyPlan
+//   ASSIGN_OR_RETURN(proto::Plan plan, ReadPlan("gpt.plan"));  // read_plan.h
 #pragma once
 
 #include <string>
@@ -19,12 +18,15 @@ namespace oneflow {
 inline constexpr int kPlanVersion = 2;
 
 // The file's bytes, the same for equal plans; and back. `where` begins the errors: not a plan, of
-// another version, truncated, corrupt.
+// another version, truncated, corrupt. What is intact may still say anything: ids of what is not
+// there, negative sizes.
 std::string SerializePlan(const proto::Plan& plan);
 absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view where);
 
 // Writes a temporary file beside `path` and renames it: the file is complete or absent.
 absl::Status WritePlan(const proto::Plan& plan, const std::string& path);
-absl::StatusOr<proto::Plan> ReadPlan(const std::string& path);
+// Intact as ParsePlan's, or as the text has it. For what shows plans that are refused, and looks
+// nothing up by an id without a check; all others take ReadPlan (read_plan.h).
+absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path);
 
 }  // namespace oneflow

@@ -1,6 +1,11 @@
 #include "oneflow_core/plan/plan_json.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
@@ -17,7 +22,7 @@ Json OrderJson(const proto::Program& program, const proto::Stream& stream) {
   return order;
 }
 
-Json StageJson(const proto::Program& program, int stage) {
+Json StageJson(const proto::Program& program, int stage, const std::vector<double>& firings) {
   Json streams = Json::array();
   for (const proto::Stream& stream : program.stream()) {
     if (stream.stage() != stage) continue;
@@ -26,20 +31,23 @@ Json StageJson(const proto::Program& program, int stage) {
   }
   int actors = 0, registers = 0;
   double flops = 0;
-  for (const proto::Actor& actor : program.actor()) {
-    if (actor.stage() == stage) ++actors, flops += actor.flops();
+  for (int a = 0; a < program.actor_size(); ++a) {
+    if (program.actor(a).stage() != stage) continue;
+    ++actors;
+    flops += program.actor(a).flops() * firings[a];
   }
   for (const proto::Register& r : program.register_()) registers += r.stage() == stage;
   return {{"stage", stage},
           {"actors", actors},
           {"registers", registers},
-          {"flops_a_micro_batch", flops},
+          {"flops_a_step", flops},
           {"streams", std::move(streams)}};
 }
 
 Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
+  const std::vector<double> firings = FiringsOf(program);
   Json stages = Json::array();
-  for (int s = 0; s < plan.memory_size(); ++s) stages.push_back(StageJson(program, s));
+  for (int s = 0; s < plan.memory_size(); ++s) stages.push_back(StageJson(program, s, firings));
   Json boxing = Json::array(), actors = Json::array();
   for (const proto::Actor& actor : program.actor()) {
     actors.push_back({{"name", actor.name()},
@@ -102,7 +110,7 @@ std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
                      {"programs", std::move(programs)},
                      {"variables", std::move(variables)},
                      {"notes", std::move(notes)}};
-  return json.dump(1) + "\n";
+  return JsonText(json, 1) + "\n";
 }
 
 }  // namespace oneflow

@@ -1,11 +1,18 @@
 // A plan's facts as JSON, for programs: what PlanSummary prints for people.
 //
-// {"model", "fingerprint", "version", "mesh": {axis: size}, "stages": [{"stage", "devices",
-// bytes...}],
-//  "programs": [{"name", "micro_batches", "stages": [{"actors", "registers", "segments",
-//  "orders"}],
-//                "boxing": [{"actor", "kernel", "stage", "bytes", "why"}]}],
-//  "variables": [...], "notes": [...], "proof"}
+// {"model", "fingerprint", "version", "proof", "mesh": {axis: size}, "devices",
+//  "stages": [{"stage", "devices", "arena_bytes", "persistent_bytes", "register_bytes",
+//              "lower_bound_bytes"}],
+//  "programs": [{"name", "micro_batches", "micro_batch_size",
+//                "stages": [{"stage", "actors", "registers", "flops_a_step",
+//                            "streams": [{"name", "host",
+//                                         "order": [{"segments": [name], "repeat"}]}]}],
+//                "boxing": [{"actor", "kernel", "stage", "bytes", "seconds", "why"}],
+//                "actors": [{"name", "kernel", "stage", "flops"}]}],
+//  "variables": [{"name", "dims", "replicas"}], "notes": [text]}
+//
+// Bytes of a stage, and what its actors compute and move, are those of one device of it; "flops",
+// "bytes" and "seconds" of one firing, "flops_a_step" of all firings of a step.
 #pragma once
 
 #include <string>
@@ -14,6 +21,7 @@
 
 namespace oneflow {
 
+// Of a plan that is well-formed (VerifyTypes).
 std::string PlanJson(const proto::Plan& plan, const std::string& proof);
 
 }  // namespace oneflow

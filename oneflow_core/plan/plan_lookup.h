@@ -1,8 +1,10 @@
-// Finding things in a plan by name or id. Pointers are into the plan.
+// Finding things in a plan by name or id; of any plan, well-formed or not. Pointers are into the
+// plan.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "proto/plan.pb.h"
 
@@ -30,5 +32,8 @@ inline const proto::Register* FindRegister(const proto::Plan& plan, const proto:
   id -= plan.persistent_size();
   return id < program.register__size() ? &program.register_(id) : nullptr;
 }
+
+// How often each actor fires in one step, by its place in the program.
+std::vector<double> FiringsOf(const proto::Program& program);
 
 }  // namespace oneflow

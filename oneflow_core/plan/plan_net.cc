@@ -148,15 +148,21 @@ absl::Status IndexStreams(PlanNet& net) {
                  absl::StrCat("stream ", proto.name(), " has id ", proto.id(), " at place ", s));
     }
     for (const proto::OrderRun& order : proto.order()) {
-      NetStream::Run run{{}, std::max<int64_t>(0, order.repeat())};
+      if (order.repeat() < 0) {
+        return Bad(*net.program, absl::StrCat("stream ", proto.name(), " repeats segments ",
+                                              order.repeat(), " times"));
+      }
+      NetStream::Run run{{}, order.repeat()};
+      // Whoever walks the order passes segments without an actor, too.
+      const int64_t passed = run.repeat * order.segment_size();
       for (int segment : order.segment()) {
         RETURN_IF_ERROR(Enter(net, s, segment, stream_of_segment, &run));
         // Also where it is not repeated: its actors are listed.
-        if (firings + std::max(run.firings(), std::ssize(run.actors)) > kMaxFirings) {
+        if (firings + std::max({passed, run.firings(), std::ssize(run.actors)}) > kMaxFirings) {
           return Bad(*net.program, absl::StrCat("stream ", proto.name(), " has too many firings"));
         }
       }
-      firings += std::max(run.firings(), std::ssize(run.actors));
+      firings += std::max({passed, run.firings(), std::ssize(run.actors)});
       if (run.repeat == 0 || run.actors.empty()) continue;
       stream.firings += run.firings();
       stream.runs.push_back(std::move(run));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,14 +13,26 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
 #include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
 namespace {
 
-int Devices(const proto::Mesh& mesh) {
-  int devices = 1;
-  for (const auto& axis : mesh.axis()) devices *= axis.size();
+// What is edited may be anything: what does not fit is as large as can be.
+int64_t Product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
+int64_t Sum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+int64_t Devices(const proto::Mesh& mesh) {
+  int64_t devices = 1;
+  for (const auto& axis : mesh.axis()) devices = Product(devices, axis.size());
   return devices;
 }
 
@@ -110,20 +123,13 @@ std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
 
 // Communication of one step, by kernel: actors, and bytes that one device receives.
 std::string BoxingText(const proto::Program& program) {
-  std::map<int, int64_t> firings;  // of segments
-  for (const proto::Stream& stream : program.stream()) {
-    for (const proto::OrderRun& run : stream.order()) {
-      for (int s : run.segment()) firings[s] += run.repeat();
-    }
-  }
+  const std::vector<double> firings = FiringsOf(program);
   std::map<std::string, std::pair<int, double>> sums;
-  for (const proto::Segment& segment : program.segment()) {
-    for (int a : segment.actor()) {
-      if (a < 0 || a >= program.actor_size() || !program.actor(a).has_boxing()) continue;
-      auto& [count, bytes] = sums[program.actor(a).kernel()];
-      ++count;
-      bytes += program.actor(a).bytes_moved() * static_cast<double>(firings[segment.id()]);
-    }
+  for (int a = 0; a < program.actor_size(); ++a) {
+    if (!program.actor(a).has_boxing()) continue;
+    auto& [count, bytes] = sums[program.actor(a).kernel()];
+    ++count;
+    bytes += program.actor(a).bytes_moved() * firings[a];
   }
   std::string text;
   for (const auto& [kernel, sum] : sums) {
@@ -154,7 +160,7 @@ std::string ProgramSummary(const proto::Program& program, int stages) {
 }
 
 std::string Header(const proto::Plan& plan) {
-  const int devices = Devices(plan.mesh());
+  const int64_t devices = Devices(plan.mesh());
   return absl::StrCat(
       "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
       "\nmesh ", MeshText(plan.mesh()), ": ", devices, devices == 1 ? " device, " : " devices, ",
@@ -232,7 +238,7 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
 }
 
 std::string BytesText(int64_t bytes) {
-  std::string digits = absl::StrCat(bytes < 0 ? -bytes : bytes);
+  std::string digits = absl::StrCat(bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : bytes);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
   if (bytes < 0) digits.insert(0, "-");
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -249,8 +255,8 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
   int64_t elements = 0;
   for (const proto::Variable& v : plan.variable()) {
     int64_t n = 1;
-    for (int64_t d : v.layout().dim()) n *= d;
-    elements += n;
+    for (int64_t d : v.layout().dim()) n = Product(n, d);
+    elements = Sum(elements, n);
   }
   std::string text = Header(plan);
   absl::StrAppend(&text, "variables: ", plan.variable_size(), " with ", elements,

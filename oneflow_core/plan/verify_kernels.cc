@@ -294,7 +294,13 @@ class ActorOp {
                                   : std::get<std::vector<int64_t>>(it->second);
   }
 
+  // Whoever takes reports has a place for one a step.
   absl::Status CheckReport() const {
+    const int64_t firings = net_.actors[actor_.id()].firings;
+    const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
+    if (firings != steps) {
+      return Bad(where_, absl::StrCat("reports ", firings, " times in ", steps, " steps"));
+    }
     for (const TensorId t : op().inputs) {
       const Tensor& x = graph_.tensors[t];
       if (x.shape.rank() != 0 || (x.dtype != DType::kF32 && x.dtype != DType::kF64)) {

@@ -158,6 +158,7 @@ class ProgramTypes {
 
   absl::Status Check() {
     if (net_.program->micro_batches() < 1) return Bad(where_, "has no micro-batch");
+    if (net_.program->steps_a_round() < 0) return Bad(where_, "has less than no steps a round");
     for (const proto::Register& r : net_.program->register_()) {
       if (!StageExists(r.stage()))
         return Bad(where_, absl::StrCat("register ", r.name(), ": no such stage"));
@@ -252,6 +253,8 @@ class ProgramTypes {
 
   absl::Status CheckStreams() {
     for (const proto::Segment& segment : net_.program->segment()) {
+      if (!StageExists(segment.stage()))
+        return Bad(where_, absl::StrCat("segment ", segment.name(), ": no such stage"));
       for (int a : segment.actor()) {
         if (net_.actor(a).stage() != segment.stage()) {
           return Bad(where_, absl::StrCat("segment ", segment.name(), " holds ",
@@ -263,6 +266,8 @@ class ProgramTypes {
       }
     }
     for (const NetStream& stream : net_.streams) {
+      if (!StageExists(stream.proto->stage()))
+        return Bad(where_, absl::StrCat("stream ", stream.proto->name(), ": no such stage"));
       for (const proto::OrderRun& run : stream.proto->order()) {
         for (int segment : run.segment()) {
           if (net_.program->segment(segment).stage() == stream.proto->stage()) continue;
@@ -311,6 +316,15 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
 absl::Status VerifyProgramTypes(const PlanNet& net) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
   return ProgramTypes(net, std::move(mesh)).Check();
+}
+
+absl::Status VerifyTypes(const proto::Plan& plan) {
+  RETURN_IF_ERROR(VerifyPlanTypes(plan));
+  for (const proto::Program& program : plan.program()) {
+    ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
+    RETURN_IF_ERROR(VerifyProgramTypes(net));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

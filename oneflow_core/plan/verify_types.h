@@ -23,8 +23,13 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan);
 //  4. data of peers is read only by boxing actors, whose sources cover exactly what they write;
 //  5. rates are consistent (verify_rates.h);
 //  6. every actor stands in exactly one segment of its stage, every segment in one stream's order;
+//     stages exist;
 //  7. a workspace is a register of its actor's stage and program, with one place, that nobody reads
 //     (that it exists and has one writer is MakePlanNet's to check).
 absl::Status VerifyProgramTypes(const PlanNet& net);
+
+// Both, of a whole plan: what passes is well-formed. All that its ids, axes and stages name is
+// there, and its rates and sizes are those of something that can run.
+absl::Status VerifyTypes(const proto::Plan& plan);
 
 }  // namespace oneflow

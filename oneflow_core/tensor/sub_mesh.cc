@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -12,9 +13,15 @@
 namespace oneflow {
 namespace {
 
+constexpr int kMaxStride = std::numeric_limits<int>::max();
+
 std::vector<int> DenseStrides(const Mesh& mesh) {
   std::vector<int> strides(mesh.axes.size(), 1);
-  for (size_t a = strides.size(); a-- > 1;) strides[a - 1] = strides[a] * mesh.axes[a].size;
+  for (size_t a = strides.size(); a-- > 1;) {
+    // CheckSubMesh comes later, and refuses what does not fit.
+    const int64_t stride = int64_t{strides[a]} * mesh.axes[a].size;
+    strides[a - 1] = static_cast<int>(std::clamp<int64_t>(stride, 0, kMaxStride));
+  }
   return strides;
 }
 

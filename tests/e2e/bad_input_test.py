@@ -2,7 +2,9 @@
 
 A case is a command and the words its error must hold. Nothing a user writes may abort the process.
 """
+import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -49,6 +51,8 @@ GRAPHS = {
                            ["op y", "pipe", "stage"]),
     "sub_mesh_names_twice": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 stride: 1 } '
                              'axis { name: "b" size: 2 stride: 1 } } }\noutput: "y"\n', ["op y", "a device twice", "stride 1"]),
+    "name_not_utf8": ('name: "bad\\377"\n' + HEAD + 'output: "x"\n', ["bad.textproto:1:", "name", "bad\\377", "UTF-8"]),
+    "attribute_not_utf8": (HEAD + 'op { name: "y" kind: "input"\nattr { key: "source" value { s: "\\377" } } }\n', ["bad.textproto:3:", "UTF-8"]),
     "unknown_output": (HEAD + 'op { name: "y" kind: "gelu" input: "x" }\noutput: "z"\n', ["z"]),
 }
 
@@ -130,7 +134,7 @@ class BadInputTest(unittest.TestCase):
         for words, *flags in [(["--steps=0", "not positive"], "--steps=0"),
                               (["--program=tran", "no such program", "train, eval"], "--program=tran"),
                               (["absent.textproto"], "--cluster=absent.textproto"),
-                              (["gpt.textproto", "not a cluster"], "--cluster=gpt.textproto"),
+                              (["gpt.textproto:", "Cluster", "op"], "--cluster=gpt.textproto"),
                               (["--format=dot", "text, json"], "--format=dot"),
                               (["--trace", "absent/trace"], "--trace=absent/trace")]:
             self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
@@ -161,6 +165,34 @@ class BadInputTest(unittest.TestCase):
         for seconds in ["0", "-1", "nan", "1e9"]:
             self.refuse(["--seconds=", "out of range"], "calibrate", "--out=c.textproto", "--seconds=" + seconds)
         self.refuse(["--format=yaml"], "calibrate", "--out=c.textproto", "--format=yaml")
+
+    def test_clusters(self):
+        self.write("c.textproto", b'name: "c"\ndevice {\n  memory: 3\n}\n')
+        self.compile(["c.textproto:3:", "memory"], "--batch=4", "--cluster=c.textproto")
+        self.write("c.textproto", b'name: "\\377"\n')
+        self.refuse(["c.textproto:1:", "UTF-8"], "simulate", "--plan=gpt.plan", "--cluster=c.textproto")
+
+    def test_paths_that_are_too_long(self):
+        path = "x" * 300
+        self.refuse([path, "too long"], "calibrate", "--out=" + path)
+        self.refuse([path], "generate", "--checkpoint=" + path, "--prompt=The ")
+        self.train([path], "--data=text.txt", "--metrics=" + path)
+        self.train([path], "--data=text.txt", "--checkpoint_dir=" + path)
+        self.train([path, "cannot be written"], "--data=text.txt", "--checkpoint_dir=ckpt", "--resume", "--metrics=" + path)
+        self.refuse([path], "data", "--text=text.txt", "--out=" + path)
+
+    def test_paths_that_are_not_utf8(self):
+        out = run("data", "--text=text.txt", "--format=json", b"--out=b\xff", cwd=self.dir)[0]
+        self.assertEqual(json.loads(out)["files"][0]["path"], "b\ufffd/train.bin")
+        os.rename(self.dir.encode() + b"/ckpt", self.dir.encode() + b"/c\xff")
+        out = run("generate", b"--checkpoint=c\xff", "--prompt=The ", "--tokens=1", "--format=json", cwd=self.dir)[0]
+        os.rename(self.dir.encode() + b"/c\xff", self.dir.encode() + b"/ckpt")
+        self.assertIn("c\ufffd", json.loads(out)["checkpoint"])
+        # The order's path becomes the name of the plan's schedule.
+        self.write("order", b'stage { task: "F0 B0" }')
+        os.rename(self.dir.encode() + b"/order", self.dir.encode() + b"/o\xff")
+        run("compile", "--graph=gpt.textproto", "--batch=4", b"--order=o\xff", "--out=ordered.plan", cwd=self.dir)
+        self.assertIn("schedule o\ufffd", run("explain", "--plan=ordered.plan", cwd=self.dir)[0])
 
     def test_paths_that_are_no_files(self):
         os.makedirs(self.dir + "/folder", exist_ok=True)
@@ -347,6 +379,28 @@ class BadInputTest(unittest.TestCase):
         version = plan.index((2).to_bytes(4, "little"), 8)
         self.write("other.plan", plan[:version] + (99).to_bytes(4, "little") + plan[version + 4:])
         self.refuse(["other.plan", "99", "2"], "verify", "--plan=other.plan")
+
+    def test_edited_plans(self):
+        run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan.textproto", cwd=self.dir)
+        with open(self.dir + "/gpt.plan.textproto", encoding="utf-8") as file:
+            text = file.read()
+        for line, edit, words in [("      segment: [0-9]+", "      segment: 9999999", ["orders segment 9999999"]),
+                                  ("      register: [0-9]+", "      register: 99999", ["reads register 99999"]),
+                                  ("model: .*", 'model: "\\\\377"', ["model", "UTF-8"]),
+                                  ("stage_axis: .*", "stage_axis: 7", ["stage axis is 7"]),
+                                  ("stage_axis: .*", "stage_axes: -1", ["stage_axes"])]:
+            edited = re.sub(line, edit, text)
+            self.assertTrue(text != edited, line)
+            self.write("edited.textproto", edited.encode())
+            for verb in [["explain", "--format=json"], ["explain", "--format=dot"], ["explain", "--format=html"],
+                         ["explain", "--format=memory"], ["simulate"], ["verify"], ["train", "--data=text.txt", "--steps=1"]]:
+                self.refuse(["edited.textproto:", *words], *verb, "--plan=edited.textproto")
+            self.refuse(["edited.textproto:", *words], "diff", "gpt.plan", "edited.textproto")
+        edited = text.replace("      segment: ", "      segment: 77")
+        self.write("edited.textproto", edited.encode())
+        for flags in [[], ["--full"]]:  # the text shows it
+            self.assertIn("plan of gpt", run("explain", "--plan=edited.textproto", *flags, cwd=self.dir)[0])
+        self.assertIn("proof: REFUSED: ", run("explain", "--plan=edited.textproto", cwd=self.dir)[0])
 
     def test_feeds(self):
         graph = "--graph=" + os.path.abspath("examples/matmul_data_parallel.textproto")

@@ -12,7 +12,7 @@ def run(*args, cwd, code=0):
     done = subprocess.run([ONEFLOW, *args], cwd=cwd, capture_output=True, text=True, errors="replace",
                           env=dict(os.environ, GLOG_logtostderr="1"), check=False)
     assert done.returncode == code, (
-        f"oneflow {' '.join(args)}: exit code {done.returncode}, wanted {code}\n{done.stdout}\n{done.stderr}")
+        f"oneflow {' '.join(map(str, args))}: exit code {done.returncode}, wanted {code}\n{done.stdout}\n{done.stderr}")
     return done.stdout, done.stderr
 
 

@@ -1,5 +1,6 @@
 // Plans edited by hand: each of many random edits of compiled plans is refused by the proof, or
-// loads and runs a step of every program. None crashes.
+// loads and runs a step of every program; and whatever stands in a plan, the verbs that show plans
+// do not crash.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -7,18 +8,34 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/summary.h"
+#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/boxing_text.h"
+#include "oneflow_core/plan/plan_diff.h"
+#include "oneflow_core/plan/plan_dot.h"
+#include "oneflow_core/plan/plan_json.h"
+#include "oneflow_core/plan/plan_text.h"
 #include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/plan/verify_types.h"
 #include "tests/e2e/small_run.h"
+#include "tools/oneflow/explain_page.h"
+#include "tools/oneflow/gpt_memory.h"
+#include "tools/oneflow/plan_facts.h"
 
 namespace oneflow {
 namespace {
 
 constexpr const char* kMeshes[] = {"", "data=2,tensor=2", "pipe=2,tensor=2"};
 constexpr int kMutantsOfEach = 100;
+constexpr uint64_t kTextMutantsOfEach = 80;
 
 // Makes one edit, drawn from a seed.
 class Mutator {
@@ -155,6 +172,89 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
+// A plan's text with edits of single fields, drawn from a seed; they need not make sense.
+class TextMutator {
+ public:
+  explicit TextMutator(const proto::Plan& plan) {
+    std::string text;
+    google::protobuf::TextFormat::PrintToString(plan, &text);
+    lines_ = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  }
+
+  // Not a plan where the text is none any more.
+  absl::StatusOr<proto::Plan> Edited(uint64_t seed) const {
+    std::mt19937_64 random(seed);
+    std::vector<std::string> lines = lines_;
+    for (int edits = 1 + static_cast<int>(random() % 2); edits > 0; --edits) Edit(&lines, random);
+    proto::Plan plan;
+    RETURN_IF_ERROR(ParseText(absl::StrJoin(lines, "\n"), "edited", "plan", &plan));
+    return plan;
+  }
+
+ private:
+  static void Edit(std::vector<std::string>* lines, std::mt19937_64& random) {
+    static constexpr const char* kValues[] = {"0",
+                                              "1",
+                                              "-1",
+                                              "2",
+                                              "3",
+                                              "7",
+                                              "64",
+                                              "9999999",
+                                              "2147483647",
+                                              "-2147483648",
+                                              "1099511627776",
+                                              "9223372036854775807",
+                                              "-9223372036854775808",
+                                              "1e300",
+                                              "nan",
+                                              "true"};
+    const size_t at = random() % lines->size();
+    std::string& line = (*lines)[at];
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) {
+      if (line.back() != '{') return;
+      // A message, as far as the brace that closes it.
+      const std::string end = line.substr(0, line.find_first_not_of(' ')) + "}";
+      const auto last = std::find(lines->begin() + at, lines->end(), end);
+      lines->erase(lines->begin() + at, last + 1);
+    } else if (random() % 8 == 0) {
+      lines->erase(lines->begin() + at);
+    } else if (random() % 8 == 0) {
+      lines->insert(lines->begin() + at, std::string(line));
+    } else {
+      const bool text = line.back() == '"';
+      line.resize(colon + 2);
+      line += text ? random() % 2 ? "\"\"" : "\"\\377\"" : kValues[random() % std::size(kValues)];
+    }
+  }
+
+  std::vector<std::string> lines_;
+};
+
+// The bytes of all that verbs show of a plan that is not proved: of any, then of one that is
+// well-formed, if it is.
+size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed) {
+  std::string text = PlanSummary(plan, "") + PlanText(plan);
+  for (const proto::Program& program : plan.program()) text += BoxingTable(program);
+  text += VerifyPlan(plan).ToString();
+  if (!well_formed) return text.size();
+  text += PlanJson(plan, "");
+  for (const proto::Program& program : plan.program()) text += *PlanDot(plan, program.name());
+  text += GptMemoryText(plan).value_or("");
+  for (const PlanDiff& diff : {DiffPlans(plan, other, "train"), DiffPlans(other, plan, "train")}) {
+    text += DiffText(diff) + DiffJson(diff);
+  }
+  text += std::to_string(FlopsOfStep(plan) + FactsOfModel(plan).value_or(ModelFacts()).vocab);
+  for (const char* kernel : {"feed", "fetch"}) {
+    for (const std::string& name : HostTensorNames(plan, "run", kernel)) text += name;
+  }
+  const auto run = SimulateOn(proto::Cluster(), plan, "train", /*steps=*/2);
+  if (!run.ok()) return text.size();
+  const SimulationSummary summary = Summarize(plan, "", *run);
+  return text.size() + SummaryText(summary).size() + ExplainPage(summary).size();
+}
+
 class Counting : public TokenSource {
  public:
   void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
@@ -227,6 +327,27 @@ TEST_CASE("A plan edited by hand is refused, or it runs") {
   }
   CHECK(refused > 150);
   CHECK(ran > 10);
+}
+
+TEST_CASE("Whatever a plan's text says, it is shown or refused") {
+  int refused = 0, well_formed = 0;
+  for (const char* mesh : kMeshes) {
+    SmallRun run;
+    run.mesh = mesh;
+    run.model.layers = mesh[0] == 'p' ? 2 : 1;
+    const proto::Plan good = CompileSmall(run);
+    const TextMutator mutator(good);
+    for (uint64_t seed = 0; seed < kTextMutantsOfEach; ++seed) {
+      INFO("mesh " << mesh << ", seed " << seed);
+      const absl::StatusOr<proto::Plan> plan = mutator.Edited(seed);
+      if (!plan.ok()) continue;
+      const bool fits = VerifyTypes(*plan).ok();
+      ++(fits ? well_formed : refused);
+      CHECK(Shown(*plan, good, fits) > 0);
+    }
+  }
+  CHECK(refused > 50);
+  CHECK(well_formed > 50);
 }
 
 }  // namespace oneflow

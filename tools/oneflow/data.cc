@@ -7,6 +7,7 @@
 #include "actor_runtime/data/token_file_writer.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/flags.h"
@@ -114,7 +115,7 @@ void PrintJson(const std::vector<TokenizedFile>& files, const Tokenizer& tokeniz
       {"tokenizer", FLAGS_tokenizer},       {"vocab", tokenizer.vocab},
       {"token_format", FLAGS_token_format}, {"files", std::move(list)},
       {"seconds", progress.seconds()},      {"bytes_per_second", progress.bytes_per_second()}};
-  std::printf("%s\n", json.dump().c_str());
+  std::printf("%s\n", JsonText(json).c_str());
 }
 
 absl::Status Data(const Arguments& args) {

@@ -6,6 +6,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/boxing_text.h"
 #include "oneflow_core/plan/plan_dot.h"
+#include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_json.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/explain_page.h"
@@ -29,7 +30,9 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
 absl::Status Explain(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format,
                    FormatFromFlags({"text", "json", "dot", "html", "memory"}));
-  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  // The text shows what is wrong with a plan; the other forms are of plans that are well-formed.
+  ASSIGN_OR_RETURN(const proto::Plan plan,
+                   PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
   std::string text;
   if (format == "json") {
     text = PlanJson(plan, ProofOf(plan));

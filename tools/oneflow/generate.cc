@@ -8,6 +8,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/language_model.h"
@@ -64,7 +65,8 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, in
 // The folder of one step: `path` itself, or the latest below it.
 absl::StatusOr<std::string> StepFolder(const std::string& path) {
   if (path.empty()) return InputError("--checkpoint", "is missing", "write --checkpoint=run/ckpt");
-  if (std::filesystem::exists(std::filesystem::path(path) / "manifest.json")) return path;
+  std::error_code ignored;  // what cannot be looked at is told by who opens it
+  if (std::filesystem::exists(std::filesystem::path(path) / "manifest.json", ignored)) return path;
   return LatestCheckpoint(path);
 }
 
@@ -128,7 +130,7 @@ void PrintJson(const std::string& checkpoint, const Generated& result) {
                                        {"prompt_seconds", result.prompt_seconds},
                                        {"seconds", result.seconds},
                                        {"tokens_per_second", result.tokens_per_second()}};
-  std::printf("%s\n", json.dump().c_str());
+  std::printf("%s\n", JsonText(json).c_str());
 }
 
 absl::Status Generate(const Arguments& args) {

@@ -41,7 +41,7 @@ bool IsStatistics(const PlanNet& net, int writer, int id) {
   if (writer < 0) return false;
   const proto::Actor& actor = net.actor(writer);
   return (actor.kernel() == "layer_norm" || actor.kernel() == "causal_attention") &&
-         actor.output(0) != id;
+         actor.output_size() > 0 && actor.output(0) != id;
 }
 
 // The bytes of `kept` that are taken and not yet returned, at most at once.
@@ -82,14 +82,15 @@ void AddStates(const PlanNet& net, int stage, GptMemory* memory) {
   };
   for (const auto& [id, matrix] : is_matrix) add(id, matrix);
   for (const proto::Actor& actor : net.program->actor()) {
+    const std::string& kernel = actor.kernel();
+    const bool cast = kernel == "cast";
+    if (!cast && kernel != "adamw" && kernel != "next_adamw") continue;
     // Inputs of adamw: the gradient, the norm; of next_adamw: the newest weights, the gradient.
-    const bool next = actor.kernel() == "next_adamw";
-    if (next || actor.kernel() == "adamw") {
-      add(actor.input(next ? 1 : 0).register_(), is_matrix.at(actor.output(0)));
-    }
-    if (actor.kernel() != "cast") continue;
-    const auto variable = is_matrix.find(actor.input(0).register_());
-    if (variable != is_matrix.end()) add(actor.output(0), variable->second);
+    const int read = kernel == "next_adamw" ? 1 : 0;
+    if (actor.input_size() <= read || actor.output().empty()) continue;  // VerifyKernels refuses it
+    const int in = actor.input(read).register_(), out = actor.output(0);
+    const auto variable = is_matrix.find(cast ? in : out);
+    if (variable != is_matrix.end()) add(cast ? out : in, variable->second);
   }
 }
 

@@ -10,11 +10,10 @@
 #include "absl/strings/str_split.h"
 #include "compiler/compile.h"
 #include "compiler/schedule/order_file.h"
-#include "google/protobuf/text_format.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/verify_plan.h"
 #include "oneflow_core/plan/verify_types.h"
 #include "oneflow_core/tensor/mesh.h"
@@ -29,9 +28,7 @@ namespace {
 absl::StatusOr<proto::Cluster> ReadCluster() {
   proto::Cluster cluster;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
-  if (!google::protobuf::TextFormat::ParseFromString(text, &cluster)) {
-    return InputError(FLAGS_cluster, "is not a cluster textproto", "see proto/cluster.proto");
-  }
+  RETURN_IF_ERROR(ParseText(text, FLAGS_cluster, "cluster", &cluster));
   if (cluster.device().kernel_threads() > kMaxKernelThreads) {
     return InputError(FLAGS_cluster, "has more kernel threads than a device may use",
                       "use at most " + std::to_string(kMaxKernelThreads));
@@ -254,7 +251,7 @@ std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::s
   return flags;
 }
 
-absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* read) {
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
   for (const std::string_view flag : kPlanFlags) {
     if (args.Given(flag)) {
@@ -263,7 +260,7 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args) {
                         "leave one of the two out");
     }
   }
-  return ReadPlan(FLAGS_plan);
+  return read(FLAGS_plan);
 }
 
 }  // namespace oneflow

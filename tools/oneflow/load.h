@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "oneflow_core/plan/read_plan.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
@@ -30,8 +31,9 @@ inline constexpr std::string_view kOptimizerFlags[] = {
 std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::string_view>> lists,
                                     std::initializer_list<std::string_view> own);
 
-// --plan read and checked, or --graph compiled for --mesh, --batch, ... on the way.
-absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args);
+// --plan read, or --graph compiled for --mesh, --batch, ... on the way.
+using PlanReader = absl::StatusOr<proto::Plan>(const std::string& path);
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* read = &ReadPlan);
 
 // --graph compiled for --mesh, --batch, --micro_batches, --schedule, --precision, --memory and
 // the optimizer's flags.

@@ -26,7 +26,8 @@ std::string Duration(double seconds) {
 
 // A run that was killed had gone past its last checkpoint, perhaps to the middle of a line.
 absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
-  if (!std::filesystem::is_regular_file(path)) return absl::OkStatus();
+  std::error_code ignored;  // what cannot be looked at cannot be opened
+  if (!std::filesystem::is_regular_file(path, ignored)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   std::string kept;
   for (size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {
@@ -101,18 +102,24 @@ void MetricsLog::WriteLoop(std::stop_token stop) {
 
 absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss, bool completed) {
   const size_t recorded = recorded_.load();
-  if (!completed) {
+  const bool all = recorded >= entries_.size();
+  if (!all) {
     writer_.request_stop();
     recorded_.fetch_add(1);  // the writer waits for a change of this: wake it
     recorded_.notify_one();
   }
   if (writer_.joinable()) writer_.join();
-  if (!completed) entries_.resize(recorded);
+  if (!all) entries_.resize(recorded);
   for (; written_ < entries_.size(); ++written_) {
     Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
   }
   if (!completed && line_open_) std::printf("\n");  // what comes next is an error
   if (file_.is_open()) file_.flush();
+  if (completed && !all) {
+    return InputError("plan, program train",
+                      "reports the loss of " + std::to_string(recorded) + " steps of those it took",
+                      "the plan was edited or damaged; compile it again");
+  }
   return FileStatus();
 }
 

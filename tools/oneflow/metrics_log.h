@@ -43,9 +43,9 @@ class MetricsLog {
   void StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates);
   // values: loss, gradient norm. Called by the host worker, once a step, in order.
   void Record(int64_t step, std::span<const double> values);
-  // Writes what is left, the last step with the validation loss if there is one. `completed` is
-  // false when the run failed: then steps that never came are not waited for. Fails when a line
-  // could not be written to the file.
+  // Writes what is left, the last step with the validation loss if there is one; the run is over,
+  // and steps that it did not report are not waited for. Fails when a line could not be written to
+  // the file, or when the run was `completed` without a report of every step.
   absl::Status FinishChunk(std::optional<double> eval_loss, bool completed);
 
   // Steps so far whose gradient was not finite: they left the weights as they were. Between chunks.

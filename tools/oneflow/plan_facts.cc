@@ -28,7 +28,7 @@ absl::StatusOr<ModelFacts> FactsOfModel(const proto::Plan& plan) {
   if (program == nullptr) program = FindProgram(plan, "decode");
   if (program != nullptr) {
     for (const proto::Actor& actor : program->actor()) {
-      if (actor.kernel() != "fetch") continue;
+      if (actor.kernel() != "fetch" || actor.input().empty()) continue;
       const auto& dims = FindRegister(plan, *program, actor.input(0).register_())->layout().dim();
       if (!dims.empty()) facts.vocab = dims[dims.size() - 1];
     }
@@ -47,15 +47,11 @@ double FlopsOfStep(const proto::Plan& plan) {
   for (const auto& axis : plan.mesh().axis()) devices *= axis.size();
   const double devices_a_stage = static_cast<double>(devices) / std::max(1, plan.memory_size());
   double flops = 0;
-  for (const proto::Stream& stream : program->stream()) {
-    for (const proto::OrderRun& run : stream.order()) {
-      for (int segment : run.segment()) {
-        for (int actor : program->segment(segment).actor())
-          if (!program->actor(actor).again()) flops += run.repeat() * program->actor(actor).flops();
-      }
-    }
+  const std::vector<double> firings = FiringsOf(*program);
+  for (int a = 0; a < program->actor_size(); ++a) {
+    if (!program->actor(a).again()) flops += firings[a] * program->actor(a).flops();
   }
-  return flops * devices_a_stage / static_cast<double>(StepsARound(plan));
+  return flops * devices_a_stage;
 }
 
 std::vector<std::string> HostTensorNames(const proto::Plan& plan, const std::string& program,

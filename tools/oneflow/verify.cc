@@ -1,8 +1,10 @@
 // oneflow verify: proves a plan again: types, liveness, memory.
 #include <cstdio>
 
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/read_plan.h"
 #include "oneflow_core/plan/verify_plan.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
@@ -17,8 +19,8 @@ absl::Status Verify(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(FLAGS_plan));
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), FLAGS_plan));
   if (format == "json") {
-    std::printf("{\"plan\": \"%s\", \"verdict\": \"live, memory-safe, type-safe\"}\n",
-                plan.fingerprint().c_str());
+    const nlohmann::ordered_json json = {{"plan", plan.fingerprint()}, {"verdict", kProved}};
+    std::printf("%s\n", JsonText(json).c_str());
     return absl::OkStatus();
   }
   for (const proto::Program& program : plan.program()) {

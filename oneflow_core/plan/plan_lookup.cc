@@ -1,0 +1,28 @@
+#include "oneflow_core/plan/plan_lookup.h"
+
+#include <algorithm>
+
+namespace oneflow {
+
+std::vector<double> FiringsOf(const proto::Program& program) {
+  std::vector<double> of_segment(program.segment_size(), 0), firings(program.actor_size(), 0);
+  for (const proto::Stream& stream : program.stream()) {
+    for (const proto::OrderRun& run : stream.order()) {
+      for (const int segment : run.segment()) {
+        if (segment < 0 || segment >= program.segment_size()) continue;
+        of_segment[segment] += run.repeat();
+      }
+    }
+  }
+  for (int s = 0; s < program.segment_size(); ++s) {
+    for (const int actor : program.segment(s).actor()) {
+      if (actor < 0 || actor >= program.actor_size()) continue;
+      firings[actor] += of_segment[s];
+    }
+  }
+  const auto steps = static_cast<double>(std::max<int64_t>(1, program.steps_a_round()));
+  for (double& f : firings) f /= steps;
+  return firings;
+}
+
+}  // namespace oneflow
