@@ -411,6 +411,17 @@ class BadInputTest(unittest.TestCase):
         self.refuse(["[5,7]", "[5,8]"], "run", graph, "--feed=x=x.npy", "--feed=w=w.npy")
         self.refuse(["v", "x"], "run", graph, "--feed=v=x.npy", "--feed=x=x.npy", "--feed=w=good.npy")
         self.refuse(["absent.npy"], "run", graph, "--feed=x=absent.npy", "--feed=w=good.npy")
+        # Edited plans: what is fetched is fed, and only raw parts are fetched.
+        run("compile", graph, "--out=run.textproto", cwd=self.dir)
+        with open(self.dir + "/run.textproto", encoding="utf-8") as file:
+            plan = file.read()
+        feeds = ["--feed=x=x.npy", "--feed=w=good.npy"]
+        fed = plan.replace('kernel: "fetch"', 'kernel: "feed"')
+        raw = re.sub(r'(key: "raw"\s+value {\s+)b: false', r"\1b: true", plan)
+        for edited, words, flag in [(fed, ["actor out.fetch", "feed"], "--feed=out=x.npy"), (raw, ["--fetch=out"], "--fetch=out=out.npy")]:
+            self.assertTrue(edited != plan, flag)
+            self.write("edited.textproto", edited.encode())
+            self.refuse(words, "run", "--plan=edited.textproto", *feeds, flag, "--shards")
         self.refuse(["NAME=FILE"], "run", graph, "--feed=x.npy")
         self.refuse(["text.txt"], "run", graph, "--feed=x=text.txt", "--feed=w=good.npy")
 

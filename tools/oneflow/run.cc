@@ -17,6 +17,8 @@
 namespace oneflow {
 namespace {
 
+constexpr std::string_view kMend = "the plan was edited; compile it again";
+
 using Files = std::map<std::string, std::string>;  // tensor -> file
 
 absl::StatusOr<Files> ParseFiles(const Arguments& args, const std::string& flag) {
@@ -63,11 +65,14 @@ absl::Status CheckNames(const Files& files, const proto::Plan& plan, const std::
 
 absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
   for (const auto& [name, file] : fetches) {
-    RETURN_IF_ERROR(WriteNpy(file, fetched.whole.at(name)));
-    std::printf("%s: %s %s\n", file.c_str(), name.c_str(),
-                ToString(fetched.whole.at(name).dims).c_str());
+    const auto whole = fetched.whole.find(name);
+    const auto shards = fetched.shards.find(name);
+    if (whole == fetched.whole.end() || (FLAGS_shards && shards == fetched.shards.end()))
+      return InputError("--fetch=" + name, "the plan does not fetch all of it", kMend);
+    RETURN_IF_ERROR(WriteNpy(file, whole->second));
+    std::printf("%s: %s %s\n", file.c_str(), name.c_str(), ToString(whole->second.dims).c_str());
     if (!FLAGS_shards) continue;
-    for (const auto& [rank, piece] : fetched.shards.at(name)) {
+    for (const auto& [rank, piece] : shards->second) {
       const std::string shard = ShardFile(file, rank);
       RETURN_IF_ERROR(WriteNpy(shard, piece));
       std::printf("%s: rank %d of %s %s\n", shard.c_str(), rank, name.c_str(),
@@ -85,6 +90,10 @@ absl::Status RunGraph(const Arguments& args) {
     return InputError(FLAGS_graph.empty() ? FLAGS_plan : FLAGS_graph, "the plan has no program run",
                       "use `oneflow train` or `oneflow generate` for a model that reads tokens");
   }
+  // Proves the plan, which may be edited: what is looked up in it below is there.
+  RuntimeOptions options;
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RETURN_IF_ERROR(CheckNames(feeds, plan, "feed", "feed"));
   RETURN_IF_ERROR(CheckNames(fetches, plan, "fetch", "fetch"));
   std::map<std::string, NpyArray> inputs;
@@ -93,15 +102,16 @@ absl::Status RunGraph(const Arguments& args) {
     RETURN_IF_ERROR(CheckFeed(plan, "run", name, inputs[name], file));
   }
 
-  RuntimeOptions options;
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;
   context.seed = FLAGS_seed;
   RETURN_IF_ERROR(runtime->Run("init", context, 1));
   FetchedTensors fetched;
   std::mutex mutex;  // pieces may come from several host workers
-  context.load = [&](const Piece& piece) { return CopyFeed(inputs.at(*piece.name), piece); };
+  context.load = [&](const Piece& piece) {
+    const auto input = inputs.find(*piece.name);  // not so for a variable that program run loads
+    return input != inputs.end() ? CopyFeed(input->second, piece)
+                                 : InputError(*piece.name, "is no input of the graph", kMend);
+  };
   context.save = [&](const Piece& piece) {
     std::lock_guard lock(mutex);
     return fetched.Take(piece);
