@@ -87,6 +87,9 @@ int main(int argc, char** argv) {
   const std::string filter = Environment("TESTBRIDGE_TEST_ONLY");
   if (!filter.empty()) session.configData().testsOrTags.push_back(filter);
 
+  // A test that asserts nothing has failed.
+  session.configData().warnings = static_cast<Catch::WarnAbout::What>(
+      session.configData().warnings | Catch::WarnAbout::NoAssertions);
   const int result = session.run();
 
   size_t failed = 0;

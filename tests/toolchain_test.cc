@@ -30,7 +30,7 @@ TEST_CASE("C++20 concepts, spans and threads") {
   const std::vector<int> values = {1, 2, 3};
   int sum = 0;
   std::jthread([&] { sum = Sum<int>(values); }).join();
-  CHECK(sum == 6);
+  REQUIRE(sum == 6);
 }
 
 TEST_CASE("Abseil and glog") {
@@ -38,17 +38,17 @@ TEST_CASE("Abseil and glog") {
   map[absl::StrCat("a", 1)] = 7;
   const absl::StatusOr<int> found = map.at("a1");
   REQUIRE(found.ok());
-  CHECK(absl::StrFormat("%d", *found) == "7");
+  REQUIRE(absl::StrFormat("%d", *found) == "7");
   LOG_IF(FATAL, *found != 7) << "unreachable";
 }
 
 TEST_CASE("JSON and xxHash") {
-  CHECK(nlohmann::json::parse(R"({"loss": 2.5})").at("loss") == 2.5);
-  CHECK(XXH3_64bits("oneflow", 7) == XXH3_64bits("oneflow", 7));
+  REQUIRE(nlohmann::json::parse(R"({"loss": 2.5})").at("loss") == 2.5);
+  REQUIRE(XXH3_64bits("oneflow", 7) == XXH3_64bits("oneflow", 7));
 }
 
 TEST_CASE("oneDNN has a CPU engine") {
-  CHECK(dnnl::engine::get_count(dnnl::engine::kind::cpu) == 1);
+  REQUIRE(dnnl::engine::get_count(dnnl::engine::kind::cpu) == 1);
 }
 
 }  // namespace

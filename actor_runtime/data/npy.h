@@ -1,5 +1,5 @@
 // NumPy's .npy files: one dense array each. Reads format 1.0 and 2.0, writes 1.0; little-endian
-// f32, f64 and i32, C order. Not .npz, not pickled objects.
+// f32, f64, i32 and u8, C order. Not .npz, not pickled objects.
 //
 //   ASSIGN_OR_RETURN(NpyArray logits, ReadNpy("logits.npy"));
 //   RETURN_IF_ERROR(WriteNpy("copy.npy", logits));

@@ -54,7 +54,6 @@ class BoundActor {
 
 // What Bind needs of the process.
 struct BindContext {
-  const proto::Plan& plan;
   const PlanNet& net;
   const StageMesh& mesh;
   const std::vector<DeviceMemory>& devices;  // by rank

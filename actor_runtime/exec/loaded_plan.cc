@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
 
 absl::Status LoadedPlan::BindProgram(int program, const KernelFactory& make_kernel) {
   ASSIGN_OR_RETURN(const PlanNet plan_net, MakePlanNet(plan_, plan_.program(program)));
-  const BindContext context{plan_, plan_net, mesh_, devices_, make_kernel};
+  const BindContext context{plan_net, mesh_, devices_, make_kernel};
   LoadedProgram& loaded = programs_[program];
   const ActorNet& net = loaded.net;
   for (const StreamOrder& stream : net.streams) {

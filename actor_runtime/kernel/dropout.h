@@ -33,7 +33,6 @@ class DropoutMask {
   // that is masked.
   DropoutMask(const KernelSetup& setup, std::string_view rate, int64_t elements);
 
-  bool drops() const { return rate_ > 0; }
   // Of this firing. Allocates nothing.
   DropoutNumbers Numbers(const KernelCall& call) const;
   // Element 0 of the logical tensor of this firing's micro-batch.

@@ -10,16 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
-
-// Attributes; presence and type were checked by the op's definition.
-int64_t IntAttr(const KernelSetup& s, std::string_view key, int64_t fallback = 0);
-double DoubleAttr(const KernelSetup& s, std::string_view key, double fallback = 0);
-bool BoolAttr(const KernelSetup& s, std::string_view key, bool fallback = false);
-std::string StringAttr(const KernelSetup& s, std::string_view key, std::string fallback = "");
 
 // The piece of input i (all kernels but boxing have one source).
 const Port& In(const KernelSetup& s, int i);

@@ -2,10 +2,10 @@
 // Graph IR, in a file of its own name; it either finishes its one job or returns an error that
 // names the place and the mend. None of them knows registers, orders or bytes of memory.
 //
+//      FoldStages           with several chunks a stage: places along the pipe -> (stage, chunk)
 //   1. BindBatch            dims named "batch" get the micro-batch's size
 //   2. CheckAndInferShapes  ops fit their definitions; shapes and dtypes of all tensors
 //   3. Decompose            composite ops -> primitive ones
-//      FoldStages           with several chunks a stage: places along the pipe -> (stage, chunk)
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW

@@ -170,8 +170,6 @@ std::string Canonical(const Message& message, int without) {
 
 }  // namespace
 
-std::string CanonicalBytes(const Message& message) { return Canonical(message, 0); }
-
 std::string Fingerprint(const proto::Plan& plan) {
   const std::string bytes = Canonical(plan, proto::Plan::kFingerprintFieldNumber);
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());

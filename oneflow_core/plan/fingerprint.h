@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "google/protobuf/message.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -13,8 +12,5 @@ namespace oneflow {
 // 32 hex digits. Ignores the field `fingerprint` itself. Equal plans have equal fingerprints on
 // every machine and in every build.
 std::string Fingerprint(const proto::Plan& plan);
-
-// The canonical bytes of any message, for hashing and comparing.
-std::string CanonicalBytes(const google::protobuf::Message& message);
 
 }  // namespace oneflow

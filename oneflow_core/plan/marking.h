@@ -101,9 +101,9 @@ class Marking {
   std::vector<int64_t> fired_;       // by actor
 };
 
-// Where nothing can fire any more, every stream that is not done waits for one actor, so walking from
-// stream to stream ends in a cycle, or with a stream whose step is over: the streams of the cycle
-// that the walk from `start` runs into, or of the walk. Requires that `start` is not done.
+// Where nothing can fire any more, every stream that is not done waits for one actor, so walking
+// from stream to stream ends in a cycle, or with a stream whose step is over: the streams of the
+// cycle that the walk from `start` runs into, or of the walk. Requires that `start` is not done.
 std::vector<int> WaitsFrom(int start, const PlanNet& net, const Marking& marking);
 
 // The streams worth looking at: all at first; later those that a firing may have freed. Every game

@@ -39,7 +39,7 @@ absl::StatusOr<DType> DTypeFromProto(proto::DataType type, std::string_view wher
     case proto::U8: return DType::kU8;
     default:
       return InputError(where, "element type " + std::to_string(type) + " is not known",
-                        "use F32, F64, I32 or BF16");
+                        "use F32, F64, I32, BF16 or U8");
   }
 }
 
@@ -71,26 +71,6 @@ proto::Shape ToProto(const Shape& shape) {
     dim->set_size(shape.dims[i]);
     if (!shape.names.empty()) dim->set_name(shape.names[i]);
   }
-  return result;
-}
-
-absl::StatusOr<Sbp> SbpFromProto(const proto::Sbp& sbp, std::string_view where) {
-  switch (sbp.kind()) {
-    case proto::Sbp::BROADCAST: return B();
-    case proto::Sbp::PARTIAL_SUM: return P();
-    case proto::Sbp::PARTIAL_MAX: return PMax();
-    case proto::Sbp::SPLIT:
-      if (sbp.dim() >= 0 && sbp.dim() < 100) return S(sbp.dim());
-      return InputError(where, "SPLIT of dimension " + std::to_string(sbp.dim()),
-                        "dimensions count from 0");
-    default: return InputError(where, "SBP kind " + std::to_string(sbp.kind()) + " is not known");
-  }
-}
-
-proto::Sbp ToProto(Sbp sbp) {
-  proto::Sbp result;
-  result.set_kind(static_cast<proto::Sbp::Kind>(sbp.kind));
-  if (sbp.split()) result.set_dim(sbp.dim);
   return result;
 }
 

@@ -26,9 +26,6 @@ proto::DataType ToProto(DType type);
 absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view where);
 proto::Shape ToProto(const Shape& shape);
 
-absl::StatusOr<Sbp> SbpFromProto(const proto::Sbp& sbp, std::string_view where);
-proto::Sbp ToProto(Sbp sbp);
-
 // An nd-SBP by axis name, as users write it: what is not named is free (in a constraint).
 // Whether the axes exist is known only where there is a mesh.
 absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,

@@ -27,7 +27,6 @@ TEST_CASE("values come back from their messages") {
     CHECK(*DTypeFromProto(ToProto(t), "") == t);
   }
   CHECK(*DTypeFromProto(proto::DATA_TYPE_UNSPECIFIED, "") == DType::kF32);
-  for (const Sbp sbp : {B(), S(2), P(), PMax()}) CHECK(*SbpFromProto(ToProto(sbp), "") == sbp);
 
   Shape shape{0, 128};
   shape.names = {"batch", ""};

@@ -16,9 +16,9 @@
 //   -- expect --
 //   the printed graph or plan, or the error's message
 //
-// `a .. b` stands for all passes from a to b, but cache_attention is always named. A file named
-// fail_* expects an error, any other none. The results of insert_boxing and plan_memory are
-// verified, too.
+// Every case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but
+// cache_attention is always named. A file named fail_* expects an error, any other none. The
+// results of insert_boxing and plan_memory are verified, too.
 //
 // Up to insert_boxing the graph is printed; `show: boxing` keeps the lines of boxing ops, with
 // their reasons. After lower, schedule, slots and plan_memory a plan is printed that has the one

@@ -37,7 +37,7 @@ CORE_FOLDERS = {
 
 CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*(?:#\s*include|import(?:\s+public)?)\s+"([^"]+)"')
-SLEEP = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor)\b")
+SLEEP = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor|time\.sleep)\b")
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 
 
@@ -47,6 +47,15 @@ def source_files(root):
         for path in sorted((root / room).rglob("*")):
             if path.suffix in CPP_SUFFIXES | {".proto"} and path.is_file():
                 yield path.relative_to(root)
+
+
+def python_tests(root):
+    """All Python files of the rooms that are tests, as paths relative to root; this check's own aside."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            relative = path.relative_to(root)
+            if is_test(relative) and relative.parts[:2] != ("tests", "layering"):
+                yield relative
 
 
 def is_test(path):
@@ -112,6 +121,8 @@ def problems(root):
     found = []
     for path in source_files(root):
         found += file_problems(root, path, allowed.get(str(path), MAX_LINES))
+    for path in python_tests(root):
+        found += file_problems(root, path, MAX_LINES)
     for path in sorted(allowed):
         if not (root / path).exists():
             found.append(f"tests/layering/long_files.txt: {path} does not exist")

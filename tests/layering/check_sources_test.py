@@ -83,6 +83,9 @@ class CheckSourcesTest(unittest.TestCase):
         self.assert_one(problems_of({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")
         self.assert_one(problems_of({"tests/e2e/a.cc": text}), "tests/e2e/a.cc:1")
         self.assertEqual([], problems_of({"actor_runtime/a.cc": text}))
+        text = "import time\ntime.sleep(1)\n"
+        self.assert_one(problems_of({"tests/e2e/a_test.py": text}), "tests/e2e/a_test.py:2")
+        self.assertEqual([], problems_of({"tools/a.py": text}))
 
     def test_markers(self):
         self.assert_one(problems_of({"compiler/a.cc": "\n// TODO: more\n"}), "compiler/a.cc:2")

@@ -20,6 +20,7 @@
 #include "actor_runtime/kernel/gemm.h"
 #include "oneflow_core/op/workspace.h"
 #include "tools/benchmarks/onednn_product.h"
+#include "tools/measure/repeat.h"
 
 namespace oneflow {
 namespace {
@@ -64,11 +65,6 @@ double Seconds(int calls, const std::function<void()>& call) {
   const double start = Now();
   for (int i = 0; i < calls; ++i) call();
   return (Now() - start) / calls;
-}
-
-double Median(std::vector<double> x) {
-  std::nth_element(x.begin(), x.begin() + x.size() / 2, x.end());
-  return x[x.size() / 2];
 }
 
 template <typename T, typename C>

@@ -14,7 +14,7 @@ DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
 DEFINE_string(checkpoint, "",
               "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
-DEFINE_string(format, "text", "text or json; explain: dot and html, too");
+DEFINE_string(format, "text", "text or json; explain: dot, html and memory, too");
 
 DEFINE_string(preset, "", "gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1.5b, gpt3-175b, tiny, small");
 DEFINE_int64(layers, 0, "blocks; 0: the preset's");

@@ -46,7 +46,7 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate();
 // --steps where it is given, else two: the second is one among others.
 int64_t StepsToSimulate(const Arguments& args);
 
-// `graph` compiled for --mesh and one sequence: what `generate` runs.
+// `graph` compiled for --mesh and one sequence a device: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
 
 // `given` with every optimizer flag that the user gave in its place; null: all flags, defaults

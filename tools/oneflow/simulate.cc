@@ -31,7 +31,7 @@ absl::Status SimulatePlan(const Arguments& args) {
 
 Verb SimulateVerb() {
   return {"simulate", "say how long a plan takes on a cluster, without running it",
-          "  oneflow simulate --plan=gpt.plan --cluster=examples/a100.textproto\n"
+          "  oneflow simulate --plan=gpt.plan --cluster=examples/clusters/a100.textproto\n"
           "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --steps=3 "
           "--trace=simulated.json\n"
           "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "

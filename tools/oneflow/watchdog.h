@@ -36,8 +36,10 @@ class StallDetector {
   bool told_ = false;
 };
 
-// "rank 0, 2.5 s since it began its last firing\n    compute: actor ...\n...", a paragraph a
-// worker.
+// A paragraph a worker:
+//
+//   rank 0, 12 firings, the last begun 2.5 s ago
+//     compute: actor ...
 std::string ReportText(const std::vector<WorkerReport>& report, const StallDetector& detector);
 
 class Watchdog {

@@ -7,11 +7,22 @@
 #include <vector>
 
 #include "actor_runtime/exec/run_context.h"
-#include "actor_runtime/kernel/host/attributes.h"
+#include "actor_runtime/kernel/attributes.h"
+#include "glog/logging.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
+
+// Whether this device speaks for all that hold the same piece: its coordinate is 0 on all of
+// `axes`.
+bool IsFirstAlong(const KernelSetup& setup, const std::vector<int64_t>& axes) {
+  return std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
+    CHECK(axis >= 0 && axis < std::ssize(setup.coordinate))
+        << setup.name << ": no mesh axis " << axis;
+    return setup.coordinate[axis] == 0;
+  });
+}
 
 // A named piece of a logical tensor, as the kernel's setup gives it.
 struct PieceOf {
@@ -38,10 +49,10 @@ int RankOf(const KernelSetup& setup) {
 absl::StatusOr<std::shared_ptr<const PieceOf>> NamedPiece(const KernelSetup& setup,
                                                           const Port& port) {
   auto piece = std::make_shared<PieceOf>();
-  piece->name = StringAttribute(setup, "name");
+  piece->name = StringAttr(setup, "name");
   piece->port = port;
   piece->rank = RankOf(setup);
-  piece->raw = BoolAttribute(setup, "raw");
+  piece->raw = BoolAttr(setup, "raw");
   if (piece->name.empty()) return absl::InternalError(setup.name + ": no attribute `name`");
   return std::shared_ptr<const PieceOf>(std::move(piece));
 }
@@ -71,7 +82,7 @@ absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
     return absl::InternalError(setup.name + ": needs one input");
   }
   ASSIGN_OR_RETURN(auto piece, NamedPiece(setup, setup.in[0][0]));
-  if (!IsFirstAlong(setup, IntsAttribute(setup, "replicated_axes"))) return Kernel(Nothing);
+  if (!IsFirstAlong(setup, IntsAttr(setup, "replicated_axes"))) return Kernel(Nothing);
   return Kernel([piece](const KernelCall& call) -> absl::Status {
     if (!call.run->save) return InputError(piece->name, "this run was given nowhere to save to");
     return call.run->save(piece->At(const_cast<std::byte*>(call.in[0][0])));
@@ -102,7 +113,7 @@ struct TokenRows {
 }  // namespace
 
 absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
-  const std::string source = StringAttribute(setup, "source");
+  const std::string source = StringAttr(setup, "source");
   if (source != "tokens" && source != "labels") {
     return InputError(setup.name, "unknown source \"" + source + "\"", "use tokens or labels");
   }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "actor_runtime/exec/run_context.h"
-#include "actor_runtime/kernel/host/attributes.h"
+#include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/random/random.h"
 #include "oneflow_core/base/status.h"
 
@@ -61,8 +61,8 @@ Kernel ConstantKernel(double value, int64_t elements) {
 template <typename T>
 absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name) {
   const Port& port = setup.out[0];
-  const std::string init = StringAttribute(setup, "init");
-  const double value = NumberAttribute(setup, "init_value");
+  const std::string init = StringAttr(setup, "init");
+  const double value = DoubleAttr(setup, "init_value");
   if (init == "normal") return NormalKernel<T>(name, value, port);
   if (init == "zeros") return ConstantKernel<T>(0, port.slice.elements());
   if (init == "ones") return ConstantKernel<T>(1, port.slice.elements());
@@ -73,8 +73,7 @@ absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name
 }  // namespace
 
 absl::StatusOr<Kernel> MakeInitVariable(const KernelSetup& setup) {
-  std::string name = StringAttribute(setup, "name");
-  if (name.empty()) name = StringAttribute(setup, "variable");
+  const std::string name = StringAttr(setup, "name");
   if (name.empty()) return absl::InternalError(setup.name + ": init_variable has no name");
   if (setup.out.size() != 1) return absl::InternalError(name + ": init_variable needs one output");
   switch (setup.out[0].dtype) {
