@@ -237,7 +237,8 @@ TEST_CASE("two chunks a stage: each keeps what its own way round the ring takes"
   CHECK(SlotsOf(*plan, "h.3.mlp.gelu") == 1);
   options.mesh = *ParseMesh("pipe=4");
   CHECK(Refusal(SmallGpt(4), options) ==
-        "pipe=4, chunks=2: is more stages than the 4 layers of \"gpt\"; use fewer chunks");
+        "pipe=4, chunks=2: is more stages than the 4 layers of \"gpt\"; use fewer chunks or "
+        "stages, or a schedule of one chunk");
 }
 
 TEST_CASE("arenas stay near their lower bound") {

@@ -37,7 +37,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (file.fd < 0) return CannotRead(path, errno);
   struct stat info;
   if (fstat(file.fd, &info) != 0) return CannotRead(path, errno);
-  if (!S_ISREG(info.st_mode)) return CannotRead(path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+  if (S_ISDIR(info.st_mode)) return CannotRead(path, EISDIR);
+  if (!S_ISREG(info.st_mode)) return InputError(path, "is no regular file", "give a file");
   if (info.st_size == 0) return MappedFile(path, {});
   void* base = mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, file.fd, 0);
   if (base == MAP_FAILED) return CannotRead(path, errno);

@@ -19,15 +19,7 @@ int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps) {
   RETURN_IF_ERROR(VerifyPlan(plan));
-  const proto::Program* found = FindProgram(plan, program);
-  if (found == nullptr) {
-    std::string names;
-    for (const proto::Program& p : plan.program()) {
-      absl::StrAppend(&names, names.empty() ? "" : ", ", p.name());
-    }
-    return InputError(absl::StrCat("--program=", std::string(program)),
-                      "the plan has no such program", absl::StrCat("it has ", names));
-  }
+  ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
   SimulateOptions options{.steps = steps};
   ASSIGN_OR_RETURN(options.actor_seconds, ActorSeconds(plan, *found, cluster));
   options.worker_a_device = cluster.device().kind() == proto::Device::CPU;

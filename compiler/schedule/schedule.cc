@@ -61,7 +61,7 @@ absl::Status SetRule(const proto::Train& train, int stages, Schedule* schedule) 
   }
   if (train.staleness() > 0) {
     if (schedule->name != "1f1b") {
-      return InputError(where, "schedule " + schedule->name + " says itself how weights lag",
+      return InputError(where, "schedule " + schedule->name + " has no weights that lag so",
                         "use --schedule=1f1b, or leave --staleness out");
     }
     rule.staleness = train.staleness();

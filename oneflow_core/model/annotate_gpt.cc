@@ -108,7 +108,8 @@ absl::StatusOr<std::vector<int>> ChosenStages(const Graph& graph, int blocks, in
   return InputError(
       "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
       "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",
-      chunks > 1 ? "use fewer chunks" : "use pipe=" + std::to_string(blocks) + " or less");
+      chunks > 1 ? "use fewer chunks or stages, or a schedule of one chunk"
+                 : "use pipe=" + std::to_string(blocks) + " or less");
 }
 
 // What stands before the blocks is on stage 0 (the embedding), what reads of them on the last (the

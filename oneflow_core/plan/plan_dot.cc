@@ -29,13 +29,7 @@ std::string Node(const proto::Actor& actor) {
 }  // namespace
 
 absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view name) {
-  const proto::Program* program = FindProgram(plan, name);
-  if (program == nullptr) {
-    std::string list;
-    for (const auto& p : plan.program()) list += (list.empty() ? "" : ", ") + p.name();
-    return InputError("--program=" + std::string(name), "the plan has no such program",
-                      "it has " + list);
-  }
+  ASSIGN_OR_RETURN(const proto::Program* program, ProgramOfFlag(plan, name));
   std::string text = "digraph " + Quoted(plan.model() + "." + program->name()) +
                      " {\n  rankdir=TB; node [shape=box, fontname=Helvetica];\n";
   std::map<int, std::string> clusters;

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "oneflow_core/base/status.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -16,6 +19,16 @@ inline const proto::Program* FindProgram(const proto::Plan& plan, std::string_vi
     if (program.name() == name) return &program;
   }
   return nullptr;
+}
+
+// That of --program; an input error that says which there are.
+inline absl::StatusOr<const proto::Program*> ProgramOfFlag(const proto::Plan& plan,
+                                                           std::string_view name) {
+  if (const proto::Program* found = FindProgram(plan, name); found != nullptr) return found;
+  std::string names;
+  for (const proto::Program& p : plan.program()) names += (names.empty() ? "" : ", ") + p.name();
+  return InputError("--program=" + std::string(name), "the plan has no such program",
+                    "it has " + names);
 }
 
 // Steps of training that one round of the orders of program "train" holds.

@@ -271,11 +271,12 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
   return absl::StrCat(text, "proof: ", proof, "\n");
 }
 
-std::string PlanText(const proto::Plan& plan) {
+std::string PlanText(const proto::Plan& plan, std::string_view only) {
   std::string text = Header(plan) + MemoryText(plan);
   text += "persistent:\n";
   for (const proto::Register& r : plan.persistent()) text += RegisterLine(plan, r);
   for (const proto::Program& program : plan.program()) {
+    if (!only.empty() && program.name() != only) continue;
     absl::StrAppend(&text, "program ", program.name(), ": micro_batches=", program.micro_batches(),
                     " of ", program.micro_batch_size());
     if (program.steps_a_round() > 1)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "proto/plan.pb.h"
 
@@ -11,8 +12,8 @@ namespace oneflow {
 // was inferred. `proof` is the line on the proof ("live, memory-safe, type-safe" or the refusal).
 std::string PlanSummary(const proto::Plan& plan, const std::string& proof);
 
-// All of it, one line an actor and a register.
-std::string PlanText(const proto::Plan& plan);
+// All of it, one line an actor and a register; of programs only the one of this name, if given.
+std::string PlanText(const proto::Plan& plan, std::string_view program = "");
 
 // "pipe=2,data=4"; "1" for one device.
 std::string MeshText(const proto::Mesh& mesh);

@@ -147,6 +147,11 @@ class BadInputTest(unittest.TestCase):
                 self.refuse(["tiles.textproto", "tile_columns"], "simulate", "--plan=gpt.plan", "--cluster=tiles.textproto")
 
     def test_explain_page(self):
+        for flags in (["--full"], [], ["--format=json"]):
+            self.refuse(["--program=tran", "train, eval"], "explain", "--plan=gpt.plan", "--program=tran", *flags)
+        text, _ = run("explain", "--plan=gpt.plan", "--full", "--program=eval", cwd=self.dir)
+        self.assertIn("program eval:", text)
+        self.assertNotIn("program train:", text)
         self.refuse(["--program=tran", "train, eval"], "explain", "--plan=gpt.plan", "--format=html", "--program=tran")
         self.refuse(["absent.textproto"], "explain", "--plan=gpt.plan", "--format=html", "--cluster=absent.textproto")
         self.refuse(["--steps=-1", "not positive"], "explain", "--plan=gpt.plan", "--format=html", "--steps=-1")
@@ -162,6 +167,7 @@ class BadInputTest(unittest.TestCase):
             self.refuse(["--devices=" + devices, "do not fit"], "calibrate", "--out=x.textproto", "--devices=" + devices)
         self.refuse(["--out"], "calibrate")
         self.refuse(["absent/c.textproto"], "calibrate", "--out=absent/c.textproto")
+        self.refuse(["--out=/tmp", "cannot be written"], "calibrate", "--out=/tmp")
         for seconds in ["0", "-1", "nan", "1e9"]:
             self.refuse(["--seconds=", "out of range"], "calibrate", "--out=c.textproto", "--seconds=" + seconds)
         self.refuse(["--format=yaml"], "calibrate", "--out=c.textproto", "--format=yaml")
@@ -200,6 +206,53 @@ class BadInputTest(unittest.TestCase):
         self.refuse(["folder", "Is a directory"], "compile", "--graph=folder", "--out=x.plan")
         self.compile(["folder", "Is a directory"], "--cluster=folder", "--batch=4")
         self.refuse(["folder", "Is a directory"], "train", "--plan=gpt.plan", "--data=folder", "--steps=1")
+
+    def test_outputs_that_are_inputs(self):
+        def untouched(words, *command):
+            before = {}
+            for name in ["text.txt", "gpt.plan", "gpt.textproto"]:
+                with open(self.dir + "/" + name, "rb") as file:
+                    before[name] = file.read()
+            self.refuse([*words, "another file"], *command)
+            for name, content in before.items():
+                with open(self.dir + "/" + name, "rb") as file:
+                    self.assertEqual(file.read(), content, name)
+
+        os.symlink("text.txt", self.dir + "/link.txt")
+        train = ["train", "--plan=gpt.plan", "--data=text.txt", "--steps=1"]
+        for path in ["text.txt", "./text.txt", "link.txt"]:
+            untouched(["--metrics=" + path, "--data"], *train, "--metrics=" + path)
+        untouched(["--metrics=text.txt", "--eval_data"], "train", "--plan=gpt.plan", "--data=a.txt,b.txt", "--eval_data=link.txt",
+                  "--steps=1", "--metrics=text.txt")
+        untouched(["--trace=gpt.plan", "--plan"], *train, "--trace=gpt.plan")
+        untouched(["--metrics=new.txt", "--trace"], *train, "--metrics=new.txt", "--trace=./new.txt")
+        untouched(["--out=gpt.textproto", "--graph"], "compile", "--graph=gpt.textproto", "--out=gpt.textproto", "--batch=4")
+        run(*train, "--metrics=/dev/null", "--trace=/dev/null", cwd=self.dir)
+
+    def test_what_a_plan_has_fixed(self):
+        for verb in (["explain"], ["simulate"], ["train", "--data=text.txt", "--steps=1"]):
+            with self.subTest(verb):
+                self.refuse(["gpt.plan", "memory of stage 0", "too many"], *verb, "--plan=gpt.plan", "--memory=1KiB")
+                self.refuse(["--memory=banana"], *verb, "--plan=gpt.plan", "--memory=banana")
+        self.train(["--cluster", "--plan"], "--data=text.txt", "--cluster=absent.textproto")
+
+    def test_resuming_with_other_rounds(self):
+        lag = ["--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2", "--mesh=pipe=2", "--graph=gpt.textproto"]
+        for steps in (2, 4):
+            run("compile", *lag, f"--steps_a_round={steps}", f"--out=round{steps}.plan", cwd=self.dir)
+        data = ["--data=text.txt", "--checkpoint_dir=rounds"]
+        run("train", "--plan=round2.plan", *data, "--steps=2", cwd=self.dir)
+        self.refuse(["step 2", "every 4 steps", "--steps_a_round"], "train", "--plan=round4.plan", *data, "--steps=8", "--resume")
+        _, error = run("train", "--plan=round2.plan", *data, "--steps=2", "--resume", cwd=self.dir)
+        self.assertIn("nothing to do", error)
+
+    def test_weights_that_are_not_finite(self):
+        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--learning_rate=1e30", "--checkpoint_dir=wild", cwd=self.dir)
+        self.refuse(["--checkpoint=wild", "not finite"], "generate", "--checkpoint=wild", "--prompt=abc", "--tokens=4")
+        run("compile", "--graph=gpt.textproto", "--batch=4", "--global_norm=false", "--clip=0", "--out=no_norm.plan", cwd=self.dir)
+        _, error = run("train", "--plan=no_norm.plan", "--data=text.txt", "--steps=4", "--learning_rate=1e30", cwd=self.dir)
+        self.assertIn("was applied", error)
+        self.assertNotIn("--clip=1", error)
 
     def test_outputs_are_tried_before_the_first_step(self):
         data = "--data=text.txt"
@@ -285,6 +338,10 @@ class BadInputTest(unittest.TestCase):
     def test_data(self):
         self.train(["--data"])
         self.train(["absent.txt"], "--data=absent.txt")
+        self.train(["--data=text.txt,,text.txt", "without a name"], "--data=text.txt,,text.txt")
+        self.train(["--data=,", "without a name"], "--data=,")
+        self.train(["/dev/null", "no regular file"], "--data=/dev/null")
+        self.train(["--checkpoint_every", "--checkpoint_dir"], "--data=text.txt", "--checkpoint_every=1")
         self.write("short.txt", b"short")
         self.train(["short.txt", "9", "5"], "--data=short.txt")
         self.write("odd.bin", b"\0" * 41)
@@ -318,7 +375,7 @@ class BadInputTest(unittest.TestCase):
         data(["--val_fraction", "below 1"], text, out, "--val_fraction=1")
         data(["--val_fraction", "too short"], text, out, "--val_fraction=0.9999")
         data(["--end_of_text"], text, out, "--end_of_text")
-        data(["text.txt", "no folder"], text, "--out=text.txt")
+        data(["gpt.plan", "no folder"], text, "--out=gpt.plan")
 
     def test_generating(self):
         generate = lambda words, *flags: self.refuse(words, "generate", "--checkpoint=ckpt", *flags)

@@ -1,6 +1,7 @@
 // oneflow calibrate: measures this machine and writes a cluster file.
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -58,7 +59,12 @@ std::string Summary(const proto::Cluster& cluster) {
 // Whether a file can be made there is known before the measuring, not after it.
 absl::Status TryPath(const std::string& path) {
   std::error_code ignored;  // what cannot be looked at cannot be written
-  if (std::filesystem::exists(path, ignored)) return absl::OkStatus();
+  if (std::filesystem::exists(path, ignored)) {
+    if (access(path.c_str(), W_OK) == 0 && !std::filesystem::is_directory(path, ignored)) {
+      return absl::OkStatus();
+    }
+    return InputError("--out=" + path, "cannot be written", "give another file");
+  }
   RETURN_IF_ERROR(Annotate(WriteFile(path, ""), "--out"));
   std::filesystem::remove(path, ignored);
   return absl::OkStatus();

@@ -54,7 +54,8 @@ struct Texts {
 absl::StatusOr<Texts> OpenTexts() {
   if (FLAGS_text.empty()) return InputError("--text", "is missing", "write --text=book.txt");
   Texts texts;
-  for (const std::string& path : CommaSeparated(FLAGS_text)) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag("text", FLAGS_text));
+  for (const std::string& path : files) {
     ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
     if (file.bytes().empty()) return InputError(path, "is empty", "leave it out");
     texts.files.push_back(std::move(file));

@@ -8,6 +8,7 @@
 #include "oneflow_core/plan/plan_dot.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_json.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/flags.h"
@@ -33,6 +34,8 @@ absl::Status Explain(const Arguments& args) {
   // The text shows what is wrong with a plan; the other forms are of plans that are well-formed.
   ASSIGN_OR_RETURN(const proto::Plan plan,
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
+  const std::string only = args.Given("program") ? FLAGS_program : "";
+  if (!only.empty()) RETURN_IF_ERROR(ProgramOfFlag(plan, only).status());
   std::string text;
   if (format == "json") {
     text = PlanJson(plan, ProofOf(plan));
@@ -43,8 +46,11 @@ absl::Status Explain(const Arguments& args) {
   } else if (format == "html") {
     ASSIGN_OR_RETURN(text, PageOf(args, plan));
   } else {
-    text = FLAGS_full ? PlanText(plan) : PlanSummary(plan, ProofOf(plan)) + PrecisionText(plan);
-    for (const proto::Program& program : plan.program()) text += BoxingTable(program);
+    text =
+        FLAGS_full ? PlanText(plan, only) : PlanSummary(plan, ProofOf(plan)) + PrecisionText(plan);
+    for (const proto::Program& program : plan.program()) {
+      if (only.empty() || program.name() == only) text += BoxingTable(program);
+    }
   }
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();

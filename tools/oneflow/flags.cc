@@ -115,7 +115,7 @@ DEFINE_int64(top_k, 0, "sample from the k most likely tokens; 0: from all");
 DEFINE_double(top_p, 1.0, "sample from the fewest tokens whose probabilities add up to p");
 DEFINE_string(stop, "", "end before this text; may be repeated");
 
-DEFINE_string(program, "train", "program to print in full or as dot, or to simulate");
+DEFINE_string(program, "train", "the one to print with --full, to draw or to simulate");
 DEFINE_bool(full, false, "print every actor and register");
 
 DEFINE_double(seconds, 20, "time to spend measuring, about");

@@ -1,5 +1,7 @@
 // oneflow generate: continues a prompt with the model of a checkpoint.
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -89,6 +91,15 @@ std::string BytesOf(const Tokenizer& tokenizer, int32_t token) {
   return "<" + std::to_string(token) + ">";
 }
 
+absl::Status CheckFinite(std::span<const float> logits) {
+  if (std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    return absl::OkStatus();
+  }
+  return InputError("--checkpoint=" + FLAGS_checkpoint,
+                    "its weights give logits that are not finite",
+                    "use an earlier checkpoint, or train again with a lower --learning_rate");
+}
+
 // Shows text as it comes, if `show`.
 absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> tokens,
                                    const Tokenizer& tokenizer, const SamplingOptions& sampling,
@@ -105,6 +116,7 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   result.prompt_seconds = SecondsSince(start);
   start = Clock::now();
   while (true) {
+    RETURN_IF_ERROR(CheckFinite(logits));
     const int32_t token = SampleToken(logits, sampling, static_cast<int64_t>(tokens.size()));
     tokens.push_back(token);
     result.tokens.push_back(token);

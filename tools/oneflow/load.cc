@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "compiler/compile.h"
+#include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
@@ -260,7 +261,12 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* rea
                         "leave one of the two out");
     }
   }
-  return read(FLAGS_plan);
+  ASSIGN_OR_RETURN(proto::Plan plan, read(FLAGS_plan));
+  if (!FLAGS_memory.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+    RETURN_IF_ERROR(Annotate(CheckCapacity(plan, bytes), FLAGS_plan));
+  }
+  return plan;
 }
 
 }  // namespace oneflow

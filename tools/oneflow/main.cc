@@ -7,6 +7,7 @@
 #include "glog/logging.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/check_outputs.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -51,6 +52,7 @@ absl::Status Dispatch(const std::vector<std::string>& argv) {
       return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const Arguments args, ParseArguments(verb, rest));
+    RETURN_IF_ERROR(CheckOutputs(args));
     return verb.run(args);
   }
   std::vector<std::string> names;

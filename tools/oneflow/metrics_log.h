@@ -48,8 +48,9 @@ class MetricsLog {
   // the file, or when the run was `completed` without a report of every step.
   absl::Status FinishChunk(std::optional<double> eval_loss, bool completed);
 
-  // Steps so far whose gradient was not finite: they left the weights as they were. Between chunks.
-  int64_t skipped_steps() const { return skipped_steps_; }
+  // Steps so far whose gradient was not finite: where updates wait for its norm, they left the
+  // weights as they were. Between chunks.
+  int64_t nonfinite_steps() const { return nonfinite_steps_; }
 
  private:
   struct Entry {
@@ -65,7 +66,7 @@ class MetricsLog {
   bool terminal_;
   bool line_open_ = false;  // the terminal shows a progress line without its end
   double smoothed_seconds_ = 0;
-  int64_t skipped_steps_ = 0;  // as written_: the writer's, then the control thread's
+  int64_t nonfinite_steps_ = 0;  // as written_: the writer's, then the control thread's
 
   // Written by StartChunk while no run goes on.
   int64_t first_ = 0;

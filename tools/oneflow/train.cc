@@ -28,6 +28,10 @@ absl::Status CheckNumbers() {
   if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
     return InputError("--eval_every, --checkpoint_every", "must not be negative");
   }
+  if (FLAGS_checkpoint_every > 0 && FLAGS_checkpoint_dir.empty()) {
+    return InputError("--checkpoint_every", "there is no folder to write to",
+                      "add --checkpoint_dir=DIR");
+  }
   if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
   if (FLAGS_eval_batches < 1) return InputError("--eval_batches", "must be at least 1");
   if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
@@ -46,7 +50,8 @@ absl::Status CheckNumbers() {
 absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
                                       const ModelFacts& model) {
   if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
-  return TokenDataset::Open(CommaSeparated(text), model.vocab, model.sequence);
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, text));
+  return TokenDataset::Open(files, model.vocab, model.sequence);
 }
 
 // Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
@@ -89,8 +94,24 @@ absl::Status Interrupted() {
                                           : "interrupted; no checkpoint was written");
 }
 
+// Where updates wait for no norm, nothing can skip a step.
+void WarnOfSteps(int64_t steps, const proto::Plan& plan) {
+  const char* text =
+      plan.train().no_global_norm()
+          ? "oneflow: warning: the gradient of %lld steps was not finite, and was applied; try a "
+            "lower --learning_rate, or compile with --global_norm, which skips such steps\n"
+          : "oneflow: warning: %lld steps were skipped, for their gradient was not finite; try a "
+            "lower --learning_rate or --clip=1\n";
+  std::fprintf(stderr, text, static_cast<long long>(steps));
+}
+
 absl::Status Train(const Arguments& args) {
+  ListenToSigusr1();
   RETURN_IF_ERROR(CheckNumbers());
+  if (!FLAGS_plan.empty() && args.Given("cluster")) {
+    return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
+                      "leave one of the two out");
+  }
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
@@ -129,12 +150,7 @@ absl::Status Train(const Arguments& args) {
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
   const absl::Status trained = TrainAndTrace(plan, *runtime, *train, eval.get(), log, options);
-  if (log.skipped_steps() > 0) {
-    std::fprintf(stderr,
-                 "oneflow: warning: %lld steps were skipped, for their gradient was not finite; "
-                 "try a lower --learning_rate or --clip=1\n",
-                 static_cast<long long>(log.skipped_steps()));
-  }
+  if (log.nonfinite_steps() > 0) WarnOfSteps(log.nonfinite_steps(), plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
   if (format == "text" && !FLAGS_checkpoint_dir.empty()) {

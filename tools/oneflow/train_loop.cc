@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -174,7 +175,19 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
   // step.
   if (!options.resume) RETURN_IF_ERROR(log.Open(0));
   ASSIGN_OR_RETURN(int64_t step, loop.Start());
+  if (step % StepsARound(plan) != 0) {
+    return InputError("--resume",
+                      "the checkpoint is of step " + std::to_string(step) +
+                          ", and the plan's pipe is drained every " +
+                          std::to_string(StepsARound(plan)) + " steps",
+                      "go on with a plan of as many --steps_a_round as it was trained with");
+  }
   if (options.resume) RETURN_IF_ERROR(log.Open(step));
+  if (step >= options.steps) {
+    std::fprintf(stderr,
+                 "oneflow: the checkpoint is of step %lld: --steps=%lld leaves nothing to do\n",
+                 static_cast<long long>(step), static_cast<long long>(options.steps));
+  }
   while (step < options.steps) {
     const int64_t next = std::min(NextBoundary(step, options.eval_every, options.steps),
                                   NextBoundary(step, options.checkpoint_every, options.steps));

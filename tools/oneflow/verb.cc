@@ -37,6 +37,15 @@ std::vector<std::string> CommaSeparated(const std::string& list) {
   return parts;
 }
 
+absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
+                                                     const std::string& list) {
+  std::vector<std::string> files = CommaSeparated(list);
+  const bool comma = list.ends_with(',');  // which CommaSeparated passes over
+  if (!comma && std::find(files.begin(), files.end(), "") == files.end()) return files;
+  return InputError("--" + flag + "=" + list, "names a file without a name",
+                    "write file names with a comma between two");
+}
+
 std::vector<std::string> Arguments::Repeated(std::string_view flag) const {
   std::vector<std::string> values;
   for (const auto& [name, value] : flags) {

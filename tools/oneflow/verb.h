@@ -31,6 +31,9 @@ struct Verb {
 
 // "a,b,c" -> a, b, c.
 std::vector<std::string> CommaSeparated(const std::string& list);
+// The same of the files that a flag names, none of them empty.
+absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
+                                                     const std::string& list);
 
 // The verbs, each defined in the file of its name.
 Verb ModelVerb();

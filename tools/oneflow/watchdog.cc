@@ -76,12 +76,15 @@ std::string ReportText(const std::vector<WorkerReport>& report, const StallDetec
   return text;
 }
 
-Watchdog::Watchdog(const Runtime& runtime, double stall_seconds) {
-  asked = false;
+void ListenToSigusr1() {
   struct sigaction action = {};
   action.sa_handler = [](int) { asked.store(true); };
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
+}
+
+Watchdog::Watchdog(const Runtime& runtime, double stall_seconds) {
+  ListenToSigusr1();
   watcher_ = std::jthread([&runtime, stall_seconds](const std::stop_token& stop) {
     Watch(stop, runtime, stall_seconds);
   });

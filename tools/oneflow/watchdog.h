@@ -42,6 +42,10 @@ class StallDetector {
 //     compute: actor ...
 std::string ReportText(const std::vector<WorkerReport>& report, const StallDetector& detector);
 
+// From now on SIGUSR1 ends nothing: it asks for a report, which the next Watchdog gives, too, where
+// none is there yet.
+void ListenToSigusr1();
+
 class Watchdog {
  public:
   Watchdog(const Runtime& runtime, double stall_seconds);
