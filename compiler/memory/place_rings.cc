@@ -123,10 +123,11 @@ void AddRings(std::span<const Turn> turns, int64_t fills_a_step, std::vector<Pla
       most_bytes = std::max(most_bytes, turn.bytes);
       bytes_alone += turn.slots * turn.bytes;
     }
-    // Slots for what is fetched ahead may never all be full. A place must come again in each step.
+    // Slots for what is fetched ahead may never all be full. With a place for each fill of a step
+    // there would be no turn, and one more micro-batch would need one more place.
     ring.places = std::max(ring.places, most_slots);
     const bool saves = ring.places * most_bytes < bytes_alone;
-    if (saves && ring.places <= fills_a_step) rings->push_back(std::move(ring));
+    if (saves && ring.places < fills_a_step) rings->push_back(std::move(ring));
   }
 }
 

@@ -130,8 +130,10 @@ int64_t MostUsefulExtra(const Schedule& schedule, int stages) {
 int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batches) {
   if (schedule.order == nullptr || !schedule.rule.synchronous()) return micro_batches;
   const int64_t period = Period(schedule, stages);
-  // A stage warms up for at most P + e micro-batches, of chunks for some rounds.
-  int64_t held = (schedule.chunks > 1 ? 6 * stages : stages + 3) + schedule.extra_in_flight;
+  // A stage warms up for at most P + e micro-batches. Of v chunks it holds fewer than v P + 2 P,
+  // which may take so many places in turn.
+  int64_t held = schedule.chunks > 1 ? (schedule.chunks + 2) * stages : stages + 3;
+  held += schedule.extra_in_flight;
   for (const Lead& lead : schedule.leads) held = std::max(held, lead.forwards + lead.backwards + 3);
   const int64_t settled = held;
   if (micro_batches <= settled + period) return micro_batches;
