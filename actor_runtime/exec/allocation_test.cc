@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "actor_runtime/actor/line_vector.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/exec/test_plans.h"
 
@@ -21,11 +22,25 @@ void* operator new(size_t size) {
   if (void* memory = operator new(size, std::nothrow)) return memory;
   std::abort();
 }
+void* operator new(size_t size, std::align_val_t align) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  const auto a = static_cast<size_t>(align);
+  if (void* memory = std::aligned_alloc(a, (size + a - 1) / a * a)) return memory;
+  std::abort();
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace oneflow {
 namespace {
+
+TEST_CASE("aligned memory counts") {
+  const int64_t before = allocations;
+  const LineVector<int32_t> aligned(100);
+  CHECK(allocations - before == 1);
+}
 
 TEST_CASE("no worker allocates between the first and the last firing") {
   for (const bool trace : {false, true}) {

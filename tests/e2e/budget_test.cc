@@ -1,11 +1,13 @@
 // Law 4 on real plans: arenas take exactly the plan's bytes, and a training run allocates nothing
-// between its first and its last step (operator new, and malloc below it: oneDNN and libgomp
-// included).
+// between its first and its last step (operator new, and below it malloc and its aligned kin:
+// oneDNN and libgomp included).
 #include <malloc.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 // The C library's own entry points, which the ones below stand before.
 extern "C" void* __libc_malloc(size_t size);
 extern "C" void* __libc_calloc(size_t n, size_t size);
+extern "C" void* __libc_realloc(void* memory, size_t size);
 extern "C" void* __libc_memalign(size_t alignment, size_t size);
 
 namespace {
@@ -30,9 +33,17 @@ extern "C" void* calloc(size_t n, size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   return __libc_calloc(n, size);
 }
-extern "C" int posix_memalign(void** out, size_t alignment, size_t size) {
+extern "C" void* realloc(void* memory, size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  *out = __libc_memalign(alignment, size);
+  return __libc_realloc(memory, size);
+}
+extern "C" void* memalign(size_t alignment, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_memalign(alignment, size);
+}
+extern "C" void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+extern "C" int posix_memalign(void** out, size_t alignment, size_t size) {
+  *out = memalign(alignment, size);
   return *out == nullptr ? 12 : 0;
 }
 
@@ -57,6 +68,28 @@ int64_t MappedBytes() {
     if (word == "VmData:" && status >> kib) return kib * 1024;
   }
   return 0;
+}
+
+TEST_CASE("Whatever allocates counts") {
+  const auto counts = [](auto allocate) {
+    const int64_t before = allocations.load();
+    void* volatile memory = allocate();  // volatile: a pair of malloc and free is not left out
+    const bool counted = allocations.load() > before;
+    std::free(memory);
+    return counted;
+  };
+  CHECK(counts([] { return std::malloc(8); }));
+  CHECK(counts([] { return std::calloc(8, 8); }));
+  CHECK(counts([] { return std::aligned_alloc(64, 64); }));
+  CHECK(counts([] { return memalign(64, 64); }));
+  CHECK(counts([] { return ::operator new(64); }));
+  CHECK(counts([] { return ::operator new (64, std::align_val_t{64}); }));
+  CHECK(counts([] {
+    void* memory = nullptr;
+    return posix_memalign(&memory, 64, 64) == 0 ? memory : nullptr;
+  }));
+  void* memory = std::malloc(8);
+  CHECK(counts([&] { return std::realloc(memory, 1 << 20); }));
 }
 
 TEST_CASE("No allocation between the first and the last step of training") {
