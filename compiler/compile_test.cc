@@ -436,6 +436,8 @@ TEST_CASE("mistakes are refused with their numbers and the mend") {
   CHECK_FALSE(Refusal(gpt, OptionsFor("", 1, 0)).empty());
   CHECK(Refusal(gpt, OptionsFor("", int64_t{1} << 33, int64_t{1} << 33)) ==
         "micro-batches 8589934592: are too many; use at most 65536");
+  CHECK(Refusal(gpt, OptionsFor("", int64_t{1} << 33, 8)) ==
+        "batch 8589934592: is too large; use at most 4294967296 sequences a step");
   proto::Graph short_graph;
   proto::Op* op = short_graph.add_op();
   op->set_name("x");

@@ -16,6 +16,8 @@ namespace {
 
 // A step's firings are played out one by one, and counted in 32 bits.
 constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
+// What a step reads is numbered in 32 bits (TokenSource::kMost).
+constexpr int64_t kMostSequences = int64_t{1} << 32;
 
 bool HasBatch(const Graph& graph) {
   for (const Op& op : graph.ops) {
@@ -35,6 +37,10 @@ absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
   if (m > kMostMicroBatches) {
     return InputError(absl::StrCat("micro-batches ", m), "are too many",
                       absl::StrCat("use at most ", kMostMicroBatches));
+  }
+  if (batch > kMostSequences) {
+    return InputError(absl::StrCat("batch ", batch), "is too large",
+                      absl::StrCat("use at most ", kMostSequences, " sequences a step"));
   }
   if (batch % m != 0) {
     return InputError(

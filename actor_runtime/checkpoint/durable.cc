@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +22,11 @@ absl::Status Failed(std::string_view path, std::string_view what, int error) {
     return absl::ResourceExhaustedError(absl::StrCat(ToAbsl(path), ": ", text, "; make room"));
   }
   return InputError(path, text, "check the folder and its permissions");
+}
+
+std::string ParentOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent;
 }
 
 }  // namespace
@@ -68,16 +74,29 @@ absl::Status SyncFolder(const std::string& path) {
   return result == 0 ? absl::OkStatus() : Failed(path, "cannot be synced", error);
 }
 
+absl::Status CreateFolders(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return absl::OkStatus();
+  const std::string parent = ParentOf(path);
+  RETURN_IF_ERROR(CreateFolders(parent));
+  if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+    return Failed(path, "cannot be created", errno);
+  }
+  return SyncFolder(parent);
+}
+
 absl::Status ReplaceFolder(const std::string& from, const std::string& to) {
   std::error_code error;
   if (!std::filesystem::exists(to, error)) {
     if (rename(from.c_str(), to.c_str()) != 0) return Failed(to, "cannot be created", errno);
-    return absl::OkStatus();
+    return SyncFolder(ParentOf(to));
   }
   // Exchanged in one system call, so that one of the two always stands there.
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
     return Failed(to, "cannot be replaced", errno);
   }
+  // Before the old one goes: a crash must not leave its name to a folder that is not there.
+  RETURN_IF_ERROR(SyncFolder(ParentOf(to)));
   std::filesystem::remove_all(from, error);
   return absl::OkStatus();
 }

@@ -35,7 +35,12 @@ absl::Status WriteDurably(const std::string& path, std::string_view text);
 // Makes the names in a folder durable.
 absl::Status SyncFolder(const std::string& path);
 
-// Renames folder `from` to `to` at one stroke, in place of a folder `to` that is there already.
+// Makes a folder, and those above it that are missing.
+absl::Status CreateFolders(const std::string& path);
+
+// Renames folder `from` to `to`, in the same folder, at one stroke; a folder `to` that is there
+// already is removed once the new one is on the disk. Fails after the renaming, too: then `from`,
+// if it is there, is the old one.
 absl::Status ReplaceFolder(const std::string& from, const std::string& to);
 
 }  // namespace oneflow

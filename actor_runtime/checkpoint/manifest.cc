@@ -212,6 +212,10 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
 }
 
 absl::Status CheckCover(const StoredVariable& variable) {
+  if (!Countable(variable.dims)) {
+    return absl::DataLossError(
+        absl::StrCat("has more than 2^48 elements: ", ToString(variable.dims)));
+  }
   int64_t elements = 0;
   for (size_t i = 0; i < variable.slices.size(); ++i) {
     const StoredSlice& s = variable.slices[i];

@@ -66,6 +66,17 @@ TEST_CASE("Manifest: mistakes are named") {
         "manifest.json: does not match its own checksum; use another checkpoint");
 }
 
+TEST_CASE("Manifest: sizes that cannot be counted are refused") {
+  constexpr int64_t k40 = int64_t{1} << 40;
+  Manifest manifest = Example();
+  manifest.variables[0].dims = {k40, k40};
+  for (StoredSlice& s : manifest.variables[0].slices) {
+    s.slice.size = {k40, k40};
+    s.bytes = 0;  // what 2^80 elements are without a check
+  }
+  CHECK_THAT(Error(ToJson(manifest)), Catch::Contains("has more than 2^48 elements"));
+}
+
 TEST_CASE("Manifest: slices must make up their variable") {
   const auto error = [](auto change) {
     Manifest manifest = Example();

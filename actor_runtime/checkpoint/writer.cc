@@ -89,11 +89,11 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
   }
   std::error_code error;
   fs::remove_all(impl->temporary, error);
-  if (!error) fs::create_directories(impl->temporary, error);
   if (error) {
     return InputError(dir, "cannot be written to: " + error.message(),
                       "give a folder that can be created and written");
   }
+  RETURN_IF_ERROR(CreateFolders(impl->temporary));
   return std::unique_ptr<CheckpointWriter>(new CheckpointWriter(std::move(impl)));
 }
 
@@ -165,9 +165,8 @@ absl::Status CheckpointWriter::Impl::WriteFiles() {
 
 absl::StatusOr<std::string> CheckpointWriter::Commit() {
   RETURN_IF_ERROR(impl_->WriteFiles());
+  impl_->committed = true;  // from now on the temporary folder may be the old checkpoint
   RETURN_IF_ERROR(ReplaceFolder(impl_->temporary, impl_->folder));
-  impl_->committed = true;
-  RETURN_IF_ERROR(SyncFolder(fs::path(impl_->folder).parent_path()));
   return impl_->folder;
 }
 

@@ -37,7 +37,8 @@ class TokenDataset {
   // that is uniform over all that leave room for it and a function of (seed, t, s) alone: not of
   // what was drawn before, of the mesh or of micro-batches. So a resumed run goes on with exactly
   // the data that an uninterrupted one would have read. Not an epoch: in one pass some sequences
-  // come twice, some never. Steps and samples must be below 2^32.
+  // come twice, some never. Steps and samples must be below
+  // TokenSource::kMost.
   std::unique_ptr<TokenSource> Source(uint64_t seed) const;
   // Path of the first file, for messages.
   const std::string& path() const;

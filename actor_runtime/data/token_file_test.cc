@@ -80,6 +80,22 @@ TEST_CASE("Megatron: an index with sizes, offsets and documents beside the ids")
   CHECK(ReadAll(Write(dir, TokenFormat::kMegatron, 65500), 4) == Ids{1, 2, 513, 4, 5});
 }
 
+TEST_CASE("nothing stays of an earlier file of the name") {
+  const TemporaryDirectory dir;
+  const std::string path = Write(dir, TokenFormat::kMegatron, 256);
+  REQUIRE(std::filesystem::exists(dir.path() + "/t.idx"));
+  Write(dir, TokenFormat::kLlmc, 256);
+  CHECK(ReadAll(path, 2) == Ids{1, 2, 513, 4, 5});
+  CHECK_FALSE(std::filesystem::exists(dir.path() + "/t.idx"));
+
+  Write(dir, TokenFormat::kMegatron, 256);
+  CHECK(RemoveTokenFile(path).ok());
+  CHECK(std::filesystem::is_empty(dir.path()));
+  CHECK(RemoveTokenFile(path).ok());  // nothing there
+  std::filesystem::create_directory(path);
+  CHECK_THAT(std::string(RemoveTokenFile(path).message()), Catch::Contains("cannot be removed"));
+}
+
 TEST_CASE("a writer leaves nothing behind unless it finishes") {
   const TemporaryDirectory dir;
   const std::string path = dir.path() + "/t.bin";

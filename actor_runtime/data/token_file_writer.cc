@@ -1,5 +1,7 @@
 #include "actor_runtime/data/token_file_writer.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -31,7 +33,19 @@ std::string TemporaryOf(const std::string& path) { return path + ".tmp"; }
 
 std::string IndexOf(const std::string& path) { return path.substr(0, path.size() - 4) + ".idx"; }
 
+absl::Status RemoveIfThere(const std::string& path) {
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return InputError(path, absl::StrCat("cannot be removed: ", std::strerror(errno)),
+                    "it belongs to what stood here before: remove it");
+}
+
 }  // namespace
+
+absl::Status RemoveTokenFile(const std::string& path) {
+  CHECK(path.ends_with(".bin")) << path;
+  RETURN_IF_ERROR(RemoveIfThere(path));
+  return RemoveIfThere(IndexOf(path));
+}
 
 absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name) {
   if (name == "nanogpt") return TokenFormat::kNanoGpt;
@@ -126,7 +140,8 @@ absl::Status TokenFileWriter::Finish() {
   if (format_ == TokenFormat::kMegatron) RETURN_IF_ERROR(WriteIndex());
   if (std::rename(TemporaryOf(path_).c_str(), path_.c_str()) != 0) return CannotWrite(path_);
   file_.reset();
-  return absl::OkStatus();
+  // Last: a file whose index does not fit is refused, one that lost its index would be misread.
+  return format_ == TokenFormat::kMegatron ? absl::OkStatus() : RemoveIfThere(IndexOf(path_));
 }
 
 }  // namespace oneflow

@@ -29,6 +29,9 @@ enum class TokenFormat : uint8_t {
 };
 absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name);
 
+// Removes the token file `path`, which ends in .bin, and its index, where there are any.
+absl::Status RemoveTokenFile(const std::string& path);
+
 class TokenFileWriter {
  public:
   // `path` ends in .bin; ids will be below `vocab`. Megatron's ids take two bytes where vocab is
@@ -43,7 +46,8 @@ class TokenFileWriter {
   // What was appended since the last call is one document (Megatron's index; empty ones are left
   // out).
   void EndDocument();
-  // Writes header and index, and gives the files their names.
+  // Writes header and index, and gives the files their names. An index of an earlier file that the
+  // format has none of goes.
   absl::Status Finish();
 
   int64_t tokens() const { return tokens_; }

@@ -16,6 +16,8 @@ namespace oneflow {
 // Where micro-batches come from. Thread-safe: Load is called by host workers.
 class TokenSource {
  public:
+  static constexpr int64_t kMost = int64_t{1} << 32;  // steps, and samples of a step
+
   virtual ~TokenSource() = default;
   // Tokens [row][0, length] (length + 1 of them: inputs and shifted labels) of global sample
   // `sample` of the step: a function of (seed, step, sample) alone. Allocates nothing.

@@ -138,10 +138,14 @@ void Trace::Begin(const ActorNet& net, int64_t first_step, int64_t steps) {
   TracedRun& run = runs_.emplace_back();
   run.net = &net;
   run.first_step = first_step;
-  for (const StreamOrder& stream : net.streams) {
-    const auto a_step = static_cast<int64_t>(stream.firings.size());
-    const bool all = a_step == 0 || steps <= events_per_stream_ / a_step;
-    run.buffers.emplace_back(all ? steps * a_step : events_per_stream_);
+  std::vector<int64_t>& left =
+      left_.try_emplace(&net, net.streams.size(), events_per_stream_).first->second;
+  for (size_t s = 0; s < net.streams.size(); ++s) {
+    const auto a_step = static_cast<int64_t>(net.streams[s].firings.size());
+    const bool all = a_step == 0 || steps <= left[s] / a_step;
+    const int64_t room = all ? steps * a_step : left[s];
+    run.buffers.emplace_back(room);
+    left[s] -= room;
   }
 }
 

@@ -7,11 +7,12 @@
 //   trace.buffer(stream)->Add({...});             // the stream's worker
 //   std::string json = trace.ToJson();            // after the run
 //
-// Bounded in each run: what does not fit is counted, and the JSON says so. Arrows cost nothing
-// while it runs: they follow from the firing numbers and the rates.
+// Bounded over all runs of a program: what does not fit is counted, and the JSON says so. Arrows
+// cost nothing while it runs: they follow from the firing numbers and the rates.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,8 @@ class Trace {
   explicit Trace(int64_t events_per_stream) : events_per_stream_(events_per_stream) {}
 
   // A new run of a net, which must outlive the trace. No worker runs. `first_step`: number of the
-  // run's first step, for people. Makes room for what `steps` steps fire, within events_per_stream:
-  // many short runs take little.
+  // run's first step, for people. Makes room for what `steps` steps fire, within what earlier runs
+  // of the net left of events_per_stream.
   void Begin(const ActorNet& net, int64_t first_step, int64_t steps);
   // Of a stream of the net that runs.
   TraceBuffer* buffer(int stream) { return &runs_.back().buffers[stream]; }
@@ -70,6 +71,7 @@ class Trace {
   };
   const int64_t events_per_stream_;
   std::vector<TracedRun> runs_;
+  std::map<const ActorNet*, std::vector<int64_t>> left_;  // of events_per_stream_, by stream
 };
 
 }  // namespace oneflow

@@ -69,5 +69,18 @@ TEST_CASE("a full buffer keeps the first events and says how many it dropped") {
   CHECK(trace["traceEvents"][0]["name"] == "truncated: 80 firings did not fit");
 }
 
+TEST_CASE("a trace of many runs takes no more than one of one") {
+  const absl::StatusOr<std::unique_ptr<Runtime>> runtime = [] {
+    RuntimeOptions options;
+    options.make_kernel = MakeTestKernel;
+    options.trace = true;
+    options.trace_events_per_stream = 5;
+    return Runtime::Create(ChainPlan(), options);
+  }();
+  REQUIRE(runtime.ok());
+  for (int run = 0; run < 10; ++run) REQUIRE((*runtime)->Run("train", {}, 1).ok());
+  CHECK(CountByPhase(nlohmann::json::parse((*runtime)->TraceJson()))["X"] == 2 * 5);
+}
+
 }  // namespace
 }  // namespace oneflow

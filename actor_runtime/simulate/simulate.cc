@@ -15,6 +15,9 @@
 namespace oneflow {
 namespace {
 
+// All are kept, with when they began and ended: a few gigabytes.
+constexpr int64_t kMostFirings = int64_t{1} << 27;
+
 // All axes but that of the stages shrunk to one device.
 StageMesh OneDeviceAStage(StageMesh mesh) {
   for (size_t axis = 0; axis < mesh.mesh.axes.size(); ++axis) {
@@ -200,6 +203,10 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
                                             " actors, ", program.name(), " has ",
                                             program.actor_size()));
   }
+  if (!std::isfinite(options.message_seconds) || options.message_seconds < 0) {
+    return InputError("a message", absl::StrCat("takes ", options.message_seconds, " seconds"),
+                      "check the latency in the cluster file");
+  }
   for (int a = 0; a < program.actor_size(); ++a) {
     const double seconds = options.actor_seconds[a];
     if (std::isfinite(seconds) && seconds >= 0) continue;
@@ -207,6 +214,18 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
                       "check the rates in the cluster file");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckFirings(const ActorNet& net, int64_t steps) {
+  int64_t a_step = 0;
+  for (const StreamOrder& stream : net.streams) {
+    a_step += static_cast<int64_t>(stream.firings.size());
+  }
+  const int64_t most = std::max<int64_t>(1, kMostFirings / std::max<int64_t>(1, a_step));
+  if (steps <= most) return absl::OkStatus();
+  return InputError(absl::StrCat("--steps=", steps),
+                    absl::StrCat("are too many to simulate: one takes ", a_step, " firings"),
+                    absl::StrCat("use at most ", most));
 }
 
 }  // namespace
@@ -226,6 +245,7 @@ absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view 
     ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
     SimulatedRun run;
     ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, OneDeviceAStage(std::move(mesh))));
+    RETURN_IF_ERROR(CheckFirings(run.net, options.steps));
     run.options = options;
     run.steps_a_round = std::max<int64_t>(1, plan.program(p).steps_a_round());
     RETURN_IF_ERROR(Clock(&run).Run());

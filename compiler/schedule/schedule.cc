@@ -12,6 +12,8 @@ namespace {
 constexpr int kMostChunks = 1 << 10;
 constexpr int64_t kMostExtra = int64_t{1} << 16;
 constexpr int64_t kMostStaleness = 64;
+// A round is written out: its steps, and their micro-batches.
+constexpr int64_t kMostOfRound = int64_t{1} << 16, kMostMicroBatchesOfRound = int64_t{1} << 19;
 
 const std::vector<Schedule>& Table() {
   static const auto& table = *new std::vector<Schedule>{
@@ -82,7 +84,15 @@ absl::Status SetRule(const proto::Train& train, int stages, Schedule* schedule) 
                       "use --clip=0, or a synchronous schedule");
   }
   rule.steps_a_round = train.steps_a_round();
-  return SetRound(stages, &rule);
+  RETURN_IF_ERROR(SetRound(stages, &rule));
+  const int64_t most =
+      std::min(kMostOfRound, kMostMicroBatchesOfRound /
+                                 std::clamp<int64_t>(train.micro_batches(), 1, kMostOfRound));
+  if (rule.steps_a_round <= most) return absl::OkStatus();
+  return InputError(
+      absl::StrCat("steps_a_round ", rule.steps_a_round),
+      absl::StrCat("of ", train.micro_batches(), " micro-batches are too many for one round"),
+      absl::StrCat("use at most ", most, ", or fewer micro-batches"));
 }
 
 }  // namespace

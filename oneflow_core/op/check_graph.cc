@@ -119,16 +119,9 @@ std::vector<std::string_view> OwnAttrs(std::string_view kind) {
 
 // Counts of elements and bytes stay far from overflow: the bound of shapes read from files.
 absl::Status ExpectCountable(const Shape& shape) {
-  constexpr int64_t kMost = int64_t{1} << 48;
-  int64_t elements = 1;
-  for (const int64_t size : shape.dims) {
-    if (size > 0 && elements > kMost / size) {
-      return Mismatch("the result " + ToString(shape) + " has more than 2^48 elements",
-                      "use smaller sizes");
-    }
-    elements *= size;
-  }
-  return absl::OkStatus();
+  if (Countable(shape.dims)) return absl::OkStatus();
+  return Mismatch("the result " + ToString(shape) + " has more than 2^48 elements",
+                  "use smaller sizes");
 }
 
 }  // namespace

@@ -8,6 +8,14 @@ int64_t Product(const Dims& dims) {
   return product;
 }
 
+bool Countable(const Dims& dims) {
+  int64_t most = int64_t{1} << 48;
+  for (const int64_t d : dims) {
+    if (d > 0) most /= d;
+  }
+  return most > 0;
+}
+
 int64_t Shape::elements() const { return Product(dims); }
 
 std::string ToString(const Dims& dims) { return ToString(Shape(dims)); }

@@ -24,6 +24,9 @@ struct Shape {
 };
 
 int64_t Product(const Dims& dims);
+// Whether the sizes, those of 0 left out, are at most 2^48 elements together: counts of elements
+// and bytes, of such a shape or of parts of it, are far from overflow.
+bool Countable(const Dims& dims);
 std::string ToString(const Dims& dims);  // "[4,256,768]"
 // The same, but a dimension that is not bound yet is its name: "[batch,768]".
 std::string ToString(const Shape& shape);

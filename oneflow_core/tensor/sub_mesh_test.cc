@@ -1,6 +1,7 @@
 #include "oneflow_core/tensor/sub_mesh.h"
 
 #include <catch2/catch.hpp>
+#include <climits>
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/tensor/layout.h"
@@ -56,6 +57,12 @@ TEST_CASE("sub-mesh: what does not fit a stage is refused") {
   CHECK_THAT(refusal(Strided({{2, -1}}, 0)), Contains("has stride -1"));
   CHECK_THAT(refusal(DenseSubMesh(Mesh{{{"pipe", 2}}})), Contains("has an axis \"pipe\""));
   CHECK_THAT(refusal(DenseSubMesh(Mesh{{{"a", 0}}})), Contains("has size 0"));
+  // Sizes are read before they are checked: strides that no int holds are no accident.
+  const Mesh huge{{{"a", 2}, {"b", INT_MAX}, {"c", INT_MAX}}};
+  CHECK(DenseSubMesh(huge).strides == std::vector<int>{INT_MAX, INT_MAX, 1});
+  CHECK_THAT(refusal(DenseSubMesh(huge)), Contains("has more than"));
+  CHECK_THAT(refusal(DenseSubMesh(Mesh{{{"a", 2}, {"b", INT_MIN}, {"c", INT_MIN}}})),
+             Contains("has size -2147483648"));
 }
 
 TEST_CASE("sub-mesh: a layout on one leaves the devices outside with nothing, scalars too") {

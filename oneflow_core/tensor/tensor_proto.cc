@@ -7,24 +7,18 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 48;  // keeps byte counts far from overflow
-
 // Sizes are at least `smallest` and their product is one we can count with.
 absl::Status CheckSizes(const Dims& dims, int64_t smallest, std::string_view where) {
-  int64_t elements = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < smallest) {
       return InputError(where,
                         "dimension " + std::to_string(i) + " has size " + std::to_string(dims[i]),
                         "sizes are at least " + std::to_string(smallest));
     }
-    if (dims[i] > 0 && elements > kMaxElements / dims[i]) {
-      return InputError(where, "shape " + ToString(dims) + " has more than 2^48 elements",
-                        "use smaller sizes");
-    }
-    if (dims[i] > 0) elements *= dims[i];
   }
-  return absl::OkStatus();
+  if (Countable(dims)) return absl::OkStatus();
+  return InputError(where, "shape " + ToString(dims) + " has more than 2^48 elements",
+                    "use smaller sizes");
 }
 
 }  // namespace

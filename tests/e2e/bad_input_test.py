@@ -141,7 +141,22 @@ class BadInputTest(unittest.TestCase):
         self.write("endless.textproto", b"device { peak_flops: 1e-320 }")
         self.refuse(["inf seconds", "cluster"], "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
         self.compile(["inf seconds", "cluster"], "--mesh=pipe=2", "--schedule=zero_bubble", "--cluster=endless.textproto", "--batch=4")
-        for device in [b"processors: 108", b"processors: 108 tile_rows: 256", b"processors: -1 tile_rows: 1 tile_columns: 1"]:
+        self.refuse(["--steps=1000000000000", "use at most"], "simulate", "--plan=gpt.plan", "--steps=1000000000000")
+        for fields, words in [(b"level { latency: nan }", ["level[0].latency is nan"]),
+                              (b"level { } level { bandwidth: -1 }", ["level[1].bandwidth is -1"]),
+                              (b"level { sleeping_latency: inf }", ["level[0].sleeping_latency is inf"]),
+                              (b"level { size: -2 }", ["level[0].size is -2"]),
+                              (b"level { size: 2000000000 } level { size: 2 }", ["levels", "2147483647 devices"]),
+                              (b"device { peak_flops: nan }", ["device.peak_flops is nan"]),
+                              (b"device { memory_bytes: -1 }", ["device.memory_bytes is -1"]),
+                              (b"device { processors: -1 }", ["device.processors is -1"]),
+                              (b"device { kernel_time { seconds: -inf } }", ["device.kernel_time[0].seconds is -inf"]),
+                              (b"device { matrix_efficiency { share: 1.5 } }", ["device.matrix_efficiency[0].share is 1.5", "at most 1"]),
+                              (b"device { memory_efficiency { above: 1 } }", ["device.memory_efficiency[0].share is 0"])]:
+            with self.subTest(fields):
+                self.write("numbers.textproto", fields)
+                self.refuse(["numbers.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=numbers.textproto")
+        for device in [b"processors: 108", b"processors: 108 tile_rows: 256"]:
             with self.subTest(device):
                 self.write("tiles.textproto", b"device { " + device + b" }")
                 self.refuse(["tiles.textproto", "tile_columns"], "simulate", "--plan=gpt.plan", "--cluster=tiles.textproto")
@@ -297,7 +312,14 @@ class BadInputTest(unittest.TestCase):
         self.compile(["staleness 1", "gpipe"], "--schedule=gpipe", "--staleness=1", "--batch=4")
         self.compile(["fill_memory", "--memory"], "--mesh=pipe=2", "--schedule=zero_bubble", "--fill_memory", "--clip=0",
                      "--global_norm=false", "--batch=4")
+        self.compile(["steps_a_round 1000000000000", "at most 65536"], "--schedule=2bw", "--clip=0", "--steps_a_round=1000000000000",
+                     "--batch=4")
+        self.compile(["steps_a_round 1024", "1024 micro-batches", "at most 512"], "--schedule=2bw", "--clip=0",
+                     "--steps_a_round=1024", "--batch=1024", "--micro_batches=1024")
         self.compile(["--sync_every=0"], "--sync_every=0", "--batch=4")
+        self.compile(["--sync_every=4", "--batch=4611686018427387905"], "--sync_every=4", "--batch=4611686018427387905")
+        self.compile(["--sync_every=4", "--micro_batches=46"], "--sync_every=4", "--batch=4", "--micro_batches=4611686018427387905")
+        self.compile(["batch 9223372036854775807", "4294967296"], "--batch=9223372036854775807", "--micro_batches=65536")
         self.compile(["--stage_layers=1,one", "one"], "--mesh=pipe=2", "--stage_layers=1,one", "--batch=4")
         self.compile(["stage_layers 2,1", "3 layers", "has 2"], "--mesh=pipe=2", "--stage_layers=2,1", "--batch=4")
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2",
@@ -315,7 +337,8 @@ class BadInputTest(unittest.TestCase):
         self.train(["--keep_axis_order", "--plan"], "--data=text.txt", "--keep_axis_order")
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers
-        self.compile(["--memory=lots"], "--memory=lots", "--batch=4")
+        for size in ["lots", "nan", "inf", "1e30", "9223372036854775808", "1e10GiB", "-1", "0.1", "1e-320KB"]:
+            self.compile(["--memory=" + size, "is not a size"], "--memory=" + size, "--batch=4")
 
     def test_orders(self):
         two = ["--mesh=pipe=2", "--batch=4", "--micro_batches=2", "--order=own.textproto"]
@@ -342,6 +365,8 @@ class BadInputTest(unittest.TestCase):
         self.train(["--data=,", "without a name"], "--data=,")
         self.train(["/dev/null", "no regular file"], "--data=/dev/null")
         self.train(["--checkpoint_every", "--checkpoint_dir"], "--data=text.txt", "--checkpoint_every=1")
+        for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:
+            self.refuse([flag, "at most 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
         self.write("short.txt", b"short")
         self.train(["short.txt", "9", "5"], "--data=short.txt")
         self.write("odd.bin", b"\0" * 41)

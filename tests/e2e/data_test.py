@@ -64,6 +64,17 @@ class DataTest(unittest.TestCase):
         self.assertAlmostEqual(val["text_bytes"] / whole["files"][0]["text_bytes"], 0.3, delta=0.01)
         self.assertEqual(self.read("split/train.bin") + self.read("split/val.bin"), self.read("whole/train.bin"))
 
+    def test_nothing_of_an_earlier_run_stays(self):
+        byte = ["--tokenizer=bytes", "--token_format=megatron"]
+        self.data("again", *byte, "--val_fraction=0.3")
+        names = lambda: sorted(os.listdir(self.dir + "/again"))
+        self.assertEqual(names(), ["train.bin", "train.idx", "val.bin", "val.idx"])
+        with open(self.dir + "/again/notes.txt", "w") as notes:
+            notes.write("of no concern")
+        self.data("again", "--tokenizer=bytes", "--token_format=llmc")
+        self.assertEqual(names(), ["notes.txt", "train.bin"])
+        self.assertEqual(self.losses("again/train.bin"), self.losses("a.txt,b.txt"))
+
     def test_documents_may_end_in_a_token(self):
         self.data("ends", "--tokenizer=gpt2:" + VOCABULARY, "--end_of_text", "--token_format=megatron")
         ids = struct.unpack("<" + "H" * (len(self.read("ends/train.bin")) // 2), self.read("ends/train.bin"))

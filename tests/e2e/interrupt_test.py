@@ -48,6 +48,9 @@ class InterruptTest(unittest.TestCase):
             self.assertTrue(json.load(trace)["traceEvents"])
         return error, rows
 
+    def test_memory_does_not_grow_with_steps(self):
+        self.interrupt(signal.SIGINT, "--steps=4294967296")
+
     def test_sigusr1_says_what_every_worker_is_at_and_ends_nothing(self):
         process = subprocess.Popen(
             [ONEFLOW, "train", "--graph=gpt.textproto", "--mesh=pipe=2,data=2", "--micro_batches=2", "--data=text.txt",

@@ -103,6 +103,15 @@ class TrainTest(unittest.TestCase):
         self.assertLess(rows[-1]["loss"], rows[0]["loss"] - 1.5)
         self.assertEqual([r["step"] for r in rows if "eval_loss" in r], [9, 19, 29])
 
+    def test_a_run_goes_on_where_a_chunk_of_steps_ends(self):
+        run("model", "gpt", "--layers=1", "--heads=1", "--hidden=4", "--sequence=2", "--vocab=256", "--out=chunk.textproto",
+            cwd=self.dir)
+        rows = self.train("--graph=chunk.textproto", "--batch=1", "--steps=16400")  # a chunk has 16384
+        self.assertEqual([r["step"] for r in rows], list(range(16400)))
+        rest = self.train("--graph=chunk.textproto", "--batch=1", "--steps=16400", "--checkpoint_every=8200",
+                          "--checkpoint_dir=chunk")
+        self.assertEqual([r["loss"] for r in rest], [r["loss"] for r in rows])
+
     def test_skipped_steps_are_told(self):
         error = run("train", "--graph=gpt.textproto", "--data=text.txt", "--steps=5", "--learning_rate=1e30",
                     "--clip=0", "--metrics=skipped.jsonl", cwd=self.dir)[1]

@@ -136,9 +136,9 @@ absl::Status Data(const Arguments& args) {
   options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
   std::vector<TokenizedFile> files;
   const auto write = [&](const TextPart& part, const std::string& name) -> absl::Status {
-    if (part.documents.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(TokenizedFile file,
-                     TokenizeText(part, tokenizer, FLAGS_out + "/" + name, options));
+    const std::string path = FLAGS_out + "/" + name;
+    if (part.documents.empty()) return RemoveTokenFile(path);  // of an earlier text
+    ASSIGN_OR_RETURN(TokenizedFile file, TokenizeText(part, tokenizer, path, options));
     files.push_back(std::move(file));
     return absl::OkStatus();
   };

@@ -20,6 +20,7 @@
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
+#include "tools/oneflow/check_cluster.h"
 #include "tools/oneflow/flags.h"
 
 namespace oneflow {
@@ -30,16 +31,7 @@ absl::StatusOr<proto::Cluster> ReadCluster() {
   proto::Cluster cluster;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
   RETURN_IF_ERROR(ParseText(text, FLAGS_cluster, "cluster", &cluster));
-  if (cluster.device().kernel_threads() > kMaxKernelThreads) {
-    return InputError(FLAGS_cluster, "has more kernel threads than a device may use",
-                      "use at most " + std::to_string(kMaxKernelThreads));
-  }
-  const proto::Device& device = cluster.device();
-  const bool tiles = device.tile_rows() > 0 && device.tile_columns() > 0;
-  if (device.processors() < 0 || (device.processors() > 0 && !tiles)) {
-    return InputError(FLAGS_cluster, "has processors that compute no tiles of products",
-                      "give tile_rows and tile_columns, too, or leave processors out");
-  }
+  RETURN_IF_ERROR(CheckCluster(cluster, FLAGS_cluster));
   return cluster;
 }
 
@@ -67,6 +59,15 @@ absl::StatusOr<proto::DataType> PrecisionOf(const std::string& flag, const std::
   return InputError(flag + name, "no such precision", "use f32 or bf16");
 }
 
+// `value` of a step for all of --sync_every steps; `flag` is its own.
+absl::StatusOr<int64_t> OfAllSteps(const char* flag, int64_t value) {
+  int64_t all = 0;
+  if (!__builtin_mul_overflow(value, FLAGS_sync_every, &all)) return all;
+  return InputError("--sync_every=" + std::to_string(FLAGS_sync_every),
+                    "times " + (flag + std::to_string(value)) + " is more than can be counted",
+                    "use smaller numbers");
+}
+
 absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   proto::Train train;
   if (FLAGS_sync_every < 1) {
@@ -74,8 +75,11 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
                       "use 1 or more");
   }
   // Steps that share an update are one step of all their micro-batches.
-  train.set_batch(FLAGS_batch * FLAGS_sync_every);
-  train.set_micro_batches(FLAGS_micro_batches * FLAGS_sync_every);
+  ASSIGN_OR_RETURN(const int64_t batch, OfAllSteps("--batch=", FLAGS_batch));
+  ASSIGN_OR_RETURN(const int64_t micro_batches,
+                   OfAllSteps("--micro_batches=", FLAGS_micro_batches));
+  train.set_batch(batch);
+  train.set_micro_batches(micro_batches);
   train.set_schedule(FLAGS_schedule);
   train.set_chunks(FLAGS_chunks);
   train.set_extra_in_flight(FLAGS_extra_in_flight);
@@ -166,11 +170,13 @@ absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& t
   if (unit == "KiB") scale = 1024.0;
   if (unit == "MiB") scale = 1024.0 * 1024;
   if (unit == "GiB") scale = 1024.0 * 1024 * 1024;
-  if (end == text.c_str() || scale == 0 || number <= 0) {
+  const double bytes = number * scale;
+  // Below a byte it would be 0, which limits nothing. NaN fails every comparison.
+  if (end == text.c_str() || !(bytes >= 1 && bytes < 0x1p63)) {
     return InputError(flag + "=" + text, "is not a size",
-                      "write e.g. 80GiB, 512MiB or a number of bytes");
+                      "write e.g. 80GiB, 512MiB or a number of bytes, 1 or more and below 2^63");
   }
-  return static_cast<int64_t>(number * scale);
+  return static_cast<int64_t>(bytes);
 }
 
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,

@@ -130,7 +130,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const auto before = index == 0 ? start_ : entries_[index - 1].time;
   const double seconds = std::chrono::duration<double>(entry.time - before).count();
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
-  const double rate = static_cast<double>(options_.tokens_a_step) / seconds;
+  const double rate = options_.tokens_a_step / seconds;
 
   std::string line =
       "{\"step\": " + std::to_string(step) + ", \"loss\": " + JsonNumber(entry.loss) +

@@ -26,7 +26,7 @@ struct MetricsOptions {
   std::string path;       // JSON lines; empty: none
   bool json = false;      // JSON lines on stdout too, instead of the progress line
   int64_t last_step = 0;  // of the whole run, exclusive
-  int64_t tokens_a_step = 0;
+  double tokens_a_step = 0;
   double flops_a_step = 0;
   double machine_flops = 0;  // the machine's own matrix rate; 0: unknown
 };

@@ -22,9 +22,15 @@
 namespace oneflow {
 namespace {
 
+// A number of steps, or of batches that are read as steps are.
+absl::Status CheckSteps(const std::string& flag, int64_t steps) {
+  if (steps >= 1 && steps <= TokenSource::kMost) return absl::OkStatus();
+  return InputError(flag + std::to_string(steps), "is out of range",
+                    "use at least 1 and at most " + std::to_string(TokenSource::kMost));
+}
+
 absl::Status CheckNumbers() {
-  if (FLAGS_steps < 1)
-    return InputError("--steps=" + std::to_string(FLAGS_steps), "must be at least 1");
+  RETURN_IF_ERROR(CheckSteps("--steps=", FLAGS_steps));
   if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
     return InputError("--eval_every, --checkpoint_every", "must not be negative");
   }
@@ -33,7 +39,7 @@ absl::Status CheckNumbers() {
                       "add --checkpoint_dir=DIR");
   }
   if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
-  if (FLAGS_eval_batches < 1) return InputError("--eval_batches", "must be at least 1");
+  RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
   if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
     return InputError("--eval_every", "there is nothing to validate on",
                       "add --eval_data=FILE or --eval_fraction=0.1");
@@ -136,7 +142,8 @@ absl::Status Train(const Arguments& args) {
   log_options.path = FLAGS_metrics;
   log_options.json = format == "json";
   log_options.last_step = FLAGS_steps;
-  log_options.tokens_a_step = plan.train().batch() * model.sequence;
+  log_options.tokens_a_step =
+      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
   log_options.flops_a_step = FlopsOfStep(plan);
   ASSIGN_OR_RETURN(log_options.machine_flops, MeasureMatrixRate(threads));
   MetricsLog log(log_options);

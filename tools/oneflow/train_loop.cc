@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <numeric>
 #include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
@@ -16,6 +15,9 @@ namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Some bytes are kept of each step of a chunk: memory must not grow with --steps.
+constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
 
 // The first multiple of `every` after `step`, or `end` if that comes first.
 int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
@@ -92,12 +94,10 @@ class Loop {
   absl::StatusOr<double> Evaluate(const TokenSource& tokens) {
     RunContext context = Context("eval");
     context.tokens = &tokens;
-    std::vector<double> losses(static_cast<size_t>(options_.eval_batches));
-    context.report = [&](int64_t step, std::span<const double> values) {
-      losses[static_cast<size_t>(step)] = values[0];
-    };
+    double sum = 0;  // in the order of the batches
+    context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
     RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches));
-    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+    return sum / static_cast<double>(options_.eval_batches);
   }
 
   absl::Status Save(int64_t step) {
@@ -188,9 +188,12 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                  "oneflow: the checkpoint is of step %lld: --steps=%lld leaves nothing to do\n",
                  static_cast<long long>(step), static_cast<long long>(options.steps));
   }
+  const int64_t round = StepsARound(plan);
+  const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
   while (step < options.steps) {
-    const int64_t next = std::min(NextBoundary(step, options.eval_every, options.steps),
-                                  NextBoundary(step, options.checkpoint_every, options.steps));
+    const int64_t next = std::min({NextBoundary(step, options.eval_every, options.steps),
+                                   NextBoundary(step, options.checkpoint_every, options.steps),
+                                   NextBoundary(step, most, options.steps)});
     const absl::Status trained = loop.Train(step, next - step, train);
     std::optional<double> eval_loss;
     const bool eval_due =

@@ -1,0 +1,74 @@
+#include "actor_runtime/checkpoint/durable.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/data/temporary_directory.h"
+
+namespace {
+std::function<void(const std::string& path)> on_sync;  // null: nobody listens
+}  // namespace
+
+// Stands before the C library's.
+extern "C" int fsync(int fd) {
+  if (on_sync) on_sync(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)));
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is synced while `act` goes on, in order.
+std::vector<std::string> Synced(const std::function<absl::Status()>& act) {
+  std::vector<std::string> paths;
+  on_sync = [&](const std::string& path) { paths.push_back(path); };
+  const absl::Status status = act();
+  on_sync = nullptr;
+  INFO(status);
+  CHECK(status.ok());
+  return paths;
+}
+
+TEST_CASE("folders that are made are on the disk, each in the one above it") {
+  const TemporaryDirectory dir;
+  const std::string top = fs::canonical(dir.path());
+  CHECK(Synced([&] { return CreateFolders(top + "/a/b/c"); }) ==
+        std::vector<std::string>{top, top + "/a", top + "/a/b"});
+  CHECK(fs::is_directory(top + "/a/b/c"));
+  CHECK(Synced([&] { return CreateFolders(top + "/a/b/c"); }).empty());
+  REQUIRE(WriteDurably(top + "/file", "").ok());
+  CHECK_THAT(std::string(CreateFolders(top + "/file/c").message()),
+             Catch::Contains("/file/c: cannot be created: Not a directory"));
+}
+
+TEST_CASE("an old folder goes when the new one has its name on the disk, not before") {
+  const TemporaryDirectory dir;
+  const std::string top = fs::canonical(dir.path()), from = top + "/new", to = top + "/it";
+  for (const bool replaces : {false, true}) {
+    fs::create_directory(from);
+    REQUIRE(WriteDurably(from + "/text", replaces ? "second" : "first").ok());
+    bool old_there = false;
+    on_sync = [&](const std::string& path) {
+      CHECK(path == top);
+      CHECK(fs::exists(to + "/text"));
+      old_there = fs::exists(from + "/text");
+    };
+    CHECK(ReplaceFolder(from, to).ok());
+    on_sync = nullptr;
+    CHECK(old_there == replaces);
+    CHECK_FALSE(fs::exists(from));
+    CHECK(fs::file_size(to + "/text") == (replaces ? 6 : 5));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

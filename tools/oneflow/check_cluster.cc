@@ -1,0 +1,109 @@
+#include "tools/oneflow/check_cluster.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/verify_types.h"
+
+namespace oneflow {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// All fields of a message and of those in it, so that none that is added is forgotten.
+class Numbers {
+ public:
+  explicit Numbers(std::string_view where) : where_(where) {}
+
+  absl::Status Check(const Message& message, const std::string& path) const {
+    for (int f = 0; f < message.GetDescriptor()->field_count(); ++f) {
+      const FieldDescriptor& field = *message.GetDescriptor()->field(f);
+      const std::string name = absl::StrCat(path, field.name());
+      RETURN_IF_ERROR(field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
+                          ? CheckMessages(message, field, name)
+                          : CheckNumber(message, field, name));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status CheckMessages(const Message& message, const FieldDescriptor& field,
+                             const std::string& name) const {
+    const Reflection& reflection = *message.GetReflection();
+    if (!field.is_repeated()) return Check(reflection.GetMessage(message, &field), name + ".");
+    for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+      RETURN_IF_ERROR(Check(reflection.GetRepeatedMessage(message, &field, i),
+                            absl::StrCat(name, "[", i, "].")));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckNumber(const Message& message, const FieldDescriptor& field,
+                           const std::string& name) const {
+    const double value = ValueOf(message, field);
+    if (field.containing_type() == proto::Efficiency::descriptor() && field.name() == "share") {
+      if (value > 0 && value <= 1) return absl::OkStatus();
+      return InputError(where_, absl::StrCat(name, " is ", value),
+                        "use a part of the peak, above 0 and at most 1");
+    }
+    if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+    return InputError(where_, absl::StrCat(name, " is ", value),
+                      "use a finite number that is not negative, or leave it out");
+  }
+
+  // 0 of what is no number.
+  static double ValueOf(const Message& message, const FieldDescriptor& field) {
+    const Reflection& reflection = *message.GetReflection();
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_DOUBLE: return reflection.GetDouble(message, &field);
+      case FieldDescriptor::CPPTYPE_FLOAT: return reflection.GetFloat(message, &field);
+      case FieldDescriptor::CPPTYPE_INT32: return reflection.GetInt32(message, &field);
+      case FieldDescriptor::CPPTYPE_INT64:
+        return static_cast<double>(reflection.GetInt64(message, &field));
+      default: return 0;
+    }
+  }
+
+  const std::string where_;
+};
+
+// Units of a level are counted in devices.
+absl::Status CheckLevels(const proto::Cluster& cluster, std::string_view where) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  int64_t devices = 1;
+  for (const proto::Level& level : cluster.level()) {
+    if (level.size() > 0) devices *= level.size();
+    if (devices <= kMost) continue;
+    return InputError(where, absl::StrCat("its levels have more than ", kMost, " devices"),
+                      "use smaller sizes");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where) {
+  RETURN_IF_ERROR(Numbers(where).Check(cluster, ""));
+  RETURN_IF_ERROR(CheckLevels(cluster, where));
+  const proto::Device& device = cluster.device();
+  if (device.kernel_threads() > kMaxKernelThreads) {
+    return InputError(where, "has more kernel threads than a device may use",
+                      absl::StrCat("use at most ", kMaxKernelThreads));
+  }
+  const bool tiles = device.tile_rows() > 0 && device.tile_columns() > 0;
+  if (device.processors() > 0 && !tiles) {
+    return InputError(where, "has processors that compute no tiles of products",
+                      "give tile_rows and tile_columns, too, or leave processors out");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow
