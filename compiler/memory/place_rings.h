@@ -4,11 +4,13 @@
 // asks for, but not of all chunks at the same time: while the forwards of one take places, the
 // backwards of another give theirs back. So each chunk's registers have more slots in sum than are
 // ever full together. On a ring of places every group has a run of them, which moves on by one with
-// each fill; the run of the group behind it ends where it begins, so what this one gives back that
-// one takes:
+// each fill, and the run of the group that stays behind it begins where its own ends: what this one
+// gives back, that one takes.
 //
-//   chunk 0  behind chunk 2     place  0 1 2 3 4 5 6 7 8
-//   chunk 1  behind itself             2 2 2 2 0 0 0 0 0     later: 0 2 2 2 2 0 0 0 0
+//   places   0 0 0 0 2 2 2 .      a micro-batch of chunk 2 is returned, then
+//            0 0 0 0 0 2 2 .      a forward of chunk 0 comes: chunk 0 stays behind chunk 2;
+//            . . 0 0 0 2 2 .      backwards of chunk 0, then
+//            2 . 0 0 0 2 2 2      forwards of chunk 2: round the ring it stays behind chunk 0
 //
 // The distance D(x, y) is by how many places x must stay behind y: the least d such that fill i of
 // x begins only after fill i - d of y is over, for all i. A ring of x, y, ..., z takes D(x, y) +
