@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 
@@ -58,7 +59,7 @@ class TraceWriter {
 
   std::string Track(const StreamOrder& stream) {
     const auto [entry, fresh] = tracks_.try_emplace({stream.rank, stream.name}, tracks_.size() + 1);
-    const std::string ids =
+    std::string ids =
         "\"pid\":" + std::to_string(stream.rank) + ",\"tid\":" + std::to_string(entry->second);
     if (fresh) {
       Event("\"ph\":\"M\",\"name\":\"process_name\"," + ids + ",\"args\":{\"name\":\"rank " +
@@ -111,9 +112,10 @@ class TraceWriter {
             "\"cat\":\"fill\",\"name\":\"fill\",\"id\":" + std::to_string(++arrows_);
         const std::string from = Track(net.streams[net.stream_of[writer]]);
         // An arrow starts inside the slice it comes from.
-        Event("\"ph\":\"s\"," + id + "," + from +
-              ",\"ts\":" + Time(std::max(end->second->begin_ns, end->second->end_ns - 1)));
-        Event("\"ph\":\"f\",\"bp\":\"e\"," + id + "," + track + ",\"ts\":" + Time(event.begin_ns));
+        Event(absl::StrCat("\"ph\":\"s\",", id, ",", from, ",\"ts\":",
+                           Time(std::max(end->second->begin_ns, end->second->end_ns - 1))));
+        Event(absl::StrCat("\"ph\":\"f\",\"bp\":\"e\",", id, ",", track,
+                           ",\"ts\":", Time(event.begin_ns)));
       }
     }
   }

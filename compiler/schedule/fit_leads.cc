@@ -128,6 +128,7 @@ class Search {
 std::vector<Lead> EqualLeads(const Pipe& pipe, int64_t extra) {
   const int stages = static_cast<int>(pipe.seconds.stages.size());
   std::vector<Lead> leads;
+  leads.reserve(stages);
   for (int s = 0; s < stages; ++s) {
     leads.push_back(EqualLead({stages, s, pipe.micro_batches, 1, extra}));
   }

@@ -256,6 +256,7 @@ class ActorOp {
     if (!def_->workspace) return absl::OkStatus();
     const auto local = [&](const std::vector<TensorId>& tensors) {
       std::vector<Dims> dims;
+      dims.reserve(tensors.size());
       for (const TensorId t : tensors) {
         dims.push_back(LargestSlice(layouts_[t], mesh_).size);
       }

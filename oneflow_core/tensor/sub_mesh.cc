@@ -49,18 +49,19 @@ absl::Status CheckSubMesh(const SubMesh& sub, int devices, std::string_view wher
                       "a sub-mesh lies within a stage: set `stage` instead");
   }
   int64_t span = 0;  // from coordinate 0 to the last, over the axes that are faster
-  const std::vector<int> order = BySlowest(sub);
-  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-    const int size = sub.mesh.axes[*axis].size;
-    if (sub.strides[*axis] < 1 || (size > 1 && sub.strides[*axis] <= span)) {
+  std::vector<int> order = BySlowest(sub);
+  std::reverse(order.begin(), order.end());
+  for (const int axis : order) {
+    const int size = sub.mesh.axes[axis].size;
+    if (sub.strides[axis] < 1 || (size > 1 && sub.strides[axis] <= span)) {
       return InputError(where,
                         "sub-mesh " + ToString(sub) + " names a device twice: axis \"" +
-                            sub.mesh.axes[*axis].name + "\" has stride " +
-                            std::to_string(sub.strides[*axis]),
+                            sub.mesh.axes[axis].name + "\" has stride " +
+                            std::to_string(sub.strides[axis]),
                         "a stride steps over all devices of the faster axes; leave it out for "
                         "neighbours");
     }
-    span += static_cast<int64_t>(size - 1) * sub.strides[*axis];
+    span += static_cast<int64_t>(size - 1) * sub.strides[axis];
   }
   if (sub.first >= 0 && sub.first + span < devices) return absl::OkStatus();
   return InputError(where,

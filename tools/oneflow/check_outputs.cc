@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -47,7 +48,7 @@ absl::Status CheckOutputs(const Arguments& args) {
   for (size_t i = 0; i < args.flags.size(); ++i) {
     const auto& [written, path] = args.flags[i];
     if (!Has(kWritten, written) || path.empty()) continue;
-    const std::string where = "--" + written + "=" + path;
+    const std::string where = absl::StrCat("--", written, "=", path);
     for (size_t j = 0; j < args.flags.size(); ++j) {
       const auto& [other, value] = args.flags[j];
       if (other == written || !(Has(kRead, other) || (Has(kWritten, other) && j > i))) continue;

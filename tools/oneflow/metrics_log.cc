@@ -75,7 +75,7 @@ void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> le
   recorded_ = 0;
   written_ = 0;
   start_ = std::chrono::steady_clock::now();
-  writer_ = std::jthread([this](std::stop_token stop) { WriteLoop(stop); });
+  writer_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
 }
 
 void MetricsLog::Record(int64_t step, std::span<const double> values) {
@@ -87,7 +87,7 @@ void MetricsLog::Record(int64_t step, std::span<const double> values) {
   recorded_.notify_one();
 }
 
-void MetricsLog::WriteLoop(std::stop_token stop) {
+void MetricsLog::WriteLoop(const std::stop_token& stop) {
   // Wakes on every record; FinishChunk wakes it for good by setting `stop` and notifying.
   while (true) {
     const size_t n = recorded_.load(std::memory_order_acquire);
@@ -151,7 +151,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (!terminal_ && !last && !eval_loss && step % 10 != 0) return;  // a log file wants fewer lines
   const std::string loss = ExactDouble(entry.loss);
   std::printf("%sstep %lld/%lld  loss %s  %.0f tokens/s", terminal_ ? "\r\033[K" : "",
-              static_cast<long long>(step + 1), static_cast<long long>(options_.last_step),
+              static_cast<long long>(step) + 1, static_cast<long long>(options_.last_step),
               loss.c_str(), rate);
   if (options_.machine_flops > 0) {
     std::printf("  MFU %.0f%%", 100 * options_.flops_a_step / seconds / options_.machine_flops);

@@ -57,7 +57,7 @@ class MetricsLog {
     double loss = 0, norm = 0;
     std::chrono::steady_clock::time_point time;
   };
-  void WriteLoop(std::stop_token stop);
+  void WriteLoop(const std::stop_token& stop);
   void Write(size_t index, std::optional<double> eval_loss);
   absl::Status FileStatus() const;
 

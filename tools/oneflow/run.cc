@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/data/npy.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
@@ -26,10 +27,10 @@ absl::StatusOr<Files> ParseFiles(const Arguments& args, const std::string& flag)
   for (const std::string& text : args.Repeated(flag)) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      return InputError("--" + flag + "=" + text, "is not NAME=FILE.npy");
+      return InputError(absl::StrCat("--", flag, "=", text), "is not NAME=FILE.npy");
     }
     if (!files.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
-      return InputError("--" + flag + "=" + text, "the tensor is given twice");
+      return InputError(absl::StrCat("--", flag, "=", text), "the tensor is given twice");
     }
   }
   return files;
@@ -48,7 +49,7 @@ absl::Status CheckNames(const Files& files, const proto::Plan& plan, const std::
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     std::string list;
     for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-    return InputError("--" + flag + "=" + name + "=" + file,
+    return InputError(absl::StrCat("--", flag, "=", name, "=", file),
                       "the graph has no such tensor to " + flag,
                       list.empty() ? "it has none" : "it has " + list);
   }

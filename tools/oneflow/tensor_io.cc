@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
@@ -18,7 +19,7 @@ absl::Status CheckFeed(const proto::Plan& plan, const std::string& program, cons
     const Dims dims(reg.layout().dim().begin(), reg.layout().dim().end());
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(reg.dtype(), reg.name()));
     if (dims != array.dims || dtype != array.dtype) {
-      return InputError("--feed=" + name + "=" + file,
+      return InputError(absl::StrCat("--feed=", name, "=", file),
                         "the file holds " + std::string(Name(array.dtype)) + ToString(array.dims) +
                             ", the graph wants " + std::string(Name(dtype)) + ToString(dims));
     }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "gflags/gflags.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
@@ -87,7 +88,7 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
       return InputError("--" + name, "has no value", "write --" + name + "=VALUE");
     }
     if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-      return InputError("--" + name + "=" + value, "is not a valid " + info.type);
+      return InputError(absl::StrCat("--", name, "=", value), "is not a valid " + info.type);
     }
     args.flags.emplace_back(std::move(name), std::move(value));
   }
