@@ -1,9 +1,11 @@
 // Plans edited by hand: each of many random edits of compiled plans is refused by the proof, or
 // loads and runs a step of every program; and whatever stands in a plan, the verbs that show plans
-// do not crash.
+// do not crash: 48 texts, or 1,500 with ONEFLOW_TEST_FULL.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -35,7 +37,7 @@ namespace {
 
 constexpr const char* kMeshes[] = {"", "data=2,tensor=2", "pipe=2,tensor=2"};
 constexpr int kMutantsOfEach = 100;
-constexpr uint64_t kTextMutantsOfEach = 50;
+constexpr uint64_t kTextMutantsOfEach = 16, kTextMutantsOfEachInFull = 500;
 
 // Makes one edit, drawn from a seed.
 class Mutator {
@@ -330,6 +332,8 @@ TEST_CASE("A plan edited by hand is refused, or it runs") {
 }
 
 TEST_CASE("Whatever a plan's text says, it is shown or refused") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const uint64_t mutants = full ? kTextMutantsOfEachInFull : kTextMutantsOfEach;
   int refused = 0, well_formed = 0;
   for (const char* mesh : kMeshes) {
     SmallRun run;
@@ -337,7 +341,7 @@ TEST_CASE("Whatever a plan's text says, it is shown or refused") {
     run.model.layers = mesh[0] == 'p' ? 2 : 1;
     const proto::Plan good = CompileSmall(run);
     const TextMutator mutator(good);
-    for (uint64_t seed = 0; seed < kTextMutantsOfEach; ++seed) {
+    for (uint64_t seed = 0; seed < mutants; ++seed) {
       INFO("mesh " << mesh << ", seed " << seed);
       const absl::StatusOr<proto::Plan> plan = mutator.Edited(seed);
       if (!plan.ok()) continue;
@@ -346,8 +350,9 @@ TEST_CASE("Whatever a plan's text says, it is shown or refused") {
       CHECK(Shown(*plan, good, fits) > 0);
     }
   }
-  CHECK(refused > 40);
-  CHECK(well_formed > 40);
+  const auto plans = static_cast<int>(std::size(kMeshes) * mutants);
+  CHECK(refused * 5 > plans);
+  CHECK(well_formed * 5 > plans);
 }
 
 }  // namespace oneflow
