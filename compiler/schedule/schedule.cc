@@ -142,10 +142,11 @@ int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batc
   const int64_t period = Period(schedule, stages);
   // A stage warms up for at most P + e micro-batches. Of v chunks it holds fewer than v P + 2 P,
   // which may take so many places in turn.
-  int64_t held = schedule.chunks > 1 ? (schedule.chunks + 2) * stages : stages + 3;
-  held += schedule.extra_in_flight;
-  for (const Lead& lead : schedule.leads) held = std::max(held, lead.forwards + lead.backwards + 3);
-  const int64_t settled = held;
+  int64_t settled = schedule.chunks > 1 ? (schedule.chunks + 2) * stages : stages + 3;
+  settled += schedule.extra_in_flight;
+  for (const Lead& lead : schedule.leads) {
+    settled = std::max(settled, lead.forwards + lead.backwards + 3);
+  }
   if (micro_batches <= settled + period) return micro_batches;
   return settled + (micro_batches - settled) % period;
 }

@@ -1,19 +1,11 @@
-"""Bad input: each kind gets exit code 2 and an error that says what, where and how to mend it.
-
-A case is a command and the words its error must hold. Nothing a user writes may abort the process.
-"""
-import json
+"""Graphs, flags and small text files that are wrong: exit code 2, and what, where and how to mend it."""
 import os
-import re
-import shutil
-import subprocess
-import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, run, write_npy
+from tests.e2e.bad_input import SMALL, BadInputCase
+from tests.e2e.cli import run
 
 VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
-SMALL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 HEAD = 'op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
 WEIGHT = 'op { name: "w" kind: "variable" shape { dim { size: 6 } dim { size: 8 } } %s }\n'
 MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'
@@ -57,51 +49,7 @@ GRAPHS = {
 }
 
 
-class BadInputTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
-        run("model", "gpt", *SMALL, "--out=gpt.textproto", cwd=cls.dir)
-        run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan", cwd=cls.dir)
-        with open(cls.dir + "/text.txt", "w") as text:
-            text.write("some words to learn from. " * 50)
-        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=1", "--checkpoint_dir=ckpt", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def refuse(self, words, *args):
-        error = run(*args, cwd=self.dir, code=2)[1]
-        self.assertIn("oneflow: error: ", error)
-        for word in words:
-            self.assertIn(word, error)
-        return error
-
-    def compile(self, words, *flags):
-        return self.refuse(words, "compile", "--graph=gpt.textproto", "--out=x.plan", *flags)
-
-    def train(self, words, *flags):
-        return self.refuse(words, "train", "--plan=gpt.plan", "--steps=1", *flags)
-
-    def write(self, name, data):
-        with open(os.path.join(self.dir, name), "wb") as out:
-            out.write(data)
-
-    def checkpoint(self, change):
-        """A copy of the checkpoint, changed by `change(folder of the step)`."""
-        copy = self.dir + "/copy"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.dir + "/ckpt", copy)
-        step = [d for d in os.listdir(copy) if d.startswith("step-")][0]
-        change(os.path.join(copy, step))
-        return "copy"
-
-    def largest_slice(self, folder):
-        files = [os.path.join(folder, f) for f in os.listdir(folder)]
-        return max((f for f in files if not f.endswith((".json", ".textproto"))), key=os.path.getsize)
-
+class BadInputTest(BadInputCase):
     def test_graphs(self):
         for name, (text, words) in GRAPHS.items():
             with self.subTest(name):
@@ -193,105 +141,12 @@ class BadInputTest(unittest.TestCase):
         self.write("c.textproto", b'name: "\\377"\n')
         self.refuse(["c.textproto:1:", "UTF-8"], "simulate", "--plan=gpt.plan", "--cluster=c.textproto")
 
-    def test_paths_that_are_too_long(self):
-        path = "x" * 300
-        self.refuse([path, "too long"], "calibrate", "--out=" + path)
-        self.refuse([path], "generate", "--checkpoint=" + path, "--prompt=The ")
-        self.train([path], "--data=text.txt", "--metrics=" + path)
-        self.train([path], "--data=text.txt", "--checkpoint_dir=" + path)
-        self.train([path, "cannot be written"], "--data=text.txt", "--checkpoint_dir=ckpt", "--resume", "--metrics=" + path)
-        self.refuse([path], "data", "--text=text.txt", "--out=" + path)
-
-    def test_paths_that_are_not_utf8(self):
-        out = run("data", "--text=text.txt", "--format=json", b"--out=b\xff", cwd=self.dir)[0]
-        self.assertEqual(json.loads(out)["files"][0]["path"], "b\ufffd/train.bin")
-        os.rename(self.dir.encode() + b"/ckpt", self.dir.encode() + b"/c\xff")
-        out = run("generate", b"--checkpoint=c\xff", "--prompt=The ", "--tokens=1", "--format=json", cwd=self.dir)[0]
-        os.rename(self.dir.encode() + b"/c\xff", self.dir.encode() + b"/ckpt")
-        self.assertIn("c\ufffd", json.loads(out)["checkpoint"])
-        # The order's path becomes the name of the plan's schedule.
-        self.write("order", b'stage { task: "F0 B0" }')
-        os.rename(self.dir.encode() + b"/order", self.dir.encode() + b"/o\xff")
-        run("compile", "--graph=gpt.textproto", "--batch=4", b"--order=o\xff", "--out=ordered.plan", cwd=self.dir)
-        self.assertIn("schedule o\ufffd", run("explain", "--plan=ordered.plan", cwd=self.dir)[0])
-
-    def test_paths_that_are_no_files(self):
-        os.makedirs(self.dir + "/folder", exist_ok=True)
-        self.refuse(["folder", "Is a directory"], "verify", "--plan=folder")
-        self.refuse(["folder", "Is a directory"], "compile", "--graph=folder", "--out=x.plan")
-        self.compile(["folder", "Is a directory"], "--cluster=folder", "--batch=4")
-        self.refuse(["folder", "Is a directory"], "train", "--plan=gpt.plan", "--data=folder", "--steps=1")
-
-    def test_outputs_that_are_inputs(self):
-        def untouched(words, *command):
-            before = {}
-            for name in ["text.txt", "gpt.plan", "gpt.textproto"]:
-                with open(self.dir + "/" + name, "rb") as file:
-                    before[name] = file.read()
-            self.refuse([*words, "another file"], *command)
-            for name, content in before.items():
-                with open(self.dir + "/" + name, "rb") as file:
-                    self.assertEqual(file.read(), content, name)
-
-        os.symlink("text.txt", self.dir + "/link.txt")
-        train = ["train", "--plan=gpt.plan", "--data=text.txt", "--steps=1"]
-        for path in ["text.txt", "./text.txt", "link.txt"]:
-            untouched(["--metrics=" + path, "--data"], *train, "--metrics=" + path)
-        untouched(["--metrics=text.txt", "--eval_data"], "train", "--plan=gpt.plan", "--data=a.txt,b.txt", "--eval_data=link.txt",
-                  "--steps=1", "--metrics=text.txt")
-        untouched(["--trace=gpt.plan", "--plan"], *train, "--trace=gpt.plan")
-        untouched(["--metrics=new.txt", "--trace"], *train, "--metrics=new.txt", "--trace=./new.txt")
-        untouched(["--out=gpt.textproto", "--graph"], "compile", "--graph=gpt.textproto", "--out=gpt.textproto", "--batch=4")
-        run(*train, "--metrics=/dev/null", "--trace=/dev/null", cwd=self.dir)
-
     def test_what_a_plan_has_fixed(self):
         for verb in (["explain"], ["simulate"], ["train", "--data=text.txt", "--steps=1"]):
             with self.subTest(verb):
                 self.refuse(["gpt.plan", "memory of stage 0", "too many"], *verb, "--plan=gpt.plan", "--memory=1KiB")
                 self.refuse(["--memory=banana"], *verb, "--plan=gpt.plan", "--memory=banana")
         self.train(["--cluster", "--plan"], "--data=text.txt", "--cluster=absent.textproto")
-
-    def test_resuming_with_other_rounds(self):
-        lag = ["--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2", "--mesh=pipe=2", "--graph=gpt.textproto"]
-        for steps in (2, 4):
-            run("compile", *lag, f"--steps_a_round={steps}", f"--out=round{steps}.plan", cwd=self.dir)
-        data = ["--data=text.txt", "--checkpoint_dir=rounds"]
-        run("train", "--plan=round2.plan", *data, "--steps=2", cwd=self.dir)
-        self.refuse(["step 2", "every 4 steps", "--steps_a_round"], "train", "--plan=round4.plan", *data, "--steps=8", "--resume")
-        _, error = run("train", "--plan=round2.plan", *data, "--steps=2", "--resume", cwd=self.dir)
-        self.assertIn("nothing to do", error)
-
-    def test_weights_that_are_not_finite(self):
-        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--learning_rate=1e30", "--checkpoint_dir=wild", cwd=self.dir)
-        self.refuse(["--checkpoint=wild", "not finite"], "generate", "--checkpoint=wild", "--prompt=abc", "--tokens=4")
-        run("compile", "--graph=gpt.textproto", "--batch=4", "--global_norm=false", "--clip=0", "--out=no_norm.plan", cwd=self.dir)
-        _, error = run("train", "--plan=no_norm.plan", "--data=text.txt", "--steps=4", "--learning_rate=1e30", cwd=self.dir)
-        self.assertIn("was applied", error)
-        self.assertNotIn("--clip=1", error)
-
-    def test_outputs_are_tried_before_the_first_step(self):
-        data = "--data=text.txt"
-        for flag in ["--metrics=absent/m.jsonl", "--trace=absent/t.json", "--checkpoint_dir=text.txt/ckpt"]:
-            with self.subTest(flag):
-                out, error = run("train", "--plan=gpt.plan", data, "--steps=3", flag, cwd=self.dir, code=2)
-                self.assertNotIn("step", out)
-                self.assertIn(flag.split("=")[1].split("/")[0], error)
-        # A mistake in one flag does not move the checkpoints of another run aside.
-        before = sorted(os.listdir(self.dir + "/ckpt"))
-        self.train(["absent/m.jsonl"], data, "--checkpoint_dir=ckpt", "--metrics=absent/m.jsonl")
-        self.assertEqual(sorted(os.listdir(self.dir + "/ckpt")), before)
-
-    def test_a_full_disk_is_not_passed_over(self):
-        os.symlink("/dev/full", self.dir + "/full")  # a link: a mistake must not replace the device
-        self.train(["full"], "--data=text.txt", "--metrics=full")
-        self.train(["full"], "--data=text.txt", "--trace=full")
-        self.refuse(["full"], "model", "gpt", *SMALL, "--out=full")
-        self.compile(["full"], "--batch=4", "--out=full")
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([ONEFLOW, "explain", "--plan=gpt.plan"], cwd=self.dir, stdout=full,
-                                  stderr=subprocess.PIPE, text=True, check=False)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("standard output", done.stderr)
 
     def test_mesh_and_step(self):
         self.compile(["--mesh", "data=0"], "--mesh=data=0")
@@ -358,50 +213,6 @@ class BadInputTest(unittest.TestCase):
         self.compile(["--schedule", "--order"], *two, "--schedule=1f1b")
         self.compile(["absent.textproto", "--order"], "--batch=4", "--order=absent.textproto")
 
-    def test_data(self):
-        self.train(["--data"])
-        self.train(["absent.txt"], "--data=absent.txt")
-        self.train(["--data=text.txt,,text.txt", "without a name"], "--data=text.txt,,text.txt")
-        self.train(["--data=,", "without a name"], "--data=,")
-        self.train(["/dev/null", "no regular file"], "--data=/dev/null")
-        self.train(["--checkpoint_every", "--checkpoint_dir"], "--data=text.txt", "--checkpoint_every=1")
-        for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:
-            self.refuse([flag, "at most 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
-        self.write("short.txt", b"short")
-        self.train(["short.txt", "9", "5"], "--data=short.txt")
-        self.write("odd.bin", b"\0" * 41)
-        self.train(["odd.bin"], "--data=odd.bin")
-        self.write("big.bin", b"\0\0" * 20 + b"\xff\xff" + b"\0\0" * 20)
-        self.train(["big.bin", "65535", "256", "20"], "--data=big.bin")
-
-        self.write("llmc.bin", (20240520).to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(1016) + b"\0\0")
-        self.train(["llmc.bin", "says 0 tokens", "holds 1"], "--data=llmc.bin")
-        self.write("pair.bin", b"\0\0" * 20)
-        self.write("pair.idx", b"not an index")
-        self.train(["pair.idx", "no Megatron index"], "--data=pair.bin")
-
-    def test_tokenising(self):
-        data = lambda words, *flags: self.refuse(words, "data", *flags)
-        text, out = "--text=text.txt", "--out=data"
-        data(["--text"], out)
-        data(["--out"], text)
-        data(["absent.txt"], "--text=absent.txt", out)
-        self.write("empty.txt", b"")
-        data(["empty.txt", "is empty"], "--text=text.txt,empty.txt", out)
-        data(["--tokenizer=gpt3", "gpt2:FOLDER"], text, out, "--tokenizer=gpt3")
-        data(["absent/vocab.json"], text, out, "--tokenizer=gpt2:absent")
-        data(["absent.json"], text, out, "--tokenizer=absent.json")
-        self.write("list.json", b"[1, 2]")
-        data(["list.json", "JSON object"], text, out, "--tokenizer=list.json")
-        data(["absent.model"], text, out, "--tokenizer=absent.model")
-        self.write("text.model", b"not a model")
-        data(["text.model", "no sentencepiece model"], text, out, "--tokenizer=text.model")
-        data(["--token_format=gguf", "llmc"], text, out, "--token_format=gguf")
-        data(["--val_fraction", "below 1"], text, out, "--val_fraction=1")
-        data(["--val_fraction", "too short"], text, out, "--val_fraction=0.9999")
-        data(["--end_of_text"], text, out, "--end_of_text")
-        data(["gpt.plan", "no folder"], text, "--out=gpt.plan")
-
     def test_generating(self):
         generate = lambda words, *flags: self.refuse(words, "generate", "--checkpoint=ckpt", *flags)
         prompt = "--prompt=The "
@@ -421,91 +232,6 @@ class BadInputTest(unittest.TestCase):
         run("model", "gpt", *[f.replace("vocab=256", "vocab=128") for f in SMALL], "--out=ascii.textproto", cwd=self.dir)
         run("train", "--graph=ascii.textproto", "--data=text.txt", "--steps=1", "--checkpoint_dir=ascii", cwd=self.dir)
         self.refuse(["--prompt", "token 195", "128"], "generate", "--checkpoint=ascii", "--prompt=Zoë")
-
-    def test_checkpoints(self):
-        load = lambda where, words: self.train(words, "--data=text.txt", "--resume", "--checkpoint_dir=" + where)
-        load("absent", ["absent"])
-        self.assertFalse(os.path.exists(self.dir + "/absent"))
-        run("model", "gpt", *[f.replace("hidden=16", "hidden=32") for f in SMALL], "--out=other.textproto", cwd=self.dir)
-        self.refuse(["16", "32"], "train", "--graph=other.textproto", "--batch=4", "--data=text.txt", "--steps=1",
-                    "--resume", "--checkpoint_dir=ckpt")
-
-        def truncate(folder):
-            path = self.largest_slice(folder)
-            os.truncate(path, os.path.getsize(path) - 4)
-        load(self.checkpoint(truncate), ["copy"])
-
-        def flip(folder):
-            path = self.largest_slice(folder)
-            with open(path, "r+b") as file:
-                file.seek(100)
-                byte = file.read(1)[0]
-                file.seek(100)
-                file.write(bytes([byte ^ 1]))
-        load(self.checkpoint(flip), ["checksum"])
-        load(self.checkpoint(lambda folder: os.remove(folder + "/manifest.json")), ["copy"])
-        load(self.checkpoint(lambda folder: os.truncate(folder + "/manifest.json", 20)), ["manifest.json"])
-        self.refuse(["absent"], "generate", "--checkpoint=absent")
-        self.refuse(["--seed"], "train", "--plan=gpt.plan", "--data=text.txt", "--steps=2", "--seed=7", "--resume",
-                    "--checkpoint_dir=ckpt")
-
-    def test_plans(self):
-        with open(self.dir + "/gpt.plan", "rb") as file:
-            plan = file.read()
-        self.write("short.plan", plan[:-10])
-        self.refuse(["short.plan", "truncated"], "verify", "--plan=short.plan")
-        self.write("flipped.plan", plan[:200] + bytes([plan[200] ^ 4]) + plan[201:])
-        self.refuse(["flipped.plan"], "verify", "--plan=flipped.plan")
-        self.write("text.plan", b"not a plan")
-        self.refuse(["text.plan"], "explain", "--plan=text.plan")
-        version = plan.index((2).to_bytes(4, "little"), 8)
-        self.write("other.plan", plan[:version] + (99).to_bytes(4, "little") + plan[version + 4:])
-        self.refuse(["other.plan", "99", "2"], "verify", "--plan=other.plan")
-
-    def test_edited_plans(self):
-        run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan.textproto", cwd=self.dir)
-        with open(self.dir + "/gpt.plan.textproto", encoding="utf-8") as file:
-            text = file.read()
-        for line, edit, words in [("      segment: [0-9]+", "      segment: 9999999", ["orders segment 9999999"]),
-                                  ("      register: [0-9]+", "      register: 99999", ["reads register 99999"]),
-                                  ("model: .*", 'model: "\\\\377"', ["model", "UTF-8"]),
-                                  ("stage_axis: .*", "stage_axis: 7", ["stage axis is 7"]),
-                                  ("stage_axis: .*", "stage_axes: -1", ["stage_axes"])]:
-            edited = re.sub(line, edit, text)
-            self.assertTrue(text != edited, line)
-            self.write("edited.textproto", edited.encode())
-            for verb in [["explain", "--format=json"], ["explain", "--format=dot"], ["explain", "--format=html"],
-                         ["explain", "--format=memory"], ["simulate"], ["verify"], ["train", "--data=text.txt", "--steps=1"]]:
-                self.refuse(["edited.textproto:", *words], *verb, "--plan=edited.textproto")
-            self.refuse(["edited.textproto:", *words], "diff", "gpt.plan", "edited.textproto")
-        edited = text.replace("      segment: ", "      segment: 77")
-        self.write("edited.textproto", edited.encode())
-        for flags in [[], ["--full"]]:  # the text shows it
-            self.assertIn("plan of gpt", run("explain", "--plan=edited.textproto", *flags, cwd=self.dir)[0])
-        self.assertIn("proof: REFUSED: ", run("explain", "--plan=edited.textproto", cwd=self.dir)[0])
-
-    def test_feeds(self):
-        graph = "--graph=" + os.path.abspath("examples/matmul_data_parallel.textproto")
-        write_npy(self.dir + "/x.npy", [4, 5], [0.0] * 20)
-        write_npy(self.dir + "/w.npy", [5, 7], [0.0] * 35)
-        self.refuse(["w"], "run", graph, "--feed=x=x.npy")
-        write_npy(self.dir + "/good.npy", [5, 8], [0.0] * 40)
-        self.refuse(["[5,7]", "[5,8]"], "run", graph, "--feed=x=x.npy", "--feed=w=w.npy")
-        self.refuse(["v", "x"], "run", graph, "--feed=v=x.npy", "--feed=x=x.npy", "--feed=w=good.npy")
-        self.refuse(["absent.npy"], "run", graph, "--feed=x=absent.npy", "--feed=w=good.npy")
-        # Edited plans: what is fetched is fed, and only raw parts are fetched.
-        run("compile", graph, "--out=run.textproto", cwd=self.dir)
-        with open(self.dir + "/run.textproto", encoding="utf-8") as file:
-            plan = file.read()
-        feeds = ["--feed=x=x.npy", "--feed=w=good.npy"]
-        fed = plan.replace('kernel: "fetch"', 'kernel: "feed"')
-        raw = re.sub(r'(key: "raw"\s+value {\s+)b: false', r"\1b: true", plan)
-        for edited, words, flag in [(fed, ["actor out.fetch", "feed"], "--feed=out=x.npy"), (raw, ["--fetch=out"], "--fetch=out=out.npy")]:
-            self.assertTrue(edited != plan, flag)
-            self.write("edited.textproto", edited.encode())
-            self.refuse(words, "run", "--plan=edited.textproto", *feeds, flag, "--shards")
-        self.refuse(["NAME=FILE"], "run", graph, "--feed=x.npy")
-        self.refuse(["text.txt"], "run", graph, "--feed=x=text.txt", "--feed=w=good.npy")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
 2. Folders of oneflow_core: base <- tensor <- graph <- op <- {model, plan <- cost}.
-3. C++ files have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
+3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
 4. Tests do not sleep; sources leave no work markers behind.
 """
 
@@ -100,7 +100,7 @@ def file_problems(root, path, max_lines):
     lines = (root / path).read_text(encoding="utf-8").splitlines()
     if core_folder(path) not in CORE_FOLDERS.keys() | {None}:
         yield f"{path}: oneflow_core/{core_folder(path)} is not in CORE_FOLDERS"
-    if path.suffix in CPP_SUFFIXES and len(lines) > max_lines:
+    if path.suffix in CPP_SUFFIXES | {".py"} and len(lines) > max_lines:
         yield f"{path}: {len(lines)} lines, more than {max_lines}"
     for number, line in enumerate(lines, 1):
         include = INCLUDE.match(line)

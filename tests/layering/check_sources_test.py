@@ -77,6 +77,7 @@ class CheckSourcesTest(unittest.TestCase):
         self.assert_one(problems_of({"compiler/a.cc": text + "\n", listing: "501 compiler/a.cc\n"}),
                         "502 lines, more than 501")
         self.assert_one(problems_of({listing: "501 compiler/gone.cc\n"}), "does not exist")
+        self.assert_one(problems_of({"tests/e2e/a_test.py": text}), "501 lines, more than 500")
 
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"
