@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -42,6 +43,8 @@ namespace oneflow {
 struct CheckpointInfo {
   int64_t step = 0;   // Steps done: the first one to run after a resume.
   uint64_t seed = 0;  // Orders the data.
+  // Of the run, where its numbers are not the plan's.
+  std::optional<proto::Optimizer> optimizer = std::nullopt;
 };
 
 class CheckpointWriter {

@@ -270,8 +270,10 @@ TEST_CASE("A plan of another model is refused, with both sides") {
         folder +
             ": holds model \"tiny\", the plan is for \"wide\": variable w is f32[5,7,3] there, "
             "f32[5,7,4] in the plan; use a checkpoint of the same model");
-  CHECK_THAT(Message(reader->CheckVariables(TestPlan({{"w2", {5}}}))),
-             Catch::Contains("it has no variable w2 f32[5]"));
+  CHECK_THAT(
+      Message(reader->CheckVariables(TestPlan({{"w2", {5}}}))),
+      Catch::Contains("holds another model, which is named \"tiny\", too: it has no variable "
+                      "w2 f32[5]"));
   proto::Plan doubles = TestPlan();
   doubles.mutable_variable(1)->set_dtype(proto::F64);
   CHECK_THAT(Message(reader->CheckVariables(doubles)),

@@ -121,10 +121,12 @@ absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
   } else {
     return it->second;
   }
-  return InputError(folder,
-                    absl::StrCat("holds model \"", manifest.model, "\", the plan is for \"",
-                                 ToAbsl(wanted_by), "\": ", difference),
-                    "use a checkpoint of the same model");
+  const std::string models =
+      manifest.model == wanted_by
+          ? absl::StrCat("holds another model, which is named \"", manifest.model, "\", too: ")
+          : absl::StrCat("holds model \"", manifest.model, "\", the plan is for \"",
+                         ToAbsl(wanted_by), "\": ");
+  return InputError(folder, models + difference, "use a checkpoint of the same model");
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
@@ -184,6 +186,11 @@ absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir) {
     latest = std::max(latest, std::optional(std::pair(step, entry.path().string())));
   }
   if (latest) return latest->second;
+  if (fs::exists(fs::path(dir) / "manifest.json", error)) {
+    return absl::NotFoundError(
+        dir +
+        ": is one checkpoint itself; give the folder that it is in, of which the latest is taken");
+  }
   return absl::NotFoundError(dir + ": holds no complete checkpoint; train with --checkpoint_dir");
 }
 

@@ -79,7 +79,9 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
   impl->folder = absl::StrFormat("%s/step-%08d", dir, info.step);
   impl->temporary = impl->folder + ".tmp";
   impl->graph = Text(plan.graph());
-  impl->train = Text(plan.train());
+  proto::Train train = plan.train();
+  if (info.optimizer) *train.mutable_optimizer() = *info.optimizer;
+  impl->train = Text(train);
   {
     const std::lock_guard lock(impl->mutex);
     Manifest& m = impl->manifest;

@@ -55,6 +55,11 @@ absl::StatusOr<TokenFile> OpenLlmc(MappedFile file) {
   return TokenFile{std::move(file), kLlmcHeaderBytes, count, 2};
 }
 
+bool IsMegatronIndex(std::span<const std::byte> bytes) {
+  return bytes.size() >= sizeof kMegatronMagic &&
+         std::memcmp(bytes.data(), kMegatronMagic, sizeof kMegatronMagic) == 0;
+}
+
 // A Megatron .idx, after its head: i32 size of each sequence, i64 byte offset of each, i64 first
 // sequence of each document.
 class MegatronIndex {
@@ -64,8 +69,7 @@ class MegatronIndex {
   // The tokens' width and number; the .bin holds `bin_bytes`.
   absl::Status Check(int64_t bin_bytes) {
     constexpr int64_t kMagic = sizeof kMegatronMagic, kHead = kMagic + 8 + 1 + 8 + 8;
-    if (static_cast<int64_t>(bytes_.size()) < kHead ||
-        std::memcmp(bytes_.data(), kMegatronMagic, kMagic) != 0) {
+    if (static_cast<int64_t>(bytes_.size()) < kHead || !IsMegatronIndex(bytes_)) {
       return Bad("is no Megatron index, but stands beside a .bin");
     }
     const auto version = At<uint64_t>(bytes_, kMagic);
@@ -131,11 +135,19 @@ void TokenFile::Read(int64_t first, std::span<int32_t> out) const {
 }
 
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
+  std::error_code ignored;
+  // Megatron names a pair of files by what both names begin with.
+  if (!std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".bin", ignored)) {
+    return InputError(path, "no such file", "give " + path + ".bin");
+  }
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   const auto bytes = static_cast<int64_t>(file.bytes().size());
-  if (!path.ends_with(".bin")) return TokenFile{std::move(file), 0, bytes, 1};
+  if (!path.ends_with(".bin")) {
+    if (!IsMegatronIndex(file.bytes())) return TokenFile{std::move(file), 0, bytes, 1};
+    return InputError(path, "is an index of Megatron's, which holds no tokens",
+                      "give the .bin beside it");
+  }
   const std::string index = path.substr(0, path.size() - 4) + ".idx";
-  std::error_code ignored;
   if (std::filesystem::exists(index, ignored)) return OpenMegatron(std::move(file), index);
   if (bytes >= kLlmcHeaderBytes && At<int32_t>(file.bytes(), 0) == kLlmcMagic) {
     return OpenLlmc(std::move(file));

@@ -16,7 +16,7 @@ using StringPair = std::pair<std::string, std::string>;
 
 absl::StatusOr<Json> ReadJson(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text,
-                   ReadFile(path, "a tokenizer is bytes, gpt2:FOLDER or FILE.json"));
+                   ReadFile(path, "a tokenizer is bytes, gpt2:FOLDER, FILE.json or FILE.model"));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_object()) return json;
   return InputError(path, "is not a JSON object", "download it again");

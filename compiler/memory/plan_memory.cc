@@ -144,7 +144,8 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
   return absl::OkStatus();
 }
 
-// Workspaces aside, which come and go.
+}  // namespace
+
 std::string LargestRegisters(const proto::Plan& plan, int stage) {
   std::vector<std::pair<int64_t, const proto::Register*>> sizes;
   std::set<int> workspaces;
@@ -170,8 +171,6 @@ std::string LargestRegisters(const proto::Plan& plan, int stage) {
   return text;
 }
 
-}  // namespace
-
 absl::Status PlanMemory(int stages, proto::Plan* plan) {
   PlacePersistent(stages, plan);
   for (int i = 0; i < plan->program_size(); ++i) {
@@ -194,7 +193,7 @@ absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity) {
         " too many (weights and optimizer ", BytesText(memory.persistent_bytes()),
         ", registers and workspaces ", BytesText(memory.register_bytes()),
         "); the largest: ", LargestRegisters(plan, memory.stage()),
-        "; use more micro-batches, or split on more devices"));
+        "; use more micro-batches or --recompute=full, or split on more devices"));
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,8 @@
 // programs (which take the same bytes, since one program runs at a time), workspaces among them.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "proto/plan.pb.h"
 
@@ -10,6 +12,10 @@ namespace oneflow {
 // Sets all offsets and plan->memory. Registers share bytes where their lifetimes on the compute
 // stream do not meet; within that, first fit, largest first. Requires orders and slots.
 absl::Status PlanMemory(int stages, proto::Plan* plan);
+
+// The registers of a stage that take most, at most five, in one line: "wte (1 x 65,536 bytes
+// (64.0 KiB)), ...". Workspaces, which come and go, aside.
+std::string LargestRegisters(const proto::Plan& plan, int stage);
 
 // An input error (code RESOURCE_EXHAUSTED) when an arena is larger than `capacity` bytes (0: no
 // limit): by how much, and the registers that take most.

@@ -76,6 +76,10 @@ absl::Status ParseText(std::string_view text, std::string_view file, std::string
   parser.RecordErrorsTo(&error);
   if (places != nullptr) parser.WriteLocationsTo(places);
   if (!parser.ParseFromString(std::string(text), message)) {
+    if (text.find('\0') != text.npos) {  // the parser would stumble over its first byte
+      return InputError(file, "is binary, and no " + std::string(noun) + ", which is text",
+                        "give a textproto");
+    }
     return InputError(std::string(file) + error.place(),
                       error.message().empty() ? "is no " + std::string(noun) : error.message());
   }

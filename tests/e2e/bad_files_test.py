@@ -114,6 +114,9 @@ class BadFilesTest(BadInputCase):
             self.refuse([flag, "at most 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
         self.write("short.txt", b"short")
         self.train(["short.txt", "9", "5"], "--data=short.txt")
+        run("data", "--text=text.txt", "--token_format=megatron", "--out=pair", cwd=self.dir)
+        self.train(["pair/train: no such file", "give pair/train.bin"], "--data=pair/train")
+        self.train(["pair/train.idx", "holds no tokens", "the .bin beside it"], "--data=pair/train.idx")
         self.write("odd.bin", b"\0" * 41)
         self.train(["odd.bin"], "--data=odd.bin")
         self.write("big.bin", b"\0\0" * 20 + b"\xff\xff" + b"\0\0" * 20)
@@ -139,6 +142,7 @@ class BadFilesTest(BadInputCase):
         self.write("list.json", b"[1, 2]")
         data(["list.json", "JSON object"], text, out, "--tokenizer=list.json")
         data(["absent.model"], text, out, "--tokenizer=absent.model")
+        data(["absent.json", "FILE.json or FILE.model"], text, out, "--tokenizer=absent.json")
         self.write("text.model", b"not a model")
         data(["text.model", "no sentencepiece model"], text, out, "--tokenizer=text.model")
         data(["--token_format=gguf", "llmc"], text, out, "--token_format=gguf")
@@ -171,12 +175,15 @@ class BadFilesTest(BadInputCase):
         load(self.checkpoint(lambda folder: os.remove(folder + "/manifest.json")), ["copy"])
         load(self.checkpoint(lambda folder: os.truncate(folder + "/manifest.json", 20)), ["manifest.json"])
         self.refuse(["absent"], "generate", "--checkpoint=absent")
+        step = [d for d in os.listdir(self.dir + "/ckpt") if d.startswith("step-")][0]
+        load("ckpt/" + step, [step, "is one checkpoint itself", "the folder that it is in"])
         self.refuse(["--seed"], "train", "--plan=gpt.plan", "--data=text.txt", "--steps=2", "--seed=7", "--resume",
                     "--checkpoint_dir=ckpt")
 
     def test_plans(self):
         with open(self.dir + "/gpt.plan", "rb") as file:
             plan = file.read()
+        self.refuse(["gpt.plan: is binary, and no graph"], "compile", "--graph=gpt.plan", "--out=x.plan")
         self.write("short.plan", plan[:-10])
         self.refuse(["short.plan", "truncated"], "verify", "--plan=short.plan")
         self.write("flipped.plan", plan[:200] + bytes([plan[200] ^ 4]) + plan[201:])

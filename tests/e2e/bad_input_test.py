@@ -195,6 +195,17 @@ class BadInputTest(BadInputCase):
         for size in ["lots", "nan", "inf", "1e30", "9223372036854775808", "1e10GiB", "-1", "0.1", "1e-320KB"]:
             self.compile(["--memory=" + size, "is not a size"], "--memory=" + size, "--batch=4")
 
+    def test_axes_that_nothing_lies_on_are_told(self):
+        warnings = lambda mesh, *verb: run(*verb, "--mesh=" + mesh, "--batch=4", cwd=self.dir)[1]
+        compile_gpt = ["compile", "--graph=gpt.textproto", "--out=axes.plan"]
+        self.assertIn("warning: mesh axis dp: neither", warnings("dp=2", *compile_gpt))
+        self.assertIn("mesh axis tp.1: neither", warnings("data=2,tp=1x2", *compile_gpt))
+        self.assertEqual("", warnings("pipe=2,data=2x1,tensor=2", *compile_gpt))
+        with open(self.dir + "/gpt.textproto", encoding="utf-8") as file:  # the graph may say it
+            own = file.read().replace('name: "embed" ', 'name: "embed" sbp { on { key: "dp" value: "S(2)" } } ', 1)
+        self.write("own_axis.textproto", own.encode())
+        self.assertEqual("", warnings("dp=2", "compile", "--graph=own_axis.textproto", "--out=axes.plan"))
+
     def test_orders(self):
         two = ["--mesh=pipe=2", "--batch=4", "--micro_batches=2", "--order=own.textproto"]
         for text, words in [

@@ -128,6 +128,31 @@ class TrainTest(unittest.TestCase):
         self.assertEqual([r["loss"] for r in rest], [r["loss"] for r in whole])
         self.assertEqual([r["grad_norm"] for r in rest], [r["grad_norm"] for r in whole])
 
+    def test_what_flags_leave_out_of_a_model_is_told(self):
+        out = run("model", "gpt", "--layers=1", "--heads=2", "--hidden=8", "--vocab=256", "--out=rest.textproto", cwd=self.dir)[0]
+        self.assertIn("; layers 1, heads 2, hidden 8, sequence 1024, vocabulary 256\n", out)
+
+    def test_resuming_with_other_numbers_is_told(self):
+        where = ["--data=text.txt", "--checkpoint_dir=numbers", "--lr_schedule=cosine", "--graph=gpt.textproto"]
+        train = lambda *flags: run("train", *where, *flags, cwd=self.dir)[1]
+        self.assertNotIn("warning", train("--steps=2", "--decay_steps=4"))
+        self.assertNotIn("warning", train("--steps=4", "--resume"))  # the decay ends where it did
+        told = train("--steps=6", "--resume", "--learning_rate=1e-3", "--batch=4")
+        self.assertIn("numbers/step-00000004 was trained with other numbers: batch 8, now 4; learning_rate 0.0003, now 0.001; "
+                      "decay_steps 4, now 6\n", told)
+        # The checkpoint holds the run's numbers, not the plan's.
+        self.assertNotIn("warning", train("--steps=7", "--decay_steps=6", "--resume", "--learning_rate=1e-3", "--batch=4"))
+
+    def test_a_checkpoint_is_evaluated_without_training(self):
+        train = ["train", "--graph=gpt.textproto", "--data=text.txt", "--eval_data=text.txt", "--checkpoint_dir=again"]
+        rows = self.train(*train[1:2], "--eval_data=text.txt", "--steps=3", "--checkpoint_dir=again")
+        loss = rows[-1]["eval_loss"]
+        out, error = run(*train, "--steps=3", "--resume", cwd=self.dir)
+        self.assertIn("nothing to do", error)
+        self.assertIn(f"after step 3: validation loss {loss!r}\n", out)
+        out = run(*train, "--steps=3", "--resume", "--format=json", cwd=self.dir)[0]
+        self.assertEqual({"steps_done": 3, "eval_loss": loss}, json.loads(out))
+
     def test_resume_with_dropout_gives_the_bits_of_an_uninterrupted_run(self):
         run("model", "gpt", *MODEL, "--dropout=0.2", "--out=drop.textproto", cwd=self.dir)
         train = lambda steps, *flags: self.train("--graph=drop.textproto", "--batch=8", "--micro_batches=2",
@@ -193,8 +218,9 @@ class TrainTest(unittest.TestCase):
             plan = ["--graph=gpt.textproto", "--mesh=" + mesh, "--batch=8", "--micro_batches=4", "--precision=bf16"]
             self.assertIn("residual bf16", run("compile", *plan, "--residual=bf16", "--out=stream.plan", cwd=self.dir)[0])
             losses.append([r["loss"] for r in self.train("--plan=stream.plan", "--steps=8")])
-        header, *stages = run("explain", "--plan=stream.plan", "--format=memory", cwd=self.dir)[0].splitlines()
-        self.assertEqual(2, len(stages))
+        header, *rest = run("explain", "--plan=stream.plan", "--format=memory", cwd=self.dir)[0].splitlines()
+        self.assertEqual(["0", "1"], [line.split()[0] for line in rest[:2]])
+        self.assertRegex(rest[-1], "^largest of stage 1: .* x .* bytes")
         self.assertEqual("kept_in_blocks", header.split()[3])
         self.assertEqual(losses[0], losses[1])
         wide = [r["loss"] for r in self.train(*plan, "--steps=8")]

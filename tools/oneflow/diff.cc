@@ -37,19 +37,22 @@ void AddTime(const std::string& what, const std::string& unit, double a, double 
   AddNumber(what, unit, a, b, diff, stage);
 }
 
-absl::Status AddTimes(const proto::Cluster& cluster, const proto::Plan& a, const proto::Plan& b,
-                      PlanDiff* diff) {
+// Adds the times that differ; returns the time of a step where it does not, in words.
+absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto::Plan& a,
+                                     const proto::Plan& b, PlanDiff* diff) {
   ASSIGN_OR_RETURN(const Timed of_a, TimeOf(cluster, a));
   ASSIGN_OR_RETURN(const Timed of_b, TimeOf(cluster, b));
-  AddTime(absl::StrCat("time of a step on ", cluster.name()), "s", of_a.run.StepSeconds(),
-          of_b.run.StepSeconds(), diff);
+  const std::string what = absl::StrCat("time of a step on ", cluster.name());
+  const size_t before = diff->numbers.size();
+  AddTime(what, "s", of_a.run.StepSeconds(), of_b.run.StepSeconds(), diff);
+  const bool differs = diff->numbers.size() > before;
   AddTime("bubble, part of a step", "", of_a.use.bubble, of_b.use.bubble, diff);
   for (size_t stage = 0; stage < of_a.use.device_busy.size(); ++stage) {
     if (stage >= of_b.use.device_busy.size()) break;
     AddTime("busy in a step", "s", of_a.use.device_busy[stage], of_b.use.device_busy[stage], diff,
             static_cast<int>(stage));
   }
-  return absl::OkStatus();
+  return differs ? "" : absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s, both\n");
 }
 
 absl::Status DiffVerbMain(const Arguments& args) {
@@ -63,8 +66,9 @@ absl::Status DiffVerbMain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
-  RETURN_IF_ERROR(AddTimes(cluster, a, b, &diff));
-  std::fputs((format == "json" ? DiffJson(diff) : DiffText(diff)).c_str(), stdout);
+  ASSIGN_OR_RETURN(const std::string same_time, AddTimes(cluster, a, b, &diff));
+  const std::string text = DiffText(diff) + (diff.empty() ? "" : same_time);
+  std::fputs((format == "json" ? DiffJson(diff) : text).c_str(), stdout);
   return absl::OkStatus();
 }
 

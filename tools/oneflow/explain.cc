@@ -2,7 +2,9 @@
 // memory in the classes of published tables.
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/simulate/simulate_on.h"
+#include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/boxing_text.h"
 #include "oneflow_core/plan/plan_dot.h"
@@ -43,6 +45,10 @@ absl::Status Explain(const Arguments& args) {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program));
   } else if (format == "memory") {
     ASSIGN_OR_RETURN(text, GptMemoryText(plan));
+    for (const proto::StageMemory& stage : plan.memory()) {
+      text += absl::StrCat("largest of stage ", stage.stage(), ": ",
+                           LargestRegisters(plan, stage.stage()), "\n");
+    }
   } else if (format == "html") {
     ASSIGN_OR_RETURN(text, PageOf(args, plan));
   } else {

@@ -2,7 +2,7 @@
 
 DEFINE_string(graph, "", "graph file (textproto)");
 DEFINE_string(plan, "", "plan file");
-DEFINE_string(out, "", "file to write");
+DEFINE_string(out, "", "file to write; data: folder");
 DEFINE_string(cluster, "",
               "cluster file (textproto); default: this machine (simulate, diff: a made-up CPU)");
 DEFINE_string(
@@ -16,7 +16,10 @@ DEFINE_string(checkpoint, "",
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
 DEFINE_string(format, "text", "text or json; explain: dot, html and memory, too");
 
-DEFINE_string(preset, "", "gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1.5b, gpt3-175b, tiny, small");
+DEFINE_string(
+    preset, "",
+    "numbers to begin with: gpt2-124m (these are the default), gpt2-350m, gpt2-774m, gpt2-1.5b, "
+    "gpt3-175b, tiny, small");
 DEFINE_int64(layers, 0, "blocks; 0: the preset's");
 DEFINE_int64(heads, 0, "attention heads; 0: the preset's");
 DEFINE_int64(hidden, 0, "width; 0: the preset's");

@@ -151,7 +151,12 @@ absl::StatusOr<std::string> GptMemoryText(const proto::Plan& plan) {
                           m.other_states, m.kept_in_blocks, m.slots_in_blocks, m.kept_statistics,
                           m.kept_elsewhere);
   }
-  return text;
+  return text +
+         "bytes of a device; matrices, states: weights with their moments, gradients and bf16 "
+         "copies\n"
+         "kept: from forward to backward, at most at once; slots_in_blocks: all slots of what "
+         "blocks "
+         "keep (docs/activations.md)\n";
 }
 
 }  // namespace oneflow

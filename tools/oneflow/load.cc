@@ -3,8 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -125,6 +127,27 @@ absl::StatusOr<std::vector<int>> StageLayersFromFlags() {
   return layers;
 }
 
+// What the axis itself is called: "data" of the part data.0 of a factored axis.
+std::string_view AxisWord(std::string_view axis) { return axis.substr(0, axis.find('.')); }
+
+// A mistyped axis, "tp" for "tensor", is a good mesh: of an axis that no layout is written for, all
+// is inferred. It is told on stderr, for training prints no plan.
+void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
+  std::set<std::string_view> known = {"data", "tensor", "pipe"};
+  for (const proto::Op& op : graph.op()) {
+    for (const proto::NdSbp& sbp : op.sbp()) {
+      for (const auto& [axis, ignored] : sbp.on()) known.insert(AxisWord(axis));
+    }
+  }
+  for (const Mesh::Axis& axis : mesh.axes) {
+    if (known.contains(AxisWord(axis.name))) continue;
+    std::fprintf(stderr,
+                 "oneflow: warning: mesh axis %s: neither the model (data, tensor, pipe) nor the "
+                 "graph says how anything lies on it; all of it is inferred\n",
+                 axis.name.c_str());
+  }
+}
+
 }  // namespace
 
 int Cores() {
@@ -220,6 +243,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   } else {
     ASSIGN_OR_RETURN(options.mesh, MeshFromProto(graph.mesh()));
   }
+  WarnOfAxes(graph, options.mesh);
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
   ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
   options.fill_memory = FLAGS_fill_memory;

@@ -123,6 +123,13 @@ absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss, bool compl
   return FileStatus();
 }
 
+void MetricsLog::Evaluated(int64_t steps_done, double eval_loss) const {
+  const char* format = options_.json ? "{\"steps_done\": %lld, \"eval_loss\": %s}\n"
+                                     : "after step %lld: validation loss %s\n";
+  const std::string loss = options_.json ? JsonNumber(eval_loss) : ExactDouble(eval_loss);
+  std::printf(format, static_cast<long long>(steps_done), loss.c_str());
+}
+
 void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const Entry& entry = entries_[index];
   const int64_t step = first_ + static_cast<int64_t>(index);

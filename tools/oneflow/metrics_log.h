@@ -48,6 +48,10 @@ class MetricsLog {
   // the file, or when the run was `completed` without a report of every step.
   absl::Status FinishChunk(std::optional<double> eval_loss, bool completed);
 
+  // Prints the validation loss of a checkpoint that nothing is left to train of: to stdout only,
+  // for it is of no step that was run.
+  void Evaluated(int64_t steps_done, double eval_loss) const;
+
   // Steps so far whose gradient was not finite: where updates wait for its norm, they left the
   // weights as they were. Between chunks.
   int64_t nonfinite_steps() const { return nonfinite_steps_; }

@@ -48,8 +48,13 @@ absl::Status Model(const Arguments& args) {
   ASSIGN_OR_RETURN(const GptConfig config, ConfigFromFlags(args));
   const proto::Graph graph = BuildGpt(config);
   RETURN_IF_ERROR(WriteFile(FLAGS_out, GraphFileText(graph)));
-  std::printf("%s: %lld parameters, %d ops\n", FLAGS_out.c_str(),
-              static_cast<long long>(ParameterCount(config)), graph.op_size());
+  std::printf(
+      "%s: %lld parameters, %d ops; layers %lld, heads %lld, hidden %lld, sequence %lld, "
+      "vocabulary %lld\n",
+      FLAGS_out.c_str(), static_cast<long long>(ParameterCount(config)), graph.op_size(),
+      static_cast<long long>(config.layers), static_cast<long long>(config.heads),
+      static_cast<long long>(config.hidden), static_cast<long long>(config.sequence),
+      static_cast<long long>(config.vocab));
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -32,6 +33,37 @@ StepNumbers NumbersOf(const proto::Optimizer& o, int64_t step, int64_t total) {
           o.weight_decay(),
           o.clip(),
           step};
+}
+
+// The optimizer of a run: a decay that ends with it has its end.
+proto::Optimizer OptimizerOfRun(const TrainLoopOptions& options) {
+  proto::Optimizer optimizer = options.optimizer;
+  const bool decays = optimizer.lr_schedule() != proto::Optimizer::CONSTANT;
+  if (decays && optimizer.decay_steps() == 0) optimizer.set_decay_steps(options.steps);
+  return optimizer;
+}
+
+// A run that goes on with other numbers is not the one that was interrupted. It may be meant, so it
+// is told, not refused.
+void WarnOfChanges(const std::string& folder, const proto::Train& was, int64_t batch,
+                   const proto::Optimizer& optimizer) {
+  std::string changes;
+  const auto compare = [&](const std::string& name, const std::string& before,
+                           const std::string& after) {
+    if (before == after) return;
+    changes += (changes.empty() ? "" : "; ") + name + " " + before + ", now " + after;
+  };
+  compare("batch", std::to_string(was.batch()), std::to_string(batch));
+  for (int f = 0; f < proto::Optimizer::descriptor()->field_count(); ++f) {
+    const auto* field = proto::Optimizer::descriptor()->field(f);
+    std::string before, after;
+    google::protobuf::TextFormat::PrintFieldValueToString(was.optimizer(), field, -1, &before);
+    google::protobuf::TextFormat::PrintFieldValueToString(optimizer, field, -1, &after);
+    compare(field->name(), before, after);
+  }
+  if (changes.empty()) return;
+  std::fprintf(stderr, "oneflow: warning: %s was trained with other numbers: %s\n", folder.c_str(),
+               changes.c_str());
 }
 
 class Loop {
@@ -67,6 +99,7 @@ class Loop {
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
                         "resume with the same seed: it orders the data");
     }
+    WarnOfChanges(folder, reader->train(), plan_.train().batch(), OptimizerOfRun(options_));
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(runtime_.Run("load", context, 1));
     return reader->step();
@@ -104,6 +137,7 @@ class Loop {
     CheckpointInfo info;
     info.step = step;
     info.seed = options_.seed;
+    info.optimizer = OptimizerOfRun(options_);
     ASSIGN_OR_RETURN(const auto writer,
                      CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));
     RunContext context = Context("save");
@@ -187,6 +221,10 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
     std::fprintf(stderr,
                  "oneflow: the checkpoint is of step %lld: --steps=%lld leaves nothing to do\n",
                  static_cast<long long>(step), static_cast<long long>(options.steps));
+    if (eval != nullptr) {
+      ASSIGN_OR_RETURN(const double loss, loop.Evaluate(*eval));
+      log.Evaluated(step, loss);
+    }
   }
   const int64_t round = StepsARound(plan);
   const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
