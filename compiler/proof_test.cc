@@ -16,13 +16,17 @@ namespace {
 
 constexpr int kTrain = 1;  // place of the program in the plan
 
-proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4) {
+proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4,
+                      const std::string& schedule = "1f1b",
+                      proto::DataType precision = proto::F32) {
   GptConfig config;
   config.layers = 2, config.heads = 4, config.hidden = 32, config.sequence = 16, config.vocab = 64;
   CompileOptions options;
   options.mesh = *ParseMesh(mesh);
   options.train.set_batch(16);
   options.train.set_micro_batches(micro_batches);
+  options.train.set_schedule(schedule);
+  options.train.set_precision(precision);
   absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
   REQUIRE(plan.ok());
   REQUIRE(plan->program(kTrain).name() == "train");
@@ -99,56 +103,148 @@ TEST_CASE("a slot less than a stream's own order needs is refused") {
   CHECK(tried > 5);
 }
 
-TEST_CASE("an actor that does not suit its kernel is refused") {
-  const proto::Plan good = TrainPlan("data=2");
-  const auto find = [&](const std::string& kernel) {
-    for (const proto::Actor& actor : good.program(kTrain).actor()) {
-      if (actor.kernel() == kernel) return actor.id();
+namespace {
+
+// What is done to the first actor of a kernel, in the program for training or else in another.
+struct Edit {
+  std::string kernel;
+  std::function<void(proto::Plan*, proto::Actor*)> make;
+  std::string refusal;
+};
+
+proto::Actor* FirstOf(const std::string& kernel, proto::Plan* plan) {
+  const int programs = plan->program_size();
+  for (int p = 0; p < programs; ++p) {
+    for (proto::Actor& actor : *plan->mutable_program((kTrain + p) % programs)->mutable_actor()) {
+      if (actor.kernel() == kernel) return &actor;
     }
-    FAIL("no actor with kernel " << kernel);
-    return 0;
-  };
-  struct Edit {
-    std::string kernel;
-    std::function<void(proto::Plan*, proto::Actor*)> make;
-    std::string refusal;
-  };
-  const auto output = [](proto::Plan* plan, const proto::Actor& actor) {
-    const int id = actor.output(0) - plan->persistent_size();
-    return plan->mutable_program(kTrain)->mutable_register_(id);
-  };
-  const Edit edits[] = {
-      {"row_max", [](auto*, auto* a) { a->set_kernel("max"); }, "there is no kernel \"max\""},
-      {"row_max", [](auto*, auto* a) { a->set_kernel(""); }, "has no kernel, but touches data"},
-      {"row_max", [](auto*, auto* a) { a->set_kernel("linear"); }, "takes 2 to 3 inputs, not 1"},
-      {"row_max", [](auto*, auto* a) { a->set_kernel("sum_squares"); },
-       "but kernel sum_squares gives"},
-      {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_i(7); }, "contract"},
-      {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_s("x"); }, "a string"},
-      {"linear", [](auto*, auto* a) { a->clear_workspace(); }, "bytes of workspace"},
-      {"adamw", [](auto*, auto* a) { a->mutable_output()->RemoveLast(); }, "writes 2 registers"},
-      {"adamw", [](auto*, auto* a) { a->mutable_input()->DeleteSubrange(0, 2); }, "not 3"},
-      {"linear", [](auto*, auto* a) { a->mutable_boxing(); }, "boxing has one input"},
-      {"row_max", [](auto*, auto* a) { a->mutable_boxing(); }, "reads [4,16,64], writes [4,16]"},
-      {"all_reduce", [](auto*, auto* a) { a->set_kernel("gelu"), a->clear_attr(); },
-       "is no boxing"},
-      {"load_tokens", [](auto*, auto* a) { a->clear_attr(); }, "has no attribute"},
-      {"row_max", [&](auto* p, auto* a) { output(p, *a)->set_slot_bytes(0); }, "slots of 0 bytes"},
-      {"row_max", [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->clear_cut(); }, "bytes"},
-      {"row_max",
-       [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->mutable_cut(0)->set_dim(1); },
-       "cut as they are by axis data"},
-      {"report", [&](auto* p, auto*) { p->set_kernel_threads(5000); }, "5000 threads"},
-      {"report", [&](auto* p, auto*) { p->mutable_program(kTrain)->set_steps_a_round(2); },
-       "reports 1 times in 2 steps"},
-  };
+  }
+  FAIL("no actor with kernel " << kernel);
+  return nullptr;
+}
+
+void CheckEach(const proto::Plan& good, const std::vector<Edit>& edits) {
   for (const Edit& edit : edits) {
     proto::Plan plan = good;
-    edit.make(&plan, plan.mutable_program(kTrain)->mutable_actor(find(edit.kernel)));
+    edit.make(&plan, FirstOf(edit.kernel, &plan));
     const std::string verdict = Verdict(plan);
     INFO(edit.kernel << ": " << verdict);
     CHECK(verdict.find(edit.refusal) != std::string::npos);
   }
+}
+
+}  // namespace
+
+TEST_CASE("an actor that does not suit its kernel is refused") {
+  const auto output = [](proto::Plan* plan, const proto::Actor& actor) {
+    const int id = actor.output(0) - plan->persistent_size();
+    return plan->mutable_program(kTrain)->mutable_register_(id);
+  };
+  const auto set = [](proto::Actor* actor, const std::string& attr, const std::string& value) {
+    (*actor->mutable_attr())[attr].set_s(value);
+  };
+  const auto cut_more = [&](auto* p, auto* a) {
+    proto::Register* y = output(p, *a);
+    proto::Layout::Cut* cut = y->mutable_layout()->add_cut();
+    cut->set_dim(1), cut->set_axis(1);
+    y->set_slot_bytes(y->slot_bytes() / 2);
+  };
+  const auto on_one_device = [&](auto* p, auto* a) {
+    output(p, *a)->mutable_layout()->mutable_sub_mesh();
+  };
+  CheckEach(
+      TrainPlan("data=2,tensor=2"),
+      {
+          {"row_max", [](auto*, auto* a) { a->set_kernel("max"); }, "there is no kernel \"max\""},
+          {"row_max", [](auto*, auto* a) { a->set_kernel(""); }, "has no kernel, but touches data"},
+          {"row_max", [](auto*, auto* a) { a->set_kernel("linear"); },
+           "takes 2 to 3 inputs, not 1"},
+          {"row_max", [](auto*, auto* a) { a->set_kernel("sum_squares"); },
+           "but kernel sum_squares gives"},
+          {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_i(7); }, "contract"},
+          {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_s("x"); },
+           "a string"},
+          {"linear", [](auto*, auto* a) { a->clear_workspace(); }, "bytes of workspace"},
+          {"adamw", [](auto*, auto* a) { a->mutable_output()->RemoveLast(); },
+           "writes 2 registers"},
+          {"adamw", [](auto*, auto* a) { a->mutable_input()->DeleteSubrange(0, 2); }, "not 3"},
+          {"linear", [](auto*, auto* a) { a->mutable_boxing(); }, "boxing has one input"},
+          {"row_max", [](auto*, auto* a) { a->mutable_boxing(); },
+           "reads [4,16,64], writes [4,16]"},
+          {"all_reduce", [](auto*, auto* a) { a->set_kernel("gelu"), a->clear_attr(); },
+           "is no boxing"},
+          {"load_tokens", [](auto*, auto* a) { a->clear_attr(); }, "has no attribute"},
+          {"row_max", [&](auto* p, auto* a) { output(p, *a)->set_slot_bytes(0); },
+           "slots of 0 bytes"},
+          {"row_max", [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->clear_cut(); },
+           "bytes"},
+          {"row_max",
+           [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->mutable_cut(0)->set_dim(1); },
+           "cut as they are by axis data"},
+          {"report", [&](auto* p, auto*) { p->set_kernel_threads(5000); }, "5000 threads"},
+          {"report", [&](auto* p, auto*) { p->mutable_program(kTrain)->set_steps_a_round(2); },
+           "reports 1 times in 2 steps"},
+          {"row_max", [](auto*, auto* a) { a->set_kernel("variable"); }, "there is no kernel"},
+          {"row_max", [&](auto* p, auto* a) { output(p, *a)->set_dtype(proto::I32); },
+           "but kernel row_max gives f32"},
+          {"linear",
+           [&](auto* p, auto* a) {
+             output(p, *a)->mutable_layout()->mutable_cut()->SwapElements(0, 1);
+           },
+           "is not cut in the order of the mesh axes"},
+          {"layer_norm", cut_more, "kernel layer_norm cannot compute with its tensors cut"},
+          {"global_norm", on_one_device, "works on different sub-meshes"},
+          {"adamw",
+           [](auto* p, auto* a) {
+             p->mutable_persistent(a->output(0))->set_fill_mode(proto::Register::FRESH);
+           },
+           "which is filled afresh"},
+          {"all_reduce",
+           [](auto*, auto* a) {
+             a->mutable_boxing()->set_reduce(static_cast<proto::Boxing::Reduce>(7));
+           },
+           "reduction 7 is not known"},
+          {"report", [](auto* p, auto* a) { *a->mutable_input(0) = FirstOf("adamw", p)->input(0); },
+           "which is no floating point scalar"},
+          {"load_tokens", [&](auto*, auto* a) { set(a, "source", "feed"); },
+           "no tokens, but a feed"},
+          {"init_variable", [&](auto*, auto* a) { set(a, "init", "nonsense"); }, "\"nonsense\""},
+          {"init_variable", [&](auto*, auto* a) { set(a, "name", "x"); }, "does not hold variable"},
+          {"save_slice", [&](auto*, auto* a) { set(a, "name", "x"); }, "does not hold variable"},
+          {"save_slice",
+           [](auto*, auto* a) {
+             (*a->mutable_attr())["replicated_axes"].mutable_ints()->add_value(2);
+           },
+           "is replicated along axis 2"},
+      });
+}
+
+TEST_CASE("an actor that does not make the next version of a variable is refused") {
+  const std::string refusal = "does not make the next version of";
+  CheckEach(
+      TrainPlan("pipe=2", 4, "2bw"),
+      {{"next_adamw", [](auto*, auto* a) { a->mutable_input(0)->set_initial_fills(2); }, refusal},
+       {"next_adamw",
+        [](auto* p, auto* a) {
+          p->mutable_persistent(a->output(2))->set_fill_mode(proto::Register::ACCUMULATE);
+        },
+        refusal},
+       {"next_adamw", [](auto*, auto* a) { a->mutable_input(0)->set_register_(a->output(0)); },
+        refusal}});
+}
+
+TEST_CASE("what is fetched is of a type that files have") {
+  CheckEach(TrainPlan("", 4, "1f1b", proto::BF16),
+            {{"fetch",
+              [](auto* p, auto* a) {
+                for (const proto::Program& program : p->program()) {
+                  if (program.name() != "generate") continue;
+                  for (const proto::Register& r : program.register_()) {
+                    if (r.dtype() == proto::BF16) a->mutable_input(0)->set_register_(r.id());
+                  }
+                }
+              },
+              "which is bf16"}});
 }
 
 TEST_CASE("two segments of an order exchanged are refused or still safe, never a crash") {

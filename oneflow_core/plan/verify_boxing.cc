@@ -1,6 +1,7 @@
 #include "oneflow_core/plan/verify_boxing.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -108,14 +109,23 @@ std::string BoxingCheck::Uncovered(const Covering& covering) const {
   for (const Coordinate& c : CoordinatesThatDiffer(covering.in, covering.out)) {
     const Slice mine = SliceOf(covering.out, mesh_, c);
     int64_t covered = 0;
+    std::map<Dims, int64_t> holders;  // of each part, by where it begins: equal or disjoint
     for (int peer : mesh_.Peers(c, covering.reach.mesh)) {
       const Coordinate from = mesh_.CoordinateOf(peer);
       if (!IsRead(covering, from, c)) continue;
-      covered += Intersect(mine, SliceOf(covering.in, mesh_, from)).elements();
+      const Slice part = Intersect(mine, SliceOf(covering.in, mesh_, from));
+      if (part.elements() == 0) continue;
+      covered += part.elements();
+      ++holders[part.begin];
     }
     if (covered != mine.elements() * covering.copies) {
       return absl::StrCat("its sources hold ", covered, " of ", mine.elements() * covering.copies,
                           " elements it needs on rank ", mesh_.RankOf(c));
+    }
+    for (const auto& [begin, times] : holders) {
+      if (times == covering.copies) continue;
+      return absl::StrCat("its sources hold the part at ", ToString(begin), " ", times,
+                          " times, not ", covering.copies, ", on rank ", mesh_.RankOf(c));
     }
   }
   return "";

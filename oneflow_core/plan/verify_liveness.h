@@ -12,7 +12,7 @@ namespace oneflow {
 
 // FAILED_PRECONDITION when the program sticks; the message is the shortest cycle, as sentences:
 // "F of stage 1 waits for a free slot of h, held by B of stage 1, which waits for ...".
-// Requires VerifyProgramTypes.
+// Requires VerifyProgramTypes: where rates balance, a step that ends has come back to its marking.
 absl::Status VerifyLiveness(const PlanNet& net, Play play = Play::kSkipCycles);
 
 }  // namespace oneflow
