@@ -61,9 +61,22 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
   return plan;
 }
 
-// options.mesh, or its axes in another order: by what the first program exchanges.
+// `mesh` with stages outermost and tensor axes innermost.
+Mesh UsualOrder(Mesh mesh) {
+  const auto place = [](const Mesh::Axis& axis) {
+    return axis.name == "pipe" ? 0 : axis.name.starts_with("tensor") ? 2 : 1;
+  };
+  std::stable_sort(mesh.axes.begin(), mesh.axes.end(),
+                   [&](const Mesh::Axis& a, const Mesh::Axis& b) { return place(a) < place(b); });
+  return mesh;
+}
+
+// The mesh with its axes in an order that suits the cluster: by what the first program exchanges.
+// That depends on the order it is boxed in, which is the usual one: what would lie over slow links
+// as the axes are written is boxed to exchange little there, and would stay there.
 absl::StatusOr<Mesh> MeshOnCluster(const proto::Graph& graph, std::string_view file,
-                                   const CompileOptions& options, const Schedule& schedule) {
+                                   CompileOptions options, const Schedule& schedule) {
+  options.mesh = UsualOrder(std::move(options.mesh));
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options, schedule.chunks));
   ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
                    DraftPrograms(logical, options, schedule.rule));

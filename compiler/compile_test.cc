@@ -390,6 +390,24 @@ TEST_CASE("axes are laid on the topology: what exchanges most is inside a node")
   CHECK(mesh_of("tensor=2,pipe=4,data=2", false).starts_with("pipe=4"));
 }
 
+TEST_CASE("how axes are laid does not depend on the order they are written in") {
+  GptConfig config;  // large enough to be boxed otherwise where an axis crosses slow links
+  config.layers = 2;
+  config.sequence = 256;
+  config.vocab = 4096;
+  const proto::Graph graph = BuildGpt(config);
+  for (const char* mesh : {"tensor=4,data=2", "data=2,tensor=4", "tensor=4,data=2,pipe=2"}) {
+    CompileOptions options = OptionsFor(mesh, 16, 2);
+    options.cluster = Nodes();
+    options.cluster.mutable_device()->set_peak_flops(1e13);
+    options.cluster.mutable_device()->set_memory_bandwidth(1e12);
+    const auto plan = Compile(graph, "gpt", options);
+    INFO(mesh << ": " << plan.status().ToString());
+    REQUIRE(plan.ok());
+    CHECK(TextOf(plan->mesh()).ends_with("tensor=4"));
+  }
+}
+
 TEST_CASE(
     "sequence parallelism where it is no dearer: activations between blocks take less memory") {
   CompileOptions options = OptionsFor("tensor=2", 2, 2);

@@ -14,7 +14,8 @@ namespace oneflow {
 // matters. The factors of an axis stay together, in their order. The order as it is, unless another
 // takes less; and with more than six axes, of which there are too many orders.
 //
-// What is exchanged is taken from the graph as it was boxed: another order may box otherwise.
+// What is exchanged is taken from the graph as it was boxed: another order may box otherwise, so
+// compile boxes in the order that suits as a rule.
 Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches);
 
 }  // namespace oneflow

@@ -1,6 +1,5 @@
 #include "oneflow_core/plan/boxing_text.h"
 
-#include <cctype>
 #include <cstdio>
 #include <map>
 #include <vector>
@@ -16,24 +15,6 @@ struct Place {
   std::string why, primitives;
   double bytes = 0, seconds = 0;
 };
-
-// The numbers of layers, replicas and stages as "*": those after '.', '@' and a blank.
-std::string WithoutNumbers(const std::string& text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool digit = std::isdigit(static_cast<unsigned char>(text[i])) != 0;
-    const char before = plain.empty() ? '\0' : plain.back();
-    if (!digit) {
-      plain += text[i];
-    } else if (before == '.' || before == '@' || before == ' ') {
-      plain += '*';
-      while (i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0) ++i;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
 
 std::vector<Place> PlacesOf(const proto::Program& program) {
   std::vector<Place> places;

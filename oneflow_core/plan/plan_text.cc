@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -208,6 +209,23 @@ std::string TimesText(const std::vector<std::string>& names, int64_t times) {
   return single ? absl::StrCat(text, "×", times) : absl::StrCat("(", text, ")×", times);
 }
 
+// What is inferred alike of all layers, in one line: "h.*.attn.add is S(0) on data: ...; 12 times".
+std::string NotesText(const proto::Plan& plan) {
+  std::vector<std::pair<std::string, const std::string*>> notes;
+  std::map<std::string, int> times;
+  for (const std::string& note : plan.note()) {
+    const size_t name = std::min(note.find(' '), note.size());
+    std::string alike = WithoutNumbers(note.substr(0, name)) + note.substr(name);
+    if (++times[alike] == 1) notes.emplace_back(std::move(alike), &note);
+  }
+  std::string text;
+  for (const auto& [alike, first] : notes) {
+    const int n = times[alike];
+    absl::StrAppend(&text, "    ", n == 1 ? *first : absl::StrCat(alike, "; ", n, " times"), "\n");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string MeshText(const proto::Mesh& mesh) {
@@ -235,6 +253,21 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
     outer.push_back(TimesText(inner, run.repeat()));
   }
   return absl::StrJoin(outer, " ");
+}
+
+std::string WithoutNumbers(std::string_view text) {
+  const auto digit = [&](size_t i) { return i < text.size() && absl::ascii_isdigit(text[i]); };
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char before = plain.empty() ? '\0' : plain.back();
+    if (!digit(i) || (before != '.' && before != '@' && before != ' ')) {
+      plain += text[i];
+      continue;
+    }
+    plain += '*';
+    while (digit(i + 1)) ++i;
+  }
+  return plain;
 }
 
 std::string BytesText(int64_t bytes) {
@@ -267,8 +300,7 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
   if (plan.note_size() > 0) {
     text += "inferred (S(i) splits dimension i, B is whole on each device, P a part of the sum):\n";
   }
-  for (const std::string& note : plan.note()) absl::StrAppend(&text, "    ", note, "\n");
-  return absl::StrCat(text, "proof: ", proof, "\n");
+  return absl::StrCat(text, NotesText(plan), "proof: ", proof, "\n");
 }
 
 std::string PlanText(const proto::Plan& plan, std::string_view only) {

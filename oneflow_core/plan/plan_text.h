@@ -21,6 +21,10 @@ std::string MeshText(const proto::Mesh& mesh);
 // "F×2 (B F)×2 B×2 U", "F0×4 ((F0 B1)×2 (F1 B0)×2)×3 ...". Unknown segments are "?".
 std::string OrderText(const proto::Program& program, const proto::Stream& stream);
 
+// The numbers of layers, replicas and stages as "*": those after '.', '@' and a blank. What is
+// alike in all of them shares a line.
+std::string WithoutNumbers(std::string_view text);
+
 // "1,234,567 bytes (1.2 MiB)".
 std::string BytesText(int64_t bytes);
 

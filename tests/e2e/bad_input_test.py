@@ -92,6 +92,8 @@ class BadInputTest(BadInputCase):
         self.refuse(["--steps=1000000000000", "use at most"], "simulate", "--plan=gpt.plan", "--steps=1000000000000")
         for fields, words in [(b"level { latency: nan }", ["level[0].latency is nan"]),
                               (b"level { } level { bandwidth: -1 }", ["level[1].bandwidth is -1"]),
+                              (b"level { } level { size: 8 }", ["level[0].size is missing"]),
+                              (b"", ["is empty"]),
                               (b"level { sleeping_latency: inf }", ["level[0].sleeping_latency is inf"]),
                               (b"level { size: -2 }", ["level[0].size is -2"]),
                               (b"level { size: 2000000000 } level { size: 2 }", ["levels", "2147483647 devices"]),
@@ -141,7 +143,12 @@ class BadInputTest(BadInputCase):
         self.write("c.textproto", b'name: "\\377"\n')
         self.refuse(["c.textproto:1:", "UTF-8"], "simulate", "--plan=gpt.plan", "--cluster=c.textproto")
 
+        self.write("c.textproto", b"level { latency: 1e-6 bandwidth: 1e9 }\n")
+        self.assertIn("gpt on c.textproto: ", run("simulate", "--plan=gpt.plan", "--cluster=c.textproto", cwd=self.dir)[0])
+
     def test_what_a_plan_has_fixed(self):
+        for verb in ("explain", "simulate", "train"):
+            self.refuse(["--plan: is missing", "--graph="], verb)
         for verb in (["explain"], ["simulate"], ["train", "--data=text.txt", "--steps=1"]):
             with self.subTest(verb):
                 self.refuse(["gpt.plan", "memory of stage 0", "too many"], *verb, "--plan=gpt.plan", "--memory=1KiB")

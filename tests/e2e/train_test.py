@@ -81,6 +81,8 @@ class TrainTest(unittest.TestCase):
     def test_explain_says_what_the_plan_is(self):
         summary = self.compile("pipe=2,data=2", "explain.plan")
         self.assertIn("live", summary)
+        self.assertIn("\n    h.*.attn.add is S(0) on data: the graph says so; 2 times\n", summary)
+        self.assertIn("\n    embed is S(0) on data: the graph says so\n", summary)
         facts = json.loads(run("explain", "--plan=explain.plan", "--format=json", cwd=self.dir)[0])
         self.assertEqual(facts["mesh"], {"pipe": 2, "data": 2})
         self.assertEqual(len(facts["stages"]), 2)

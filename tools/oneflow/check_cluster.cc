@@ -78,6 +78,11 @@ class Numbers {
 // Units of a level are counted in devices.
 absl::Status CheckLevels(const proto::Cluster& cluster, std::string_view where) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (int l = 0; l + 1 < cluster.level_size(); ++l) {  // the outermost holds all there are
+    if (cluster.level(l).size() > 0) continue;
+    return InputError(where, absl::StrCat("level[", l, "].size is missing"),
+                      "say how many devices, or units of the level below, it joins");
+  }
   int64_t devices = 1;
   for (const proto::Level& level : cluster.level()) {
     if (level.size() > 0) devices *= level.size();

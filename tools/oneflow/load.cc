@@ -33,7 +33,11 @@ absl::StatusOr<proto::Cluster> ReadCluster() {
   proto::Cluster cluster;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
   RETURN_IF_ERROR(ParseText(text, FLAGS_cluster, "cluster", &cluster));
+  if (cluster.ByteSizeLong() == 0) {
+    return InputError(FLAGS_cluster, "is empty", "say of what device and which links a cluster is");
+  }
   RETURN_IF_ERROR(CheckCluster(cluster, FLAGS_cluster));
+  if (cluster.name().empty()) cluster.set_name(FLAGS_cluster);
   return cluster;
 }
 
@@ -283,6 +287,9 @@ std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::s
 }
 
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* read) {
+  if (FLAGS_plan.empty() && FLAGS_graph.empty()) {
+    return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
+  }
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
   for (const std::string_view flag : kPlanFlags) {
     if (args.Given(flag)) {
