@@ -202,6 +202,22 @@ TEST_CASE("boxing path: no step for equal SBPs, one where one does") {
   CHECK(steps({S(0), S(1)}, {S(1), S(0)}) == 1);
 }
 
+TEST_CASE("boxing path: a step takes a firing, the slowest of its links and what it writes") {
+  proto::Cluster cluster = Nodes(2);
+  cluster.mutable_device()->set_firing_seconds(3e-6);
+  cluster.mutable_device()->set_memory_bandwidth(1e10);
+  const Mesh mesh = *ParseMesh("one=1,data=2,tensor=2");
+  const auto seconds = [&](const NdSbp& from, const NdSbp& to) {
+    return BoxingStepBetween({cluster, mesh}, {{8, 8}, 4}, from, to).seconds;
+  };
+  const NdSbp whole = {B(), B(), B()};
+  CHECK(seconds({B(), B(), S(0)}, whole) == Approx(3e-6 + 1e-6 + 128 / 1e11 + 256 / 1e10));
+  CHECK(seconds({B(), S(0), B()}, whole) == Approx(3e-6 + 5e-6 + 128 / 1e9 + 256 / 1e10));
+  CHECK(seconds({B(), S(0), S(1)}, whole) == Approx(3e-6 + 5e-6 + 192 / 1e9 + 256 / 1e10));
+  CHECK(seconds(whole, {B(), S(0), B()}) == Approx(3e-6 + 128 / 1e10));
+  CHECK(seconds({S(0), B(), B()}, whole) == Approx(3e-6 + 256 / 1e10));  // nobody to wait for
+}
+
 TEST_CASE("boxing path: large sums over many devices go in pieces, small ones at once") {
   const Mesh mesh{{{"tensor", 4}}};
   const proto::Cluster cluster;

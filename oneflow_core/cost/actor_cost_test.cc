@@ -103,6 +103,9 @@ TEST_CASE("a call reads and writes the largest local part") {
   // A sum over micro-batches is read, too.
   CHECK(Call(plan, 4).dtype == DType::kBF16);
   CHECK(Call(plan, 4).bytes == 2 * 8 * 32 + 2 * 4 * 8 * 32);
+  proto::Plan alone = plan;
+  alone.mutable_program(0)->mutable_register_(6)->set_fires_per_fill(1);
+  CHECK(Call(alone, 4).bytes == 2 * 8 * 32 + 4 * 8 * 32);
   // Of a table only the rows looked up.
   CHECK(Call(plan, 6).bytes == 4 * (2 * 8 * 16 + 8));
 }
@@ -132,6 +135,15 @@ TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   CHECK(cpu[0] == cuda[0]);
   CHECK(cpu[1] == Approx(1e-6 + 2048e-9));
   CHECK(cpu[2] == Approx(1e-6 + 3072e-9));
+  // One device a node: peers along the axis are as far apart as stages.
+  proto::Cluster apart = Machines(proto::Device::CUDA);
+  apart.mutable_level(0)->set_size(1);
+  apart.mutable_level(1)->set_latency(1e-4);
+  CHECK((*ActorSeconds(plan, plan.program(0), apart))[1] == Approx(1e-6 + 1e-4 + 512 / 1e7));
+  // What receives nothing is a copy.
+  proto::Plan local = plan;
+  local.mutable_program(0)->mutable_actor(1)->set_bytes_moved(0);
+  CHECK((*ActorSeconds(local, local.program(0), apart))[1] == Approx(1e-6 + 2048e-9));
 }
 
 }  // namespace

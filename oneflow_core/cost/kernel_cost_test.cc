@@ -97,11 +97,14 @@ TEST_CASE("a measured call costs what was measured") {
   AddSample(&device, "linear", proto::F32, 1e9, 1e6, 3e-5);
   AddSample(&device, "linear", proto::F32, 1e6, 1e4, 2e-6);
   AddSample(&device, "linear", proto::BF16, 1e9, 5e5, 7e-6);
+  AddSample(&device, "linear", proto::BF16, 1e9, 1e6, 9e-6);
   AddSample(&device, "gelu", proto::F32, 1e7, 8e6, 4e-5);
+  AddSample(&device, "gelu", proto::F32, 1e7, 8e6, 0);  // no measurement
   const KernelCost cost(device);
   CHECK(cost.Seconds({"linear", DType::kF32, 1e9, 1e6}) == Approx(3e-5).epsilon(1e-9));
   CHECK(cost.Seconds({"linear", DType::kF32, 1e6, 1e4}) == Approx(2e-6).epsilon(1e-9));
   CHECK(cost.Seconds({"linear", DType::kBF16, 1e9, 5e5}) == Approx(7e-6).epsilon(1e-9));
+  CHECK(cost.Seconds({"linear", DType::kBF16, 1e9, 1e6}) == Approx(9e-6).epsilon(1e-9));
   CHECK(cost.Seconds({"gelu", DType::kF32, 1e7, 8e6}) == Approx(4e-5).epsilon(1e-9));
 }
 

@@ -67,6 +67,8 @@ TEST_CASE("stages that are neighbours in a node, and those that are not") {
   // Ranks 6, 7, 8 of the third group of three: its last stage is in the second node.
   CHECK(StageLink("data=4,pipe=3", 0, 1) == kInside);
   CHECK(StageLink("data=4,pipe=3", 1, 2) == kOutside);
+  // Ranks 3 to 5 and 6 to 8: only the last pair has a border between them.
+  CHECK(StageLink("pipe=3,tensor=3", 1, 2) == kOutside);
 }
 
 TEST_CASE("a cluster that says nothing has one level of 1 us and 10 GB/s") {

@@ -43,6 +43,12 @@ TEST_CASE("CheckLogicalGraph leaves to the compiler what is the compiler's") {
         "op w/m: has the name of a state of the optimizer of \"w\"; rename it");
   CHECK(refusal("variable", "u", {{"variable", std::string("w")}}) ==
         "op u: attribute \"variable\" is the compiler's own; leave it out");
+  CHECK(refusal("variable", "w/v", {}) ==
+        "op w/v: has the name of a state of the optimizer of \"w\"; rename it");
+  for (const char* own : {"transient", "versions", "lag"}) {
+    CHECK_THAT(refusal("variable", "u", {{own, int64_t{2}}}),
+               Catch::EndsWith("is the compiler's own; leave it out"));
+  }
   CHECK(refusal("adamw", "u", {}) ==
         "op u: kind \"adamw\" is the compiler's own; set `loss`: `train` adds the optimizer");
   CHECK(refusal("cast", "y", {}) ==
@@ -159,6 +165,32 @@ TEST_CASE("shape errors of unfused attention") {
             .find("must have shape [2,4]") != std::string::npos);
   CHECK(ShapeError({"gelu", {{{2, 4}, DType::kU8}}, {}}).find("not of a floating point type") !=
         std::string::npos);
+}
+
+TEST_CASE("each input and attribute is looked at") {
+  const SampleInput labels{{2}, DType::kI32}, out{{2, 5, 2, 4}};
+  const AttrMap scale = {{"scale", 0.5}};
+  const std::pair<Sample, std::string> wrong[] = {
+      {{"add_bias", {{{6}}, {{6}}}, {}}, "does not match the last dimensions of y"},
+      {{"linear_grad_input", {{{8}}, {{6, 8}}}, {}}, "\"contract\" is 1 with dy f32[8]"},
+      {{"linear_grad_weight", {{{4, 6}}, {{5, 8}}}, {{"lead", int64_t{1}}}},
+       "differ in their first"},
+      {{"cross_entropy_grad", {{{2, 6}}, labels, {{2}}, {{2}}, {{2}}}, scale},
+       "dloss f32[2] must have shape []"},
+      {{"cross_entropy_grad", {{{2, 6}}, labels, {{2}, DType::kF64}, {{2}}, {{}}}, scale},
+       "input 2 f64[2] differ in type"},
+      {{"row_sum_exp", {{{2, 6}}, {{2}, DType::kF64}}, {}}, "max f64[2] differ in type"},
+      {{"dropout", {{{2, 6}}}, {{"rate", 1.0}}}, "\"rate\" is 1;"},
+      {{"adamw", {{{6}}, {{6}}, {{6}}, {{5}}}, {}}, "g f32[5] must have shape [6]"},
+      {{"adamw", {{{6}}, {{6}}, {{6}}, {{6}}, {{}}}, {}}, "norm f32[] must be f64[]"},
+      {{"layer_norm", {{{2, 6}}, {{6}}}, {{"epsilon", 0.0}}}, "\"epsilon\" is not positive"},
+      {{"layer_norm", {{{2, 6}}, {{6}}}, {{"dtype", std::string("f64")}}}, "\"dtype\" is f64"},
+      {{"layer_norm_grad_input", {{{2, 6}}, {{2, 6}}, {{6}}, {{3}}, {{2}}}, {}},
+       "mean f32[3] must have shape [2]"},
+      {{"causal_attention_grad", {out, {{2, 5, 3, 2, 4}}, out, {{2, 5, 2}}}, {}},
+       "lse f32[2,5,2] must have shape [2,2,5]"},
+  };
+  for (const auto& [sample, words] : wrong) CHECK_THAT(ShapeError(sample), Catch::Contains(words));
 }
 
 TEST_CASE("extreme attributes are errors, not crashes") {

@@ -191,6 +191,12 @@ TEST_CASE("a cross entropy taken apart is refused") {
   CHECK(Differentiate(&graph, OpOf(graph)).status().message() ==
         "its inputs are not row_max, row_sum_exp and pick of the same logits; "
         "write softmax_cross_entropy");
+
+  graph = CrossEntropy();  // the sum is of another row_max
+  const TensorId other = graph.ops[graph.AddOp("row_max", "other", {0}, {})].outputs[0];
+  const OpId sum = 4, loss = 5;
+  graph.ops[sum].inputs[1] = other;
+  CHECK_FALSE(Differentiate(&graph, loss).ok());
 }
 
 TEST_CASE("a gradient that reaches a saved value is refused") {

@@ -127,7 +127,6 @@ Specs InferLinearAdd(const OpView& v) {
   Op product = v.op;
   product.inputs.erase(product.inputs.begin() + 2);
   ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear({v.graph, product}));
-  RETURN_IF_ERROR(ExpectSameType(v, {"x", "w", "a"}, 0, 2));
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "a"}));
   RETURN_IF_ERROR(ExpectDims("a", v.in(2), y[0].shape.dims, "that of x w"));
   return y;

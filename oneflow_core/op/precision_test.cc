@@ -29,6 +29,10 @@ std::string OutputTypes(const Sample& sample) {
 TEST_CASE("products of bf16 are bf16, gradients that add up over micro-batches f32") {
   CHECK(OutputTypes({"linear", {{{2, 6}, kNarrow}, {{6, 8}, kNarrow}, {{8}}}, {}}) == "bf16");
   CHECK(OutputTypes({"linear_grad_input", {{{2, 8}, kNarrow}, {{6, 8}, kNarrow}}, {}}) == "bf16");
+  const SampleInput dy{{2, 8}, kNarrow}, w{{6, 8}, kNarrow};
+  CHECK(OutputTypes({"linear_gelu_grad_input", {dy, w, {{2, 6}, kNarrow}}, {}}) == "bf16");
+  CHECK_THAT(OutputTypes({"linear_gelu_grad_input", {dy, w, {{2, 6}}}, {}}),
+             Catch::Contains("x f32[2,6] differ in type"));
   const AttrMap lead = {{"lead", int64_t{1}}};
   CHECK(OutputTypes({"linear_grad_weight", {{{2, 6}, kNarrow}, {{2, 8}, kNarrow}}, lead}) == "f32");
   CHECK(OutputTypes({"linear_grad_bias", {{{2, 8}, kNarrow}}, lead}) == "f32");
