@@ -169,6 +169,12 @@ TEST_CASE("accumulate: M firings make one fill, the first overwrites, credits ar
   a.Issue();
   CHECK_FALSE(a.launch().accumulate);
   CHECK(a.launch().firing == 3);
+  // What is written afresh by each of its firings does not add up.
+  spec.outputs[0].mode = ActorOutput::kFresh;
+  Script fresh(spec);
+  CHECK(fresh.Fire().empty());
+  fresh.Issue();
+  CHECK_FALSE(fresh.launch().accumulate);
 }
 
 TEST_CASE(

@@ -20,8 +20,8 @@ NpyArray Array(DType dtype, Dims dims, const std::vector<T>& values) {
 std::string Npy(const std::string& header, const std::string& data, char major = 1) {
   std::string text = std::string("\x93NUMPY", 6) + major + '\0';
   text += static_cast<char>(header.size());
-  text += '\0';
-  if (major == 2) text += std::string(2, '\0');
+  text += static_cast<char>(header.size() >> 8);
+  if (major == 2) text += {static_cast<char>(header.size() >> 16), '\0'};
   return text + header + data;
 }
 
@@ -58,7 +58,8 @@ TEST_CASE("npy: the file is the one NumPy writes") {
 TEST_CASE("npy: format 2.0 and other spacing are read") {
   const TemporaryDirectory dir;
   const std::string header = "{'shape':(1,1),'fortran_order':False,'descr':'<i4'}\n";
-  const std::string path = dir.Write("a.npy", Npy(header, std::string("\x05\0\0\0", 4), 2));
+  const std::string long_header = std::string(70000, ' ') + header;
+  const std::string path = dir.Write("a.npy", Npy(long_header, std::string("\x05\0\0\0", 4), 2));
   const NpyArray array = *ReadNpy(path);
   CHECK(array.dims == Dims{1, 1});
   CHECK(array.as<int32_t>()[0] == 5);
@@ -87,6 +88,8 @@ TEST_CASE("npy: each mistake is named") {
              Catch::Contains("element type '>f4'"));
   CHECK_THAT(error(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", four)),
              Catch::Contains("[2] needs 8 bytes, it has 4"));
+  CHECK_THAT(error(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", four + four)),
+             Catch::Contains("[] needs 4 bytes, it has 8"));
   CHECK_THAT(error(Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", four)),
              Catch::Contains("its shape is (-2,)"));
   CHECK_THAT(error(Npy("{'descr': '<f4', 'fortran_order': False, "

@@ -73,6 +73,9 @@ TEST_CASE("Open: each mistake is named") {
   const std::string wide = dir.Write("wide.bin", std::string("\x01\x00\x00\x04", 4));
   CHECK_THAT(Message(TokenDataset::Open({wide}, 1000, 1).status()),
              Catch::Contains("token 1024 at position 1"));
+  const std::string late = dir.Write("late.txt", std::string(40000, 'a') + '~');
+  CHECK_THAT(Message(TokenDataset::Open({late}, 100, 1).status()),
+             Catch::Contains("token 126 at position 40000"));
 }
 
 TEST_CASE("SplitTokens: validation is the last part") {

@@ -193,6 +193,9 @@ TEST_CASE("zero_fill writes zeros but at coordinate 0") {
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());
     CHECK(h.Output(0) == (rank == 0 ? Values{1, 2, 3, 4} : Values{0, 0, 0, 0}));
+    h.SetOutput(0, {9, 9, 9, 9});
+    REQUIRE(h.Call(/*accumulate=*/true) == absl::OkStatus());
+    CHECK(h.Output(0) == (rank == 0 ? Values{10, 11, 12, 13} : Values{9, 9, 9, 9}));
   }
 }
 
@@ -213,6 +216,9 @@ TEST_CASE("what a part leaves of a whole is filled with what does not count") {
                                 : -std::numeric_limits<double>::infinity();
       const double z = fill == 1 ? 0 : lowest;
       CHECK(h.Output(0) == Values{z, 1, 2, z, z, 3, 4, z});
+      h.SetOutput(0, {9, 9, 9, 9, 9, 9, 9, 9});
+      REQUIRE(h.Call(/*accumulate=*/true) == absl::OkStatus());
+      CHECK(h.Output(0) == Values{9, 10, 11, 9, 9, 12, 13, 9});
     }
   }
 }

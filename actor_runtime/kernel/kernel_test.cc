@@ -173,6 +173,21 @@ TEST_CASE("fused kernels give the bits of the two that they replace") {
   }
 }
 
+TEST_CASE("positions past the end of a table take its last row, one that begins there is refused") {
+  KernelHarness h("positional_embedding_at", {},
+                  {{WholePort({1, 2, 1})}, {WholePort({3, 1})}, {WholePort({1}, DType::kI32)}},
+                  {WholePort({1, 2, 1})});
+  h.SetInput(0, {0, 0});
+  h.SetInput(1, {10, 20, 30});
+  REQUIRE(h.Make() == absl::OkStatus());
+  for (const int position : {1, 2, 3, -1}) {
+    h.SetInput(2, {static_cast<double>(position)});
+    const absl::Status status = h.Call();
+    CHECK(status.ok() == (position == 1 || position == 2));
+    if (status.ok()) CHECK(h.Output(0) == (position == 1 ? Values{20, 30} : Values{30, 30}));
+  }
+}
+
 TEST_CASE("too small a workspace is an error that names both numbers") {
   KernelHarness h = HarnessOf(LargeSamples()[0], DType::kF32);
   const int64_t planned = h.setup().workspace_bytes;

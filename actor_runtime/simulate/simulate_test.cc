@@ -46,6 +46,9 @@ TEST_CASE("the next step begins where slots allow, so steps among others are sho
   const SimulatedRun run = Run(ChainPlan(), options);
   CHECK(run.step_ends == std::vector<double>{15, 29, 43});
   CHECK(run.StepSeconds() == 14);
+  SimulatedRun rounds = run;
+  rounds.steps_a_round = 7;
+  CHECK(rounds.StepSeconds() == 2);
   CHECK(SpansOf(run, 0)[4] == Span{10, 11});
   const Utilization use = UtilizationOf(run);
   CHECK(use.device_busy == std::vector<double>{14});
@@ -61,6 +64,7 @@ TEST_CASE("a message takes its time, on streams of their own and on a worker a d
     CHECK(SpansOf(run, 0)[2] == Span{5, 6});
     CHECK(SpansOf(run, 1)[0] == Span{1.5, 4.5});
     CHECK(run.StepSeconds() == 15.5);
+    CHECK(CriticalPathOf(run).slack[0] == 0);
   }
 }
 

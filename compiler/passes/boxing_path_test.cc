@@ -2,12 +2,14 @@
 // other way, and with the bytes of the textbook. That real data arrives: tests/e2e/boxing_test.cc.
 #include "compiler/passes/boxing_path.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <random>
 #include <string>
 
 #include "compiler/passes/boxing_primitive.h"
+#include "compiler/passes/transition_price.h"
 #include "oneflow_core/tensor/all_sbps.h"
 #include "oneflow_core/tensor/layout.h"
 
@@ -197,6 +199,9 @@ TEST_CASE("boxing path: no step for equal SBPs, one where one does") {
   CHECK(steps({S(0), P()}, {S(0), P()}) == 0);
   CHECK(steps({S(0), P()}, {S(0), B()}) == 1);
   CHECK(steps({B(), S(1)}, {B(), S(0)}) == 1);
+  // One device cuts nothing.
+  CHECK(PrimitiveBetween(*ParseMesh("data=2,one=1"), {S(0), S(0)}, {B(), S(0)}).kind ==
+        "all_gather");
   // An inner axis cuts the same dimension: only the two together can exchange.
   CHECK(steps({S(0), S(0)}, {B(), S(0)}) == 1);
   CHECK(steps({S(0), S(1)}, {S(1), S(0)}) == 1);
@@ -216,6 +221,45 @@ TEST_CASE("boxing path: a step takes a firing, the slowest of its links and what
   CHECK(seconds({B(), S(0), S(1)}, whole) == Approx(3e-6 + 5e-6 + 192 / 1e9 + 256 / 1e10));
   CHECK(seconds(whole, {B(), S(0), B()}) == Approx(3e-6 + 128 / 1e10));
   CHECK(seconds({S(0), B(), B()}, whole) == Approx(3e-6 + 256 / 1e10));  // nobody to wait for
+}
+
+TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even") {
+  proto::Cluster cluster = Nodes(4);
+  cluster.mutable_device()->set_firing_seconds(3e-6);
+  for (const int p : {2, 4, 8}) {
+    const Mesh mesh{{{"x", p}}};
+    for (const Dims& dims : {Dims{16, 16}, Dims{4096, 1024}}) {
+      for (const Sbp from : kMatrix) {
+        for (const Sbp to : kMatrix) {
+          if (from.partial() && to.partial()) continue;
+          double seconds = 0;
+          for (const BoxingStep& s : BoxingPath({cluster, mesh}, {dims, 4}, {from}, {to})) {
+            seconds += s.seconds;
+          }
+          INFO(p << ": " << ToString(from) << " to " << ToString(to));
+          const double bytes = 4 * static_cast<double>(Product(dims));
+          CHECK(TransitionSeconds(PricesOn(cluster, mesh, 0), from, to, bytes) == Approx(seconds));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("boxing path: of many devices the one that receives most is found") {
+  for (const int p : {17, 24, 31}) {
+    const Mesh mesh{{{"x", p}}};
+    for (const Dims& dims : {Dims{40, 100}, Dims{100, 33}, Dims{18, 70}}) {
+      for (const auto& [from, to] : {std::pair(S(0), S(1)), std::pair(S(0), B())}) {
+        const NdSbp before = {from}, after = {to};
+        const BoxingPrimitive primitive = PrimitiveBetween(mesh, before, after);
+        const BoxingMove move{mesh, dims, before, after, primitive};
+        int64_t most = 0;
+        for (int i = 0; i < p; ++i) most = std::max(most, ReceivedAt(move, {i}));
+        INFO(p << ": " << ToString(dims) << " to " << ToString(to));
+        CHECK(MostReceived(move) == most);
+      }
+    }
+  }
 }
 
 TEST_CASE("boxing path: large sums over many devices go in pieces, small ones at once") {

@@ -81,11 +81,8 @@ std::vector<int> Representatives(int devices, const Dims& dims) {
     return at;
   }
   at = {0, devices - 1};
-  for (const int64_t d : dims) {
-    const int smaller = static_cast<int>(d % devices);  // the first part that is smaller
-    at.push_back(smaller);
-    at.push_back(std::max(0, smaller - 1));
-  }
+  for (const int64_t d : dims)
+    at.push_back(static_cast<int>(d % devices));  // the first smaller part
   std::sort(at.begin(), at.end());
   at.erase(std::unique(at.begin(), at.end()), at.end());
   return at;

@@ -51,7 +51,7 @@ struct BoxingMove {
 int64_t ReceivedAt(const BoxingMove& move, const Coordinate& c);
 
 // The same of the device that takes most. Exact on axes of up to 16 devices; of longer ones only
-// the first, the last and those next to where ragged parts change size are looked at.
+// the first, the last and the first smaller one of ragged parts are looked at.
 int64_t MostReceived(const BoxingMove& move);
 
 }  // namespace oneflow

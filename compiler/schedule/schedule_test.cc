@@ -285,6 +285,8 @@ TEST_CASE("rules that make no sense are refused") {
           t->set_schedule("gpipe");
           t->set_steps_a_round(4);
         }).find("steps_a_round 4: steps of schedule gpipe do not overlap") == 0);
+  CHECK_THAT(refusal([](proto::Train* t) { t->set_steps_a_round(1 << 17); }),
+             Catch::Contains("of 0 micro-batches are too many for one round"));
 }
 
 TEST_CASE("a user's own order is read as it stands") {
@@ -329,6 +331,12 @@ TEST_CASE("mistakes in an order file are told with their line") {
   CHECK(refusal("stage { task: \"F0 B0\" }\nstage { task: \"F0\" }") ==
         "f:2: stage 1: has 0 of the 1 micro-batches of B; every stage takes every micro-batch "
         "through each of its chunks once");
+  CHECK_THAT(refusal("stage { task: \"F0 B0 W0\" }\nstage { task: \"F0 B0\" }"),
+             Catch::StartsWith("f:2: stage 1: has 0 of the 1 micro-batches of W"));
+  CHECK_THAT(refusal("stage { task: \"F0 W0 B0\" }"),
+             Catch::Contains("stage 0 stands at W0, which waits for B0 of stage 0"));
+  CHECK_THAT(refusal("stage { task: \"F0 F0.1 B0 B0.1\" }"),
+             Catch::Contains("stage 0 stands at B0, which waits for B0.1 of stage 0"));
   CHECK(refusal("stage { task: \"F0 B0 F1 B1\" }\nstage { task: \"F0 F1 B0 B1\" }") ==
         "f: the orders wait for each other: stage 0 stands at B0, which waits for B0 of stage 1; "
         "stage 1 stands at F1, which waits for F1 of stage 0; change one of these orders");

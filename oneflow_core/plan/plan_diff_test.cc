@@ -59,6 +59,14 @@ TEST_CASE("stages that change alike are told together") {
         "  time of a step: 0.5 s -> 0.75 s (+50.0 %)\n");
 }
 
+TEST_CASE("stages that are no neighbours are told apart") {
+  PlanDiff diff;
+  for (const int stage : {0, 1, 3}) AddNumber("slots", "", 1, 2, &diff, stage);
+  CHECK(DiffText(diff) ==
+        "  stages 0 to 1: slots: 1 -> 2 (+100.0 %)\n"
+        "  stage 3: slots: 1 -> 2 (+100.0 %)\n");
+}
+
 TEST_CASE("actors and stages of one plan only") {
   proto::Plan other = Pipeline(2, 4, 1);
   other.mutable_train()->set_schedule("gpipe");

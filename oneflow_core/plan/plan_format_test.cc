@@ -190,9 +190,25 @@ TEST_CASE("plans print one line an actor and a register") {
         "  a1 sum  stage=0 r0*data -> r1 reduce=sum\n"
         "  segment F stage=0: a0 a1\n"
         "  stream compute stage=0: F×2\n");
+  CHECK_THAT(PlanText(SomePlan(), "eval"), !Catch::Contains("program train"));
+  proto::Plan marked = SomePlan();
+  proto::Register& x = *marked.mutable_program(0)->mutable_register_(0);
+  x.set_slots(3), x.set_stride(128), x.set_first_place(2), x.set_fires_per_fill(4);
+  x.set_fill_mode(proto::Register::ACCUMULATE);
+  proto::Actor& sum = *marked.mutable_program(0)->mutable_actor(1);
+  sum.mutable_input(0)->set_fires_per_read(2), sum.mutable_input(0)->set_initial_fills(1);
+  sum.mutable_boxing()->set_reduce(proto::Boxing::MAX);
+  sum.set_bytes_moved(100);
+  CHECK_THAT(PlanText(marked),
+             Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 places=3 every 128 "
+                             "first_place=2 accumulate fires_per_fill=4\n") &&
+                 Catch::Contains("  a1 sum  stage=0 r0*data/2+1 -> r1 reduce=max\n"));
+  CHECK_THAT(PlanSummary(marked, ""), Catch::Contains(": 1 actor, 200 bytes a step to a device"));
   CHECK(PlanSummary(SomePlan(), "live").find("proof: live\n") != std::string::npos);
   CHECK(BytesText(0) == "0 bytes");
   CHECK(BytesText(1023) == "1,023 bytes");
+  CHECK(BytesText(-1023) == "-1,023 bytes");
+  CHECK(BytesText(int64_t{1} << 30) == "1,073,741,824 bytes (1.0 GiB)");
   CHECK(BytesText(1234567) == "1,234,567 bytes (1.2 MiB)");
 }
 

@@ -1,5 +1,6 @@
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -171,6 +172,12 @@ TEST_CASE("instruction sets agree") {
       CHECK(v->row_sum_exp(x.data(), 2, n) ==
             Approx(wide.row_sum_exp(dx.data(), 2, n)).epsilon(1e-5));
       if (n > 0) CHECK(v->row_max(x.data(), n) == static_cast<float>(wide.row_max(dx.data(), n)));
+      std::vector<float> negative = x;
+      for (float& value : negative) value -= 3;
+      if (n > 0) {
+        CHECK(v->row_max(negative.data(), n) ==
+              *std::max_element(negative.begin(), negative.begin() + n));
+      }
       v->gelu_grad(x.data(), x.data(), y.data(), n, false);
       wide.gelu_grad(dx.data(), dx.data(), dy.data(), n, false);
       for (int64_t i = 0; i < n; ++i) CHECK(y[i] == Approx(dy[i]).epsilon(1e-5).margin(1e-6));
