@@ -62,7 +62,7 @@ TEST_CASE("skipping cycles changes no verdict") {
   for (const auto& [mesh, schedule] :
        {std::pair("pipe=3,data=2,tensor=2", "1f1b"), std::pair("pipe=2,data=2", "gpipe"),
         std::pair("pipe=2", "interleaved"), std::pair("pipe=3", "zero_bubble"),
-        std::pair("", "1f1b")}) {
+        std::pair("pipe=2", "2bw"), std::pair("", "1f1b")}) {
     const proto::Plan plan = TrainPlan(mesh, 24, schedule);
     for (int i = 0; i < 60; ++i) {
       proto::Plan mutant = plan;
@@ -95,7 +95,8 @@ TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one 
   };
   for (const auto& [mesh, schedule, all] :
        {Case{"pipe=3,data=2", "1f1b", 7}, Case{"tensor=2", "1f1b", 5},
-        Case{"pipe=2", "interleaved", 14}, Case{"pipe=3", "zero_bubble", 7}}) {
+        Case{"pipe=2", "interleaved", 14}, Case{"pipe=3", "zero_bubble", 7},
+        Case{"pipe=3", "2bw", 4}, Case{"pipe=3,data=2", "pipedream", 4}}) {
     INFO(mesh << " " << schedule);
     const proto::Plan few = TrainPlan(mesh, all, schedule);
     const proto::Plan many = TrainPlan(mesh, 40, schedule);

@@ -46,6 +46,25 @@ StageOrder Compressed(const std::vector<Task>& tasks) {
   return order;
 }
 
+StageOrder Folded(const StageOrder& order) {
+  StageOrder folded;
+  for (const Run& group : RunsOf(order)) {
+    const auto begin = order.begin() + static_cast<int64_t>(group.begin);
+    const StageOrder once(begin, begin + static_cast<int64_t>(group.length));
+    size_t listed = 0, unrolled = 0;
+    for (const TaskRun& run : once) {
+      listed += run.tasks.size() * group.repeat;
+      unrolled += run.tasks.size() * run.repeat;
+    }
+    if (unrolled < listed) {
+      Append({Unrolled(once), group.repeat}, &folded);
+      continue;
+    }
+    for (int64_t i = 0; i < group.repeat; ++i) Append(once, &folded);
+  }
+  return folded;
+}
+
 void Append(TaskRun run, StageOrder* order) {
   if (run.tasks.empty() || run.repeat == 0) return;
   if (!order->empty() && order->back().tasks == run.tasks) {

@@ -39,6 +39,13 @@ std::vector<Task> Unrolled(const StageOrder& order);
 // The same order in few runs: from the front, each the repetition that covers most.
 StageOrder Compressed(const std::vector<Task>& tasks);
 
+// The same order: where runs repeat in turn, one run of all their tasks if that is shorter, for
+// runs do not nest.
+//
+//   (F B)×2 U (F B)×2 U    (F B F B U)×2
+//   (F B)×9 U (F B)×9 U    as it is
+StageOrder Folded(const StageOrder& order);
+
 // Adds `run` behind `order`, as more repeats of its last run where that is the same. Nothing, for
 // no repeats or no tasks.
 void Append(TaskRun run, StageOrder* order);

@@ -131,14 +131,17 @@ std::vector<StageOrder> OrdersOf(const Schedule& schedule, int stages, int64_t m
   return orders;
 }
 
-int64_t Period(const Schedule& schedule, int stages) { return schedule.chunks > 1 ? stages : 1; }
+int64_t Period(const Schedule& schedule, int stages) {
+  // Of steps that overlap, each begins with the next of the places that micro-batches take in turn.
+  return schedule.chunks > 1 || !schedule.rule.synchronous() ? stages : 1;
+}
 
 int64_t MostUsefulExtra(const Schedule& schedule, int stages) {
   return schedule.order == ZeroBubbleOrder ? stages - 1 : 0;
 }
 
 int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batches) {
-  if (schedule.order == nullptr || !schedule.rule.synchronous()) return micro_batches;
+  if (schedule.order == nullptr) return micro_batches;
   const int64_t period = Period(schedule, stages);
   // A stage warms up for at most P + e micro-batches. Of v chunks it holds fewer than v P + 2 P,
   // which may take so many places in turn.

@@ -208,6 +208,23 @@ TEST_CASE("more micro-batches repeat the steady part more often, in no more runs
   }
 }
 
+TEST_CASE(
+    "a round of many micro-batches is written as long as one of few, and so one of many steps") {
+  for (const char* name : {"2bw", "pipedream"}) {
+    Schedule schedule = Make(name);
+    const auto tasks_written = [&](int64_t steps, int64_t m) {
+      schedule.rule.steps_a_round = steps;
+      size_t tasks = 0;
+      for (const StageOrder& order : OrdersOf(schedule, 4, m)) {
+        for (const TaskRun& run : order) tasks += run.tasks.size();
+      }
+      return tasks;
+    };
+    CHECK(tasks_written(8, 4000) == tasks_written(8, 400));
+    CHECK(tasks_written(4000, 2) <= tasks_written(400, 2));
+  }
+}
+
 TEST_CASE("runs say what the list says") {
   const Task f{Part::kForward}, b{Part::kBackward}, f1{Part::kForward, 1};
   for (const std::vector<Task>& tasks :
@@ -215,6 +232,14 @@ TEST_CASE("runs say what the list says") {
     CHECK(Unrolled(Compressed(tasks)) == tasks);
   }
   CHECK(ToString(Compressed({f, f, b, f, b, f, b, b})) == "F×2 (B F)×2 B×2");
+  const Task u{Part::kUpdate};
+  const auto steps = [&](int64_t pairs) {
+    StageOrder order;
+    for (int i = 0; i < 2; ++i) Append({{{f, b}, pairs}, {{u}, 1}}, &order);
+    return order;
+  };
+  CHECK(ToString(Folded(steps(2))) == "(F B F B U)×2");
+  CHECK(Folded(steps(9)) == steps(9));
 }
 
 TEST_CASE("orders that wait for each other are refused with the cycle") {
@@ -251,11 +276,11 @@ TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's la
   train.set_schedule("pipedream");
   train.set_steps_a_round(2);
   CHECK(orders(2, 1) ==
-        "(P F)×2 (B U)×2\n"
+        "(P F)×1 (P F B)×1 U×1 B×1 U×1\n"
         "(P F B U)×2\n");
   train.set_schedule("2bw");
   CHECK(orders(2, 2) ==
-        "P×1 F×2 B×1 P×1 F×1 B×1 U×1 F×1 B×2 U×1\n"
+        "(P F)×1 (F B)×1 (P F B)×1 U×1 (F B)×1 B×1 U×1\n"
         "(P F B F B U)×2\n");
   CHECK(ScheduleOf(train, 2)->rule.VersionsOf(2, 0) == 2);
   train.set_steps_a_round(0);

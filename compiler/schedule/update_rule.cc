@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -38,18 +39,17 @@ StageOrder RoundOrder(const UpdateRule& rule, int stages, int stage, int64_t mic
   // A forward runs ahead of the backwards as far as its version of the weights is there.
   const int64_t ahead = rule.LagOf(stages, stage) * micro_batches + 1;
   const int64_t warm_up = std::min({all, static_cast<int64_t>(stages - stage), ahead});
-  std::vector<Task> tasks;
-  const auto forward = [&](int64_t i) {
-    if (i % micro_batches == 0) tasks.push_back({Part::kPrepare});
-    tasks.push_back({Part::kForward});
-  };
-  for (int64_t i = 0; i < warm_up; ++i) forward(i);
-  for (int64_t i = 0; i < all; ++i) {
-    tasks.push_back({Part::kBackward});
-    if ((i + 1) % micro_batches == 0) tasks.push_back({Part::kUpdate});
-    if (i + warm_up < all) forward(i + warm_up);
+  StageOrder order;
+  for (int64_t i = 0; i < all + warm_up - 1; ++i) {
+    const int64_t backward = i - (warm_up - 1);
+    std::vector<Task> tasks;
+    if (i < all && i % micro_batches == 0) tasks.push_back({Part::kPrepare});
+    if (i < all) tasks.push_back({Part::kForward});
+    if (backward >= 0) tasks.push_back({Part::kBackward});
+    Append({std::move(tasks)}, &order);
+    if (backward >= 0 && (backward + 1) % micro_batches == 0) Append({{{Part::kUpdate}}}, &order);
   }
-  return Compressed(tasks);
+  return Folded(order);
 }
 
 }  // namespace oneflow

@@ -39,7 +39,7 @@ struct UpdateRule {
 absl::Status SetRound(int stages, UpdateRule* rule);
 
 // One round of a stage: 1F1B over the micro-batches of all its steps, P before the first forward of
-// a step and U after its last backward.
+// a step and U after its last backward: F×3 ((F B)×8 U)×7 (F B)×5 B×3 U.
 StageOrder RoundOrder(const UpdateRule& rule, int stages, int stage, int64_t micro_batches);
 
 }  // namespace oneflow

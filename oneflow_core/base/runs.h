@@ -27,6 +27,8 @@ std::vector<Run> RunsOf(const Sequence& items) {
   for (size_t at = 0; at < items.size();) {
     size_t length = 1, most = repeats(at, 1);
     for (size_t l = 2; 2 * l <= items.size() - at; ++l) {
+      // Repeats of what repeats itself cover no more.
+      if (l % length == 0 && l <= length * most) continue;
       const size_t times = repeats(at, l);
       if (times > 1 && times * l > most * length) length = l, most = times;
     }

@@ -236,12 +236,13 @@ std::string MeshText(const proto::Mesh& mesh) {
   return text.empty() ? "1" : text;
 }
 
-// A run may be long and repeat itself inside, as rounds of interleaved chunks do.
+// A run may be long and repeat itself inside, as rounds of interleaved chunks do; and runs may
+// repeat in turn, as steps of a round do.
 std::string OrderText(const proto::Program& program, const proto::Stream& stream) {
   const auto name = [&](int s) -> std::string {
     return s >= 0 && s < program.segment_size() ? program.segment(s).name() : "?";
   };
-  std::vector<std::string> outer;
+  std::vector<std::string> outer, texts;
   for (const proto::OrderRun& run : stream.order()) {
     const std::vector<int> segments(run.segment().begin(), run.segment().end());
     std::vector<std::string> inner;
@@ -252,7 +253,11 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
     }
     outer.push_back(TimesText(inner, run.repeat()));
   }
-  return absl::StrJoin(outer, " ");
+  for (const Run& r : RunsOf(outer)) {
+    const auto begin = outer.begin() + static_cast<int64_t>(r.begin);
+    texts.push_back(TimesText({begin, begin + static_cast<int64_t>(r.length)}, r.repeat));
+  }
+  return absl::StrJoin(texts, " ");
 }
 
 std::string WithoutNumbers(std::string_view text) {
