@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/lower/hold_back.h"
 #include "compiler/lower/keep_in_step.h"
 #include "compiler/lower/lower_to_actors.h"
@@ -12,9 +13,28 @@
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
 namespace {
+
+// Slots and offsets are found firing by firing; a proof counts in 32 bits.
+constexpr int64_t kMostPlanned = int64_t{1} << 26;
+
+absl::Status CheckFirings(const proto::Program& program, int64_t most, std::string_view why) {
+  int64_t firings = 0;
+  for (const proto::Stream& stream : program.stream()) {
+    for (const proto::OrderRun& run : stream.order()) {
+      for (const int segment : run.segment()) {
+        firings += int64_t{run.repeat()} * program.segment(segment).actor_size();
+      }
+    }
+  }
+  if (firings <= most) return absl::OkStatus();
+  return InputError(absl::StrCat("micro-batches ", program.micro_batches()),
+                    absl::StrCat("make ", firings, " firings of actors, ", ToAbsl(why)),
+                    absl::StrCat("use at most ", program.micro_batches() * most / firings));
+}
 
 class BackEnd {
  public:
@@ -45,7 +65,7 @@ class BackEnd {
     const int64_t more = std::min(all, few + Period(schedule_, stages_));
     ASSIGN_OR_RETURN(Lowered lowered, LowerDraft(draft, ids_, schedule_, more));
     AddStreams(&lowered, stages_, schedule_);
-    RETURN_IF_ERROR(SetSlots(plan_, &lowered.program));
+    RETURN_IF_ERROR(FindSlots(&lowered));
     if (few == all) return lowered;
     const std::vector<int> slots = SlotsOf(lowered.program);
     RETURN_IF_ERROR(Change(few, &lowered));
@@ -58,6 +78,11 @@ class BackEnd {
   // The orders and slots of so many micro-batches.
   absl::Status Change(int64_t micro_batches, Lowered* lowered) const {
     SetMicroBatches(micro_batches, stages_, schedule_, lowered);
+    return FindSlots(lowered);
+  }
+
+  absl::Status FindSlots(Lowered* lowered) const {
+    RETURN_IF_ERROR(CheckFirings(lowered->program, kMostPlanned, "too many to plan one by one"));
     return SetSlots(plan_, &lowered->program);
   }
 
@@ -102,6 +127,7 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
     lowered.program = std::move(program);
     SetMicroBatches(all, stages, schedule, &lowered);
     program = std::move(lowered.program);
+    RETURN_IF_ERROR(CheckFirings(program, kMostFirings, "more than can be counted"));
   }
   return absl::OkStatus();
 }

@@ -45,7 +45,7 @@ class Game {
  private:
   using Channel = std::pair<int32_t, int32_t>;  // from stream, to stream
   struct Position {
-    size_t next = 0;
+    FiringOrder::Cursor next = {};
     int64_t step = 0;
     std::deque<int32_t> issued;  // places in StreamOrder::actors; not completed
   };
@@ -59,7 +59,7 @@ class Game {
   bool MayIssue(int32_t s) const {
     const Position& p = positions_[s];
     if (p.step == steps_ || static_cast<int>(p.issued.size()) >= launch_queue_) return false;
-    return CanFire(states_[s], net_.streams[s].firings[p.next]);
+    return CanFire(states_[s], net_.streams[s].firings.PlaceAt(p.next));
   }
 
   void ListChoices() {
@@ -76,7 +76,7 @@ class Game {
   absl::Status IssueNext(int32_t s) {
     Position& p = positions_[s];
     const StreamOrder& stream = net_.streams[s];
-    const int32_t place = stream.firings[p.next];
+    const int32_t place = stream.firings.PlaceAt(p.next);
     const Launch launch = Issue(stream.table, place, &states_[s]);
     if (!program_.actors.empty()) {
       const absl::Status status = program_.actors[s][place].Run(launch);
@@ -84,10 +84,7 @@ class Game {
     }
     ++firings_;
     p.issued.push_back(place);
-    if (++p.next == stream.firings.size()) {
-      p.next = 0;
-      ++p.step;
-    }
+    if (!stream.firings.Next(&p.next)) ++p.step;
     return CheckInvariants(stream.table, states_[s], place);
   }
 
@@ -136,7 +133,7 @@ class Game {
 
   std::string WhoWaits(size_t s) const {
     const StreamOrder& stream = net_.streams[s];
-    return DescribeWait(net_, stream, stream.firings[positions_[s].next], states_[s]);
+    return DescribeWait(net_, stream, stream.firings.PlaceAt(positions_[s].next), states_[s]);
   }
 
   LoadedProgram& program_;

@@ -123,20 +123,24 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
     net->specs.push_back(SpecOf(plan_net, mesh, net->program_index, a, rank));
     net->stream_of.push_back(-1);
     net->place_of.push_back(-1);
+    net->firings.push_back(plan_net.actors[a].firings);
   }
   for (const NetStream& stream : plan_net.streams) {
     if (stream.proto->stage() != stage || stream.firings == 0) continue;
     StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(), stream.proto->host(),
                       stream.proto->name()};
-    order.firings.reserve(stream.firings);
-    for (const int actor : Unrolled(stream)) {
-      const int32_t concrete = net->Find(rank, actor);
-      if (net->stream_of[concrete] < 0) {
-        net->stream_of[concrete] = static_cast<int32_t>(net->streams.size());
-        net->place_of[concrete] = static_cast<int32_t>(order.actors.size());
-        order.actors.push_back(concrete);
+    for (const NetStream::Run& run : stream.runs) {
+      std::vector<int32_t> places;
+      for (const int actor : run.actors) {
+        const int32_t concrete = net->Find(rank, actor);
+        if (net->stream_of[concrete] < 0) {
+          net->stream_of[concrete] = static_cast<int32_t>(net->streams.size());
+          net->place_of[concrete] = static_cast<int32_t>(order.actors.size());
+          order.actors.push_back(concrete);
+        }
+        places.push_back(net->place_of[concrete]);
       }
-      order.firings.push_back(net->place_of[concrete]);
+      order.firings.Add(places, run.repeat);
     }
     net->streams.push_back(std::move(order));
   }

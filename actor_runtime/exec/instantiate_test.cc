@@ -70,9 +70,12 @@ TEST_CASE("devices hold the actors of their stage only, streams in the plan's or
   CHECK(net.index[1 * net.actors_in_plan + 1] >= 0);
   REQUIRE(net.streams.size() == 4);
   std::vector<uint32_t> order;
-  for (const int32_t place : net.streams[0].firings) {
-    order.push_back(net.specs[net.streams[0].actors[place]].actor);
-  }
+  const StreamOrder& first = net.streams[0];
+  FiringOrder::Cursor at;
+  do {
+    order.push_back(net.specs[first.actors[first.firings.PlaceAt(at)]].actor);
+  } while (first.firings.Next(&at));
+  CHECK(first.firings.size() == std::ssize(order));
   CHECK(order == std::vector<uint32_t>{0, 0, 6, 0, 6, 0, 6, 6});
 }
 

@@ -11,6 +11,7 @@
 
 #include "actor_runtime/actor/actor_spec.h"
 #include "actor_runtime/actor/actor_table.h"
+#include "actor_runtime/exec/firing_order.h"
 #include "oneflow_core/plan/message.h"
 
 namespace oneflow {
@@ -21,9 +22,9 @@ struct StreamOrder {
   int32_t id = 0;  // in the program
   bool host = false;
   std::string name;
-  std::vector<int32_t> actors;   // concrete, in the order in which they first fire
-  std::vector<int32_t> firings;  // one step: places in `actors`
-  ActorTable table;              // of `actors`
+  std::vector<int32_t> actors;  // concrete, in the order in which they first fire
+  FiringOrder firings;          // one step: places in `actors`
+  ActorTable table;             // of `actors`
 };
 
 struct ActorNet {
@@ -35,6 +36,7 @@ struct ActorNet {
   std::vector<ActorSpec> specs;      // concrete actors, by (rank, actor)
   std::vector<int32_t> stream_of;    // for each of them: index in `streams`
   std::vector<int32_t> place_of;     // for each of them: place in StreamOrder::actors
+  std::vector<int64_t> firings;      // of each of them in a step
   std::vector<StreamOrder> streams;  // by (rank, stream)
   std::vector<std::string> names;    // of actors, by index in the program
   std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank

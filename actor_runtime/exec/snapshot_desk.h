@@ -28,7 +28,7 @@ namespace oneflow {
 struct Snapshot {
   struct Stream {
     int32_t stream = 0;  // in the net
-    size_t next = 0;     // in StreamOrder::firings
+    int32_t place = 0;   // in StreamOrder::actors: which fires next
     int64_t step = 0;
     ActorStates states;
   };

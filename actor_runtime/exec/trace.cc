@@ -75,10 +75,6 @@ class TraceWriter {
     for (const TraceBuffer& buffer : run.buffers) {
       for (const TraceEvent& event : buffer.events()) ends[{event.actor, event.firing}] = &event;
     }
-    std::vector<int64_t> a_step(run.net->specs.size(), 0);  // firings, by concrete actor
-    for (const StreamOrder& stream : run.net->streams) {
-      for (const int32_t place : stream.firings) ++a_step[stream.actors[place]];
-    }
     for (size_t s = 0; s < run.buffers.size(); ++s) {
       const std::string track = Track(run.net->streams[s]);
       for (const TraceEvent& event : run.buffers[s].events()) {
@@ -86,7 +82,7 @@ class TraceWriter {
         Event("\"ph\":\"X\",\"cat\":" + Quoted(run.net->program) + ",\"name\":" + Quoted(name) +
               "," + track + ",\"ts\":" + Time(event.begin_ns) +
               ",\"dur\":" + Time(start_ + event.end_ns - event.begin_ns) + ",\"args\":{\"step\":" +
-              std::to_string(run.first_step + event.firing / a_step[event.actor]) +
+              std::to_string(run.first_step + event.firing / run.net->firings[event.actor]) +
               ",\"firing\":" + std::to_string(event.firing) + "}");
         WriteArrows(run, event, track, ends);
       }
@@ -143,7 +139,7 @@ void Trace::Begin(const ActorNet& net, int64_t first_step, int64_t steps) {
   std::vector<int64_t>& left =
       left_.try_emplace(&net, net.streams.size(), events_per_stream_).first->second;
   for (size_t s = 0; s < net.streams.size(); ++s) {
-    const auto a_step = static_cast<int64_t>(net.streams[s].firings.size());
+    const auto a_step = net.streams[s].firings.size();
     const bool all = a_step == 0 || steps <= left[s] / a_step;
     const int64_t room = all ? steps * a_step : left[s];
     run.buffers.emplace_back(room);

@@ -64,7 +64,7 @@ void Worker::Answer() {
   desk_.Answer([this](Snapshot* snapshot) {
     for (size_t i = 0; i < positions_.size(); ++i) {
       Snapshot::Stream& stream = snapshot->streams[i];
-      stream.next = positions_[i].next;
+      stream.place = positions_[i].order->firings.PlaceAt(positions_[i].next);
       stream.step = positions_[i].step;
       stream.states = *positions_[i].states;
     }
@@ -89,7 +89,7 @@ void Worker::Hand(const Message& message) {
 bool Worker::FireNext(Position* position) {
   if (position->step == run_.steps) return false;
   const StreamOrder& stream = *position->order;
-  const int32_t place = stream.firings[position->next];
+  const int32_t place = stream.firings.PlaceAt(position->next);
   if (!CanFire(*position->states, place)) return false;
 
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
@@ -130,8 +130,7 @@ void Worker::Send(const Position& position, int32_t place) {
 }
 
 void Worker::Advance(Position* position) {
-  if (++position->next < position->order->firings.size()) return;
-  position->next = 0;
+  if (position->order->firings.Next(&position->next)) return;
   if (++position->step == run_.steps) --unfinished_;
   int64_t done = run_.steps;
   for (const Position& p : positions_) done = std::min(done, p.step);

@@ -62,7 +62,7 @@ class Worker {
     ActorStates* states = nullptr;
     BoundActor* actors = nullptr;  // by place
     TraceBuffer* trace = nullptr;
-    size_t next = 0;  // in order->firings
+    FiringOrder::Cursor next = {};
     int64_t step = 0;
   };
 

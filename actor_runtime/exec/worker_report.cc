@@ -12,7 +12,7 @@ std::string Sentence(const ActorNet& net, int64_t steps, const Snapshot::Stream&
   const StreamOrder& stream = net.streams[at.stream];
   const std::string head = stream.name + ": ";
   if (at.step == steps) return head + "has done all its steps";
-  return head + DescribeWait(net, stream, stream.firings[at.next], at.states);
+  return head + DescribeWait(net, stream, at.place, at.states);
 }
 
 std::vector<std::string> Sentences(const ActorNet& net, int64_t steps, const Worker& worker,

@@ -70,7 +70,7 @@ class Clock {
 
  private:
   struct Stream {
-    size_t next = 0;  // in StreamOrder::firings
+    FiringOrder::Cursor next = {};
     int64_t step = 0;
     int32_t running = -1;  // place of the actor whose firing has begun
     int64_t running_step = 0;
@@ -94,14 +94,10 @@ class Clock {
   }
 
   void CountFirings() {
-    std::vector<int64_t> firings(net_.specs.size(), 0);
-    for (const StreamOrder& stream : net_.streams) {
-      for (const int32_t place : stream.firings) {
-        firings[stream.actors[place]] += run_.options.steps;
-      }
-    }
     run_.first.assign(1, 0);
-    for (const int64_t n : firings) run_.first.push_back(run_.first.back() + n);
+    for (const int64_t a_step : net_.firings) {
+      run_.first.push_back(run_.first.back() + a_step * run_.options.steps);
+    }
     run_.spans.resize(run_.first.back());
     run_.order.reserve(run_.first.back());
   }
@@ -109,7 +105,7 @@ class Clock {
   bool MayFire(int32_t s) const {
     const Stream& stream = streams_[s];
     return stream.step < run_.options.steps &&
-           CanFire(states_[s], net_.streams[s].firings[stream.next]);
+           CanFire(states_[s], net_.streams[s].firings.PlaceAt(stream.next));
   }
 
   // The next stream of the worker that may fire begins its firing.
@@ -127,7 +123,7 @@ class Clock {
   void BeginFiring(int32_t s) {
     Stream& stream = streams_[s];
     const StreamOrder& order = net_.streams[s];
-    stream.running = order.firings[stream.next];
+    stream.running = order.firings.PlaceAt(stream.next);
     stream.running_step = stream.step;
     const int32_t actor = order.actors[stream.running];
     const Launch launch = Issue(order.table, stream.running, &states_[s]);
@@ -135,9 +131,7 @@ class Clock {
     run_.spans[run_.first[actor] + launch.firing] = {now_, end};
     run_.order.push_back(actor);
     events_.push({end, ++number_, s, {}});
-    if (++stream.next < order.firings.size()) return;
-    stream.next = 0;
-    ++stream.step;
+    if (!order.firings.Next(&stream.next)) ++stream.step;
   }
 
   void EndFiring(int32_t s) {
@@ -176,8 +170,8 @@ class Clock {
       if (streams_[s].step == run_.options.steps) continue;
       const StreamOrder& stream = net_.streams[s];
       return absl::InternalError(absl::StrCat(
-          "program ", net_.program, " is stuck after ", run_.order.size(),
-          " firings: ", DescribeWait(net_, stream, stream.firings[streams_[s].next], states_[s])));
+          "program ", net_.program, " is stuck after ", run_.order.size(), " firings: ",
+          DescribeWait(net_, stream, stream.firings.PlaceAt(streams_[s].next), states_[s])));
     }
     return absl::OkStatus();
   }
@@ -218,9 +212,7 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
 
 absl::Status CheckFirings(const ActorNet& net, int64_t steps) {
   int64_t a_step = 0;
-  for (const StreamOrder& stream : net.streams) {
-    a_step += static_cast<int64_t>(stream.firings.size());
-  }
+  for (const StreamOrder& stream : net.streams) a_step += stream.firings.size();
   const int64_t most = std::max<int64_t>(1, kMostFirings / std::max<int64_t>(1, a_step));
   if (steps <= most) return absl::OkStatus();
   return InputError(absl::StrCat("--steps=", steps),

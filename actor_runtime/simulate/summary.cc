@@ -54,7 +54,7 @@ class Summarizer {
       const proto::Actor& actor = program_.actor(static_cast<int>(run_.net.specs[a].actor));
       SimulationSummary::Actor& row = summary->actors.emplace_back();
       row = {actor.name(), actor.kernel(), actor.boxing().why(), actor.stage(), actor.has_boxing()};
-      row.firings = run_.FiringsOf(static_cast<int32_t>(a)) / run_.options.steps;
+      row.firings = run_.net.firings[a];
       row.seconds = run_.options.actor_seconds[run_.net.specs[a].actor];
       const double a_step =
           static_cast<double>(row.firings) / static_cast<double>(run_.steps_a_round);
@@ -81,7 +81,7 @@ class Summarizer {
       if (span.begin > before) summary->critical_seconds["(messages)"] += span.begin - before;
       before = span.end;
       const StreamOrder& stream = run_.net.streams[run_.net.stream_of[at.actor]];
-      const int64_t a_step = run_.FiringsOf(at.actor) / run_.options.steps;
+      const int64_t a_step = run_.net.firings[at.actor];
       const SimulationSummary::Block block{SegmentOf(at.actor), at.firing % a_step,
                                            at.firing / a_step, span.begin, span.end};
       std::vector<SimulationSummary::PathPiece>& pieces = summary->critical_path;
@@ -109,17 +109,18 @@ class Summarizer {
     std::vector<SimulationSummary::Block> blocks;
     std::vector<int64_t> fired(stream.actors.size(), 0);
     for (int64_t step = 0; step < run_.options.steps; ++step) {
-      for (size_t i = 0; i < stream.firings.size();) {
-        const int32_t actor = stream.actors[stream.firings[i]];
+      FiringOrder::Cursor at;
+      for (bool more = true; more;) {
+        const int32_t first = stream.firings.PlaceAt(at), actor = stream.actors[first];
         const int segment = segment_of_[run_.net.specs[actor].actor];
-        const int64_t a_step = run_.FiringsOf(actor) / run_.options.steps;
-        SimulationSummary::Block block{SegmentOf(actor), fired[stream.firings[i]] - step * a_step,
-                                       step, run_.SpanOf(actor, fired[stream.firings[i]]).begin};
+        SimulationSummary::Block block{SegmentOf(actor),
+                                       fired[first] - step * run_.net.firings[actor], step,
+                                       run_.SpanOf(actor, fired[first]).begin};
         // A segment fires all its actors, one after the other.
-        const size_t end = i + program_.segment(segment).actor_size();
-        for (; i < end; ++i) {
-          const int32_t place = stream.firings[i];
+        for (int i = 0; i < program_.segment(segment).actor_size(); ++i) {
+          const int32_t place = stream.firings.PlaceAt(at);
           block.end = run_.SpanOf(stream.actors[place], fired[place]++).end;
+          more = stream.firings.Next(&at);
         }
         blocks.push_back(std::move(block));
       }

@@ -16,8 +16,9 @@ Utilization UtilizationOf(const SimulatedRun& run) {
   for (const StreamOrder& stream : run.net.streams) {
     double busy = 0;
     // Every firing of an actor takes the same time.
-    for (const int32_t place : stream.firings) {
-      busy += run.options.actor_seconds[run.net.specs[stream.actors[place]].actor];
+    for (const int32_t actor : stream.actors) {
+      busy += static_cast<double>(run.net.firings[actor]) *
+              run.options.actor_seconds[run.net.specs[actor].actor];
     }
     busy /= static_cast<double>(run.steps_a_round);
     result.stream_busy.push_back(busy);

@@ -131,13 +131,12 @@ absl::Status Enter(PlanNet& net, int stream_id, int s, std::vector<int>& stream_
   return absl::OkStatus();
 }
 
-// Of a step, all streams together. It is bounded by what people train with; a damaged file must not
-// exhaust memory.
-constexpr int64_t kMaxFirings = int64_t{1} << 26;
+// Actors in the runs of all streams: a damaged file must not exhaust memory.
+constexpr int64_t kMostListed = int64_t{1} << 24;
 
 absl::Status IndexStreams(PlanNet& net) {
   std::vector<int> stream_of_segment(net.program->segment_size(), -1);
-  int64_t firings = 0;
+  int64_t firings = 0, listed = 0;
   net.streams.resize(net.program->stream_size());
   for (int s = 0; s < net.program->stream_size(); ++s) {
     const proto::Stream& proto = net.program->stream(s);
@@ -153,16 +152,17 @@ absl::Status IndexStreams(PlanNet& net) {
                                               order.repeat(), " times"));
       }
       NetStream::Run run{{}, order.repeat()};
-      // Whoever walks the order passes segments without an actor, too.
-      const int64_t passed = run.repeat * order.segment_size();
       for (int segment : order.segment()) {
         RETURN_IF_ERROR(Enter(net, s, segment, stream_of_segment, &run));
-        // Also where it is not repeated: its actors are listed.
-        if (firings + std::max({passed, run.firings(), std::ssize(run.actors)}) > kMaxFirings) {
-          return Bad(*net.program, absl::StrCat("stream ", proto.name(), " has too many firings"));
+        if (listed + std::ssize(run.actors) > kMostListed) {
+          return Bad(*net.program, absl::StrCat("stream ", proto.name(), " has too many actors"));
         }
       }
-      firings += std::max({passed, run.firings(), std::ssize(run.actors)});
+      listed += std::ssize(run.actors);
+      firings += run.firings();
+      if (firings > kMostFirings) {
+        return Bad(*net.program, absl::StrCat("stream ", proto.name(), " has too many firings"));
+      }
       if (run.repeat == 0 || run.actors.empty()) continue;
       stream.firings += run.firings();
       stream.runs.push_back(std::move(run));

@@ -51,8 +51,11 @@ struct NetStream {
   std::vector<int> neighbours;  // itself, and the streams that share a register with it; ascending
 };
 
-// The actors of one step of a stream, one by one: for a runtime, and for planners that look at
-// every firing.
+// Firings of a step that a plan may have, all streams together: two steps of them are counted in 32
+// bits.
+inline constexpr int64_t kMostFirings = (int64_t{1} << 30) - 1;
+
+// The actors of one step of a stream, one by one: for games that play every firing.
 std::vector<int> Unrolled(const NetStream& stream);
 
 // An input of an actor, seen from the actor.

@@ -16,7 +16,7 @@ namespace oneflow {
 namespace {
 
 constexpr int64_t kAlign = 64;
-constexpr int kMaxSlots = 1 << 16;
+constexpr int kMaxSlots = 1 << 17;
 
 absl::Status Bad(std::string_view where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");

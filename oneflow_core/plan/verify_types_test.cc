@@ -118,8 +118,8 @@ TEST_CASE("registers") {
              {[](Plan& p) { Reg(p, 0).set_slot_bytes(100); }, "a slot of 100 bytes for 64"},
              {[](Plan& p) { Reg(p, 0).set_places(-1); }, "slots in -1 places"},
              {[](Plan& p) { Reg(p, 0).set_places(1); }, "2 slots in 1 places"},
-             {[](Plan& p) { Reg(p, 0).set_slot_bytes(0), Reg(p, 0).set_slots(1 << 17); },
-              "131072 slots in 0 places"},
+             {[](Plan& p) { Reg(p, 0).set_slot_bytes(0), Reg(p, 0).set_slots(1 << 18); },
+              "262144 slots in 0 places"},
              {[](Plan& p) { Reg(p, 0).set_first_place(2); }, "begins at place 2 of 2"},
              {[](Plan& p) { Reg(p, 0).set_stride(65); }, "a place every 65 bytes"},
              {[](Plan& p) { Reg(p, 0).set_offset(1 << 20); }, "leave the region"},
@@ -236,7 +236,16 @@ TEST_CASE("segments and orders") {
        {[](Plan& p) { Train(p).add_stream()->set_id(1), Str(p, 1).set_stage(1); }, "no such stage"},
        {[](Plan& p) { Run(p, 1).set_repeat(0); }, "stands in no order"},
        {[](Plan& p) { Run(p, 1).set_repeat(-1); }, "repeats segments -1 times"},
-       {[](Plan& p) { Run(p, 1).set_repeat(1 << 27); }, "has too many firings"},
+       {[](Plan& p) { Run(p, 1).set_repeat(1 << 30); }, "has too many firings"},
+       {[](Plan& p) {
+          for (int i = 2; i < 1 << 12; ++i) {
+            *Train(p).add_actor() = p.program(0).actor(0);
+            Act(p, i).set_id(i), Act(p, i).clear_input(), Act(p, i).clear_output();
+            Seg(p, 0).add_actor(i);
+          }
+          for (int i = 0; i <= 1 << 12; ++i) Run(p, 0).add_segment(0);
+        },
+        "has too many actors"},
        {[](Plan& p) { Run(p, 1).set_segment(0, 2); }, "orders segment 2, which does not exist"}});
   CheckEach(TwoStages(),
             {{[](Plan& p) { Seg(p, 0).set_stage(1); }, "segment F holds f of another stage"},

@@ -155,6 +155,12 @@ class BadInputTest(BadInputCase):
                 self.refuse(["--memory=banana"], *verb, "--plan=gpt.plan", "--memory=banana")
         self.train(["--cluster", "--plan"], "--data=text.txt", "--cluster=absent.textproto")
 
+    def test_more_firings_than_can_be_counted(self):
+        run("model", "gpt", *SMALL, "--layers=100", "--out=deep.textproto", cwd=self.dir)
+        deep = ["compile", "--graph=deep.textproto", "--mesh=pipe=2", "--batch=65536", "--micro_batches=65536", "--out=x.plan"]
+        self.refuse(["micro-batches 65536", "more than can be counted", "at most"], *deep, "--schedule=2bw", "--clip=0")
+        self.refuse(["micro-batches 65536", "one by one", "at most"], *deep, "--schedule=gpipe")
+
     def test_mesh_and_step(self):
         self.compile(["--mesh", "data=0"], "--mesh=data=0")
         self.compile(["data"], "--mesh=data=2,data=2")

@@ -55,15 +55,20 @@ int64_t MostHeld(const PlanNet& net, int stage, const std::vector<KeptRegister>&
     change[r.returned] -= r.proto->slot_bytes();
   }
   int64_t held = 0, most = 0;
+  const auto play = [&](const proto::OrderRun& run) {
+    for (const int segment : run.segment()) {
+      const auto it = change.find(segment);
+      if (it != change.end()) most = std::max(most, held += it->second);
+    }
+  };
   for (const NetStream& stream : net.streams) {
     if (stream.proto->stage() != stage || stream.proto->name() != "compute") continue;
     for (const proto::OrderRun& run : stream.proto->order()) {
-      for (int i = 0; i < run.repeat(); ++i) {
-        for (const int segment : run.segment()) {
-          const auto it = change.find(segment);
-          if (it != change.end()) most = std::max(most, held += it->second);
-        }
-      }
+      // All repeats change alike what is held, so the most is held in the first or in the last.
+      const int64_t before = held;
+      if (run.repeat() > 0) play(run);
+      const int64_t a_repeat = held - before;
+      if (run.repeat() > 1) held += a_repeat * (run.repeat() - 2), play(run);
     }
   }
   return most;
