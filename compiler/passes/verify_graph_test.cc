@@ -85,6 +85,39 @@ TEST_CASE("verify_graph refuses to read from another stage, or from a later phas
   CHECK(Refusal(phases).find("reads fc.all_reduce of a later phase") != std::string::npos);
 }
 
+TEST_CASE("verify_graph refuses what fits no mesh, no axis and no variable") {
+  const auto refusal = [](auto edit) {
+    Graph graph = RowParallel();
+    edit(graph);
+    return Refusal(graph);
+  };
+  using G = Graph;
+  const auto sbp = [](G& g, const char* t) -> NdSbp& { return TensorOf(g, t).sbp; };
+  const auto says = [](const char* words) { return Catch::Contains(words); };
+  CHECK_THAT(refusal([&](G& g) { sbp(g, "y").pop_back(); }), says("tensor y has no SBP"));
+  CHECK_THAT(refusal([&](G& g) { sbp(g, "y")[0] = S(0); }), says("is not B on the stage axis"));
+  CHECK_THAT(refusal([&](G& g) { sbp(g, "y")[1] = S(2); }), says("y has no dimension to split"));
+  CHECK_THAT(refusal([](G& g) {
+               TensorOf(g, "fc.all_reduce").shape = Shape({4, 7});
+             }),
+             says("changes the tensor"));
+  CHECK_THAT(refusal([](G& g) { TensorOf(g, "fc.all_reduce").dtype = DType::kBF16; }),
+             says("changes the tensor"));
+  CHECK_THAT(refusal([](G& g) { g.ops[3].attrs.clear(); }), says("names no axis"));
+  CHECK_THAT(refusal([](G& g) { g.ops[3].attrs["axis"] = std::string("rows"); }),
+             says("names no axis"));
+  CHECK_THAT(refusal([](G& g) { g.ops[3].attrs["axis"] = std::string("pipe,tensor"); }),
+             says("works on several axes"));
+  CHECK_THAT(refusal([](G& g) { g.loss = g.FindTensor("fc"); }),
+             says("a partial value leaves the graph"));
+  CHECK_THAT(refusal([](G& g) {
+               const TensorId y = g.outputs[0];
+               g.AddOp("adamw", "u", {y, y, y, y}, {}, 3);
+               for (TensorId t : g.ops.back().outputs) g.tensors[t] = g.tensors[y];
+             }),
+             says("updates y, which is no variable"));
+}
+
 TEST_CASE("verify_graph refuses to change a cut outside of another axis's") {
   Graph graph = RowParallel();
   graph.mesh = Mesh{{{"data", 2}, {"tensor", 2}}};

@@ -110,6 +110,8 @@ class BadFilesTest(BadInputCase):
         self.train(["--data=,", "without a name"], "--data=,")
         self.train(["/dev/null", "no regular file"], "--data=/dev/null")
         self.train(["--checkpoint_every", "--checkpoint_dir"], "--data=text.txt", "--checkpoint_every=1")
+        for fraction in ["-0.1", "1", "1.5"]:
+            self.train(["--eval_fraction", "at least 0 and below 1"], "--data=text.txt", "--eval_fraction=" + fraction)
         for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:
             self.refuse([flag, "at most 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
         self.write("short.txt", b"short")

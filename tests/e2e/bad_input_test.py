@@ -205,6 +205,8 @@ class BadInputTest(BadInputCase):
         self.train(["--keep_axis_order", "--plan"], "--data=text.txt", "--keep_axis_order")
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers
+        for size, limit in [("2.5KB", "2,500 bytes"), ("2KiB", "2,048 bytes"), ("0.001MB", "1,000 bytes"), ("1e-6GB", "1,000 bytes")]:
+            self.compile([limit], "--memory=" + size, "--batch=4")
         for size in ["lots", "nan", "inf", "1e30", "9223372036854775808", "1e10GiB", "-1", "0.1", "1e-320KB"]:
             self.compile(["--memory=" + size, "is not a size"], "--memory=" + size, "--batch=4")
 
