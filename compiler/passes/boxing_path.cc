@@ -3,8 +3,10 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "compiler/passes/boxing_primitive.h"
@@ -32,6 +34,17 @@ double ReceiveSeconds(const BoxingPrices& prices, const std::optional<SubMesh>& 
   return most;
 }
 
+constexpr double kNoWay = std::numeric_limits<double>::infinity();
+// Sums in another order may be a rounding apart.
+constexpr double kRounding = 1 + 1e-12;
+
+// Of a step that leads to `to`, whatever is received: a firing, and what is written.
+double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const MeshSbp& to) {
+  const int64_t written = MaxElements(LayoutOf(tensor.dims, to.sbp, to.sub_mesh), prices.mesh);
+  return FiringSeconds(prices.cluster) +
+         static_cast<double>(written * tensor.element_bytes) / MemoryBandwidth(prices.cluster);
+}
+
 bool AnyPartial(const NdSbp& sbp) {
   return std::any_of(sbp.begin(), sbp.end(), [](Sbp s) { return s.partial(); });
 }
@@ -46,14 +59,29 @@ int Changes(const NdSbp& a, const NdSbp& b) {
 // `to`.
 class PathSearch {
  public:
+  // most_axes: that one step changes. most_seconds: ways that take longer are not looked for.
   PathSearch(const BoxingPrices& prices, const BoxedTensor& tensor, const MeshSbp& from,
-             const MeshSbp& to)
-      : prices_(prices), tensor_(tensor), from_(from), to_(to) {}
+             const MeshSbp& to, int most_axes, double most_seconds)
+      : prices_(prices),
+        tensor_(tensor),
+        from_(from),
+        to_(to),
+        most_axes_(most_axes),
+        most_seconds_(most_seconds) {
+    const Coordinate first(prices.mesh.axes.size(), 0);
+    Coordinate last;
+    for (const Mesh::Axis& axis : prices.mesh.axes) last.push_back(axis.size - 1);
+    for (const Coordinate& c : {first, last}) {
+      corners_.push_back({c, SliceOf(LayoutOf(tensor.dims, to.sbp, to.sub_mesh), prices.mesh, c)});
+    }
+  }
 
-  std::vector<BoxingStep> Run() {
-    nodes_.push_back({from_, 0, 0, -1, {}, false});
+  // Nothing where there is no way.
+  std::optional<std::vector<BoxingStep>> Run() {
+    nodes_[Find(from_)].seconds = 0;
     while (true) {
       const int at = Nearest();
+      if (at < 0) return std::nullopt;
       nodes_[at].done = true;
       if (nodes_[at].lies == to_) return Unwind(at);
       for (const MeshSbp& next : Neighbours(nodes_[at].lies)) Relax(at, next);
@@ -63,7 +91,8 @@ class PathSearch {
  private:
   struct Node {
     MeshSbp lies;
-    double seconds = 0;
+    double written = 0, rest = 0;  // LocalSeconds to it; LeastFrom it
+    double seconds = kNoWay;
     int steps = 0;
     int before = -1;
     BoxingStep step;
@@ -74,21 +103,45 @@ class PathSearch {
     int best = -1;
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
       const Node& node = nodes_[i];
-      if (node.done) continue;
+      if (node.done || node.seconds == kNoWay) continue;
       if (best < 0 || std::pair(node.seconds, node.steps) <
                           std::pair(nodes_[best].seconds, nodes_[best].steps)) {
         best = i;
       }
     }
-    CHECK_GE(best, 0) << "no boxing from " << ToString(from_.sbp) << " to " << ToString(to_.sbp);
     return best;
   }
 
-  int Find(const MeshSbp& lies) const {
-    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-      if (nodes_[i].lies == lies) return i;
+  // The node of an SBP: a new one where there is none yet.
+  int Find(const MeshSbp& lies) {
+    std::string key(1, lies.sub_mesh == to_.sub_mesh ? 1 : 0);
+    for (const Sbp sbp : lies.sbp) key += {static_cast<char>(sbp.kind), static_cast<char>(sbp.dim)};
+    const auto [it, fresh] = known_.try_emplace(std::move(key), static_cast<int>(nodes_.size()));
+    if (fresh) nodes_.push_back({lies, LocalSeconds(prices_, tensor_, lies), LeastFrom(lies)});
+    return it->second;
+  }
+
+  bool IsSum(const MeshSbp& lies) const {
+    const Mesh& mesh = MeshOf(prices_, lies.sub_mesh);
+    for (size_t a = 0; a < lies.sbp.size(); ++a) {
+      if (lies.sbp[a].partial() && mesh.axes[a].size > 1) return true;
     }
-    return -1;
+    return false;
+  }
+
+  // Seconds that any way from here to `to_` takes: a last firing, what it writes, and what a device
+  // lacks, over the fastest link. Of a sum that is taken on the way each device lacks all.
+  double LeastFrom(const MeshSbp& lies) const {
+    if (lies == to_) return 0;
+    int64_t lacking = 0;
+    for (const auto& [c, mine] : corners_) {
+      if (AnyPartial(to_.sbp)) continue;
+      const Slice held = SliceOf(LayoutOf(tensor_.dims, lies.sbp, lies.sub_mesh), prices_.mesh, c);
+      const int64_t has = IsSum(lies) ? 0 : Intersect(mine, held).elements();
+      lacking = std::max(lacking, mine.elements() - has);
+    }
+    return LocalSeconds(prices_, tensor_, to_) +
+           static_cast<double>(lacking * tensor_.element_bytes) / FastestBandwidth(prices_.cluster);
   }
 
   // SBPs worth passing through on an axis: nothing becomes partial that does not end so.
@@ -141,7 +194,7 @@ class PathSearch {
       for (const Sbp next : Options(lies.sub_mesh, axis)) {
         for (size_t i = 0; i < before && !(next == at[axis]); ++i) {
           const bool partial = at[axis].partial() || next.partial();
-          if (partial && i > 0) break;
+          if (i > 0 && (partial || Changes(at, all[i]) == most_axes_)) break;
           all.push_back(all[i]);
           all.back()[axis] = next;
         }
@@ -176,21 +229,21 @@ class PathSearch {
   }
 
   void Relax(int at, const MeshSbp& next) {
-    const double before = nodes_[at].seconds;
     const int found = Find(next);
-    if (found >= 0 && nodes_[found].done) return;
-    if (goal_ >= 0 && before + FiringSeconds(prices_.cluster) > nodes_[goal_].seconds) return;
-    if (found < 0 && !LeavesRoom(next)) return;
-    const BoxingStep step = BoxingStepBetween(prices_, tensor_, nodes_[at].lies, next);
+    const Node& now = nodes_[at];
+    if (nodes_[found].done) return;
+    // What a step receives costs the most to find out, and the rest is often too much already.
+    const double least = now.seconds + nodes_[found].written;
+    if (least + nodes_[found].rest > kRounding * most_seconds_) return;
+    if (least > kRounding * nodes_[found].seconds) return;
+    if (nodes_[found].seconds == kNoWay && !LeavesRoom(next)) return;
+    const BoxingStep step = BoxingStepBetween(prices_, tensor_, now.lies, next);
     if (step.kind.empty()) return;
-    Node node{next, before + step.seconds, nodes_[at].steps + 1, at, step, false};
-    if (found < 0) {
-      if (next == to_) goal_ = static_cast<int>(nodes_.size());
-      nodes_.push_back(std::move(node));
-    } else if (std::pair(node.seconds, node.steps) <
-               std::pair(nodes_[found].seconds, nodes_[found].steps)) {
-      nodes_[found] = std::move(node);
-    }
+    const double seconds = now.seconds + step.seconds;
+    Node& node = nodes_[found];
+    if (std::pair(seconds, now.steps + 1) >= std::pair(node.seconds, node.steps)) return;
+    node.seconds = seconds, node.steps = now.steps + 1, node.before = at, node.step = step;
+    if (next == to_) most_seconds_ = std::min(most_seconds_, seconds);
   }
 
   std::vector<BoxingStep> Unwind(int at) const {
@@ -203,8 +256,11 @@ class PathSearch {
   const BoxingPrices& prices_;
   const BoxedTensor& tensor_;
   const MeshSbp &from_, &to_;
+  const int most_axes_;
+  double most_seconds_;                                // of the whole way
+  std::vector<std::pair<Coordinate, Slice>> corners_;  // two devices, and what they need of `to_`
+  std::unordered_map<std::string, int> known_;         // nodes, by how they lie
   std::vector<Node> nodes_;
-  int goal_ = -1;  // the node of to_, once a way is known
 };
 
 }  // namespace
@@ -230,10 +286,7 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
     step.bytes = crossing.most * tensor.element_bytes;
     exchange = crossing.seconds;
   }
-  const int64_t written = MaxElements(LayoutOf(tensor.dims, to.sbp, to.sub_mesh), prices.mesh);
-  step.seconds =
-      FiringSeconds(prices.cluster) + exchange +
-      static_cast<double>(written * tensor.element_bytes) / MemoryBandwidth(prices.cluster);
+  step.seconds = LocalSeconds(prices, tensor, to) + exchange;
   return step;
 }
 
@@ -241,7 +294,13 @@ std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor
                                    const MeshSbp& from, const MeshSbp& to) {
   CHECK_EQ(from.sbp.size(), MeshOf(prices, from.sub_mesh).axes.size());
   CHECK_EQ(to.sbp.size(), MeshOf(prices, to.sub_mesh).axes.size());
-  return PathSearch(prices, tensor, from, to).Run();
+  // A way by one axis at a time is soon found, and spares most of the search among all.
+  const auto one = PathSearch(prices, tensor, from, to, 1, kNoWay).Run();
+  double seconds = one ? 0 : kNoWay;
+  for (size_t i = 0; one && i < one->size(); ++i) seconds += (*one)[i].seconds;
+  auto best = PathSearch(prices, tensor, from, to, std::numeric_limits<int>::max(), seconds).Run();
+  CHECK(best.has_value()) << "no boxing from " << ToString(from.sbp) << " to " << ToString(to.sbp);
+  return *std::move(best);
 }
 
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,

@@ -112,11 +112,8 @@ class Descent {
 
 }  // namespace
 
-void Descend(const ChoiceNetwork& network, Choices* choices) {
-  std::vector<int> last(network.variables());
-  for (int v = 0; v < network.variables(); ++v) last[v] = network.labels(v) - 1;
-  for (std::vector<int> start :
-       {choices->label, std::vector<int>(network.variables(), 0), std::move(last)}) {
+void Descend(const ChoiceNetwork& network, std::vector<std::vector<int>> starts, Choices* choices) {
+  for (std::vector<int>& start : starts) {
     std::vector<int> label = Descent(network, std::move(start)).Run();
     const Cost cost = network.CostOf(label);
     if (cost >= choices->cost) continue;

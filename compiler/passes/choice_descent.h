@@ -1,12 +1,15 @@
-// Descent over a ChoiceNetwork that was too large to be solved: single moves, then joint ones, from
-// the labels that its bound came with and from two others. Part of infer_sbp.
+// Descent over a ChoiceNetwork that was too large to be solved: single moves, then joint ones. Part
+// of infer_sbp.
 #pragma once
+
+#include <vector>
 
 #include "compiler/passes/choice_network.h"
 
 namespace oneflow {
 
-// Lowers choices->cost where it can; choices->bound stays. Deterministic.
-void Descend(const ChoiceNetwork& network, Choices* choices);
+// Takes the cheapest that is found from any of `starts`, where that is cheaper; choices->bound
+// stays. Deterministic.
+void Descend(const ChoiceNetwork& network, std::vector<std::vector<int>> starts, Choices* choices);
 
 }  // namespace oneflow

@@ -316,7 +316,11 @@ Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells) {
 
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells) {
   Choices choices = Eliminate(network, max_cells);
-  if (!choices.proved()) Descend(network, &choices);
+  if (choices.proved()) return choices;
+  std::vector<int> last(network.variables());
+  for (int v = 0; v < network.variables(); ++v) last[v] = network.labels(v) - 1;
+  Descend(network, {choices.label, std::vector<int>(network.variables(), 0), std::move(last)},
+          &choices);
   return choices;
 }
 

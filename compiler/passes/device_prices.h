@@ -16,10 +16,11 @@ inline double FiringSeconds(const proto::Cluster& cluster) {
   const double known = cluster.device().firing_seconds();
   return known > 0 ? known : 1e-7;
 }
-// FLOP/s of matrix products.
-inline double PeakFlops(const proto::Cluster& cluster) {
-  const double known = cluster.device().peak_flops();
-  return known > 0 ? known : 1e11;
+// The device with what it does not say of its memory.
+inline proto::Device KnownDevice(const proto::Cluster& cluster) {
+  proto::Device device = cluster.device();
+  device.set_memory_bandwidth(MemoryBandwidth(cluster));
+  return device;
 }
 
 }  // namespace oneflow

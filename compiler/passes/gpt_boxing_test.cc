@@ -155,14 +155,14 @@ TEST_CASE("GPT of real sizes, weights annotated: Megatron's layout") {
   }
 }
 
-TEST_CASE("GPT of real size on two axes: no layout of both together takes 1 % less") {
+TEST_CASE("GPT of real size on two axes: no layout of both together takes 0.2 % less") {
   for (const std::string mesh : {"data=2,tensor=2", "data=2,tensor=4"}) {
     std::vector<std::string> notes;
     Boxed(WithWeights(mesh, 768, 1024), {.sequences = 4, .notes = &notes});
     INFO(mesh << ": " << notes.back());
     const std::string text = "all axes together: another layout could take at most ";
     REQUIRE(notes.back().rfind(text, 0) == 0);
-    CHECK(std::stod(notes.back().substr(text.size())) < 1);
+    CHECK(std::stod(notes.back().substr(text.size())) < 0.2);
   }
 }
 
@@ -229,7 +229,7 @@ TEST_CASE("GPT without annotations, on axes of any name and factoring, is boxed 
 
 TEST_CASE("GPT with whatever constraints on its variables is boxed and verified") {
   std::mt19937 random(7);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 16; ++round) {
     Graph graph = Logical(Config(1), "data=2,tensor=2");
     if (round % 2 == 0) {
       REQUIRE(AnnotateGpt(&graph, graph.mesh).ok());

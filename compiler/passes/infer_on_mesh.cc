@@ -1,9 +1,11 @@
 #include "compiler/passes/infer_on_mesh.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "compiler/passes/choice_descent.h"
 #include "compiler/passes/choice_network.h"
 #include "compiler/passes/sbp_choice.h"
 #include "compiler/passes/sbp_constraint.h"
@@ -24,6 +26,19 @@ SbpProblem ProblemOf(const Graph& graph, const SbpChoice& settled, const SbpOpti
   return {graph, settled, options, labels, ObservedBy(graph)};
 }
 
+// Where it is not proved, with more cells, the fewer axes there are.
+Choices EliminateFurther(const ChoiceNetwork& network, size_t axes) {
+  Choices best = Eliminate(network, kJointCells);
+  const int64_t most = kJointCells * (axes == 2 ? 16 : axes == 3 ? 4 : 1);
+  for (int64_t cells = 4 * kJointCells; !best.proved() && cells <= most; cells *= 4) {
+    Choices next = Eliminate(network, cells);
+    const Cost bound = std::max(best.bound, next.bound);
+    if (next.cost < best.cost) best = std::move(next);
+    best.bound = bound;
+  }
+  return best;
+}
+
 // The choice on all axes at once; nothing where there is but one, or more than is worth it.
 std::optional<JointChoice> ChooseTogether(const Graph& graph, const SbpOptions& options,
                                           const SbpChoice& whole, const std::vector<int>& axes) {
@@ -32,7 +47,7 @@ std::optional<JointChoice> ChooseTogether(const Graph& graph, const SbpOptions& 
   // An error is told with the axis where it is found.
   if (!labels.ok() || !FewEnoughWays(*labels)) return std::nullopt;
   ChoiceNetwork network = SbpNetwork(ProblemOf(graph, whole, options, *labels));
-  Choices best = Eliminate(network, kJointCells);
+  Choices best = EliminateFurther(network, axes.size());
   return JointChoice{*std::move(labels), std::move(network), std::move(best)};
 }
 
@@ -74,23 +89,26 @@ absl::StatusOr<SbpChoice> InferOnMesh(Graph* graph, const SbpOptions& options) {
   SbpChoice choice = LayWhole(graph);
   const SbpChoice whole = choice;
   const std::vector<int> axes = AxesToChoose(graph->mesh);
-  const std::optional<JointChoice> joint = ChooseTogether(*graph, options, whole, axes);
-  if (joint && joint->best.proved()) {
-    Store(ProblemOf(*graph, whole, options, joint->labels), joint->best.label, graph, &choice);
-    for (const int axis : axes) AddNotes(*graph, axis, &choice);
-    choice.notes.push_back("all axes together: " + ProofText(joint->best));
-    return choice;
-  }
-  RETURN_IF_ERROR(ChooseEach(axes, options, graph, &choice));
-  if (axes.size() < 2) return choice;
+  std::optional<JointChoice> joint = ChooseTogether(*graph, options, whole, axes);
   if (!joint) {
+    RETURN_IF_ERROR(ChooseEach(axes, options, graph, &choice));
+    if (axes.size() < 2) return choice;
     choice.notes.push_back("all axes together: not looked at, an op has too many ways to choose");
     return choice;
   }
-  const std::vector<int> label = CompleteLabels(
-      joint->network, LabelsOf(ProblemOf(*graph, whole, options, joint->labels), *graph, choice));
-  choice.notes.push_back("all axes together: " +
-                         ProofText({label, joint->network.CostOf(label), joint->best.bound}));
+  const SbpProblem problem = ProblemOf(*graph, whole, options, joint->labels);
+  if (!joint->best.proved()) {
+    Graph one_by_one = *graph;
+    SbpChoice chosen = whole;
+    RETURN_IF_ERROR(ChooseEach(axes, options, &one_by_one, &chosen));
+    Descend(
+        joint->network,
+        {joint->best.label, CompleteLabels(joint->network, LabelsOf(problem, one_by_one, chosen))},
+        &joint->best);
+  }
+  Store(problem, joint->best.label, graph, &choice);
+  for (const int axis : axes) AddNotes(*graph, axis, &choice);
+  choice.notes.push_back("all axes together: " + ProofText(joint->best));
   return choice;
 }
 

@@ -6,9 +6,10 @@
 // and its optimizer states lie alike and reach `adamw` without boxing. What is all but fixed:
 // gradients mirror their tensors. What is free: everything else.
 //
-// Where that is solved, all axes are chosen at once, and nothing is cheaper. Else one is chosen
-// after the other: each is the cheapest given the axes before it, and a bound on what all together
-// could save comes with it (choice_network.h). A note says which.
+// All axes are chosen at once (choice_network.h). Where that is not solved, descent begins with the
+// best that was found and with one axis chosen after the other, each the cheapest given the axes
+// before it; a note says how much less time another choice could take at most. Where there are too
+// many ways even for that, one axis is chosen after the other.
 //
 // Ops on a sub-mesh choose on its axes. All meshes choose together: what crosses between them is
 // priced as insert_boxing will pay for it (sbp_crossings.h).

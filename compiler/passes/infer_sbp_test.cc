@@ -208,6 +208,32 @@ TEST_CASE("infer_sbp: no axis may cut what another left too small") {
   CHECK((!lies[0].split() || !(lies[0] == lies[1])));
 }
 
+TEST_CASE("infer_sbp: products are priced at the rate of their type") {
+  // Some columns of x w each, and the result gathered: worth it where the product takes long.
+  const auto product_lies = [](DType dtype) {
+    Graph graph;
+    graph.mesh = Mesh{{{"x", 8}}};
+    const TensorId x = Add(&graph, "input", {}, {64, 4096});
+    const TensorId w = Add(&graph, "variable", {}, {4096, 4096});
+    const TensorId product = Add(&graph, "linear", {x, w});
+    graph.outputs = {Add(&graph, "gelu", {product})};
+    for (const TensorId whole : {x, graph.outputs[0]}) graph.tensors[whole].constraint["x"] = B();
+    REQUIRE(CheckAndInferShapes(&graph).ok());
+    for (Tensor& tensor : graph.tensors) tensor.dtype = dtype;
+    REQUIRE(PlaceVariables(&graph).ok());
+    proto::Cluster cluster;
+    cluster.mutable_device()->set_peak_flops(20e12);
+    cluster.mutable_device()->set_peak_flops_bf16(300e12);
+    cluster.mutable_device()->set_memory_bandwidth(2e12);
+    cluster.add_level()->set_size(8);
+    cluster.mutable_level(0)->set_bandwidth(20e9);
+    REQUIRE(InferSbp(&graph, {.cluster = cluster}).ok());
+    return ToString(graph.tensors[product].sbp);
+  };
+  CHECK(product_lies(DType::kF32) == "S(1)");
+  CHECK(product_lies(DType::kBF16) == "B");
+}
+
 TEST_CASE("infer_sbp: a tensor with very many readers is shared among those that need it alike") {
   // The readers are split along the batch, as asked; x is whole: one slice for all of them.
   Graph graph;

@@ -1,10 +1,11 @@
 #include "compiler/passes/op_prices.h"
 
-#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "compiler/passes/device_prices.h"
 #include "compiler/passes/rewrite.h"
+#include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
@@ -57,10 +58,11 @@ double OpPrices::ShareBefore(OpId id) const {
 double OpPrices::Devices(int k) const { return graph_.mesh.axes[labels_.axes()[k]].size; }
 
 // `work`: flops before these axes divide them.
-double OpPrices::SecondsWith(double work, const std::vector<Port>& ports,
+double OpPrices::SecondsWith(KernelCall call, const std::vector<Port>& ports, size_t inputs,
                              const std::vector<int>& label) const {
+  double work = call.flops;
   const int axes = static_cast<int>(label.size());
-  double touched = 0;
+  std::vector<double> touched;
   std::vector<bool> split(axes, false);
   for (const Port& port : ports) {
     double bytes = port.bytes;
@@ -71,12 +73,18 @@ double OpPrices::SecondsWith(double work, const std::vector<Port>& ports,
       split[k] = split[k] || sbp.split();
       if (sbp.split()) bytes /= Devices(k);
     }
-    touched += partial ? 1.5 * bytes : bytes;
+    touched.push_back(partial ? 1.5 * bytes : bytes);
   }
   for (int k = 0; k < axes; ++k) {
     if (split[k]) work /= Devices(k);
   }
-  return std::max(work / PeakFlops(options_.cluster), touched / MemoryBandwidth(options_.cluster));
+  const auto outputs = touched.begin() + static_cast<int64_t>(inputs);
+  const double written = std::accumulate(outputs, touched.end(), 0.0);
+  const double first = outputs == touched.end() ? 0 : *outputs;
+  touched.resize(inputs);
+  call.bytes = BytesRead(call.kernel, std::move(touched), first) + written;
+  call.flops = work;
+  return cost_.Seconds(call);
 }
 
 const std::vector<double>& OpPrices::SecondsOf(OpId id) {
@@ -86,7 +94,10 @@ const std::vector<double>& OpPrices::SecondsOf(OpId id) {
   const bool computes = !IsVariable(view.op);
   const double work = computes && flops != nullptr ? flops(view) / ShareBefore(id) : 0;
   const std::vector<Port> ports = computes ? PortsOf(id) : std::vector<Port>{};
-  std::vector<double> key = {work};
+  KernelCall call{view.op.kind, DType::kF32, work};
+  const std::vector<TensorId>& typed = view.op.inputs.empty() ? view.op.outputs : view.op.inputs;
+  if (!typed.empty()) call.dtype = graph_.tensors[typed[0]].dtype;
+  std::vector<double> key = {work, static_cast<double>(call.dtype)};
   for (int k = 0; k < axes; ++k) key.push_back(labels_.labels(unit, k));
   for (const Port& port : ports) {
     key.push_back(port.bytes);
@@ -94,11 +105,11 @@ const std::vector<double>& OpPrices::SecondsOf(OpId id) {
       for (const Sbp sbp : on_axis) key.push_back(sbp.split() ? 1 : sbp.partial() ? 2 : 0);
     }
   }
-  const auto [known, fresh] = known_.try_emplace(std::move(key));
+  const auto [known, fresh] = known_.try_emplace({view.op.kind, std::move(key)});
   if (!fresh) return known->second;
   std::vector<int> label(axes, 0);
   do {
-    known->second.push_back(SecondsWith(work, ports, label));
+    known->second.push_back(SecondsWith(call, ports, view.op.inputs.size(), label));
   } while (labels_.Next(unit, &label));
   return known->second;
 }

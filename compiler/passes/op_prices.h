@@ -4,10 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "compiler/passes/device_prices.h"
 #include "compiler/passes/infer_sbp.h"
 #include "compiler/passes/sbp_labels.h"
+#include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
@@ -17,7 +21,11 @@ class OpPrices {
   // All must outlive this.
   OpPrices(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
            const SbpLabels& labels)
-      : graph_(graph), settled_(settled), options_(options), labels_(labels) {}
+      : graph_(graph),
+        settled_(settled),
+        options_(options),
+        labels_(labels),
+        cost_(KnownDevice(options.cluster)) {}
 
   // Seconds of one firing for each combination of the labels of its unit, the last axis fastest: of
   // its flops, or of the bytes it reads and writes, whichever takes longer. A partial value is as
@@ -37,14 +45,15 @@ class OpPrices {
   std::vector<Port> PortsOf(OpId op) const;
   double ShareBefore(OpId op) const;
   double Devices(int k) const;
-  double SecondsWith(double work, const std::vector<Port>& ports,
+  double SecondsWith(KernelCall call, const std::vector<Port>& ports, size_t inputs,
                      const std::vector<int>& label) const;
 
   const Graph& graph_;
   const SbpChoice& settled_;
   const SbpOptions& options_;
   const SbpLabels& labels_;
-  std::map<std::vector<double>, std::vector<double>> known_;
+  const KernelCost cost_;
+  std::map<std::pair<std::string, std::vector<double>>, std::vector<double>> known_;
 };
 
 }  // namespace oneflow

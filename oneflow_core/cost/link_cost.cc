@@ -88,6 +88,14 @@ Link LinkBetween(const proto::Cluster& cluster, int rank, int other) {
   return LinkOfLevel(cluster, level);
 }
 
+double FastestBandwidth(const proto::Cluster& cluster) {
+  double fastest = cluster.level_size() == 0 ? kBandwidth : 0;
+  for (int level = 0; level < cluster.level_size(); ++level) {
+    fastest = std::max(fastest, LinkOfLevel(cluster, level).bandwidth);
+  }
+  return fastest;
+}
+
 double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices) {
   const double p = devices, others = devices - 1;
   if (primitive == "slice" || primitive == "zero_fill") return 0;

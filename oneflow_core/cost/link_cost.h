@@ -40,6 +40,9 @@ Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
 // What joins two ranks: the innermost level with both in one of its units.
 Link LinkBetween(const proto::Cluster& cluster, int rank, int other);
 
+// Of all links that the above may give, the fastest.
+double FastestBandwidth(const proto::Cluster& cluster);
+
 // Bytes that one of `devices` devices receives. tensor_bytes, T: of the tensor that the group holds
 // together: of all its parts where it is split, of one copy where it is broadcast or partial.
 //   all_gather, reduce_scatter  (p-1)/p T    all_reduce  2 (p-1)/p T    all_to_all  (p-1)/p^2 T
