@@ -9,6 +9,7 @@ namespace oneflow {
 namespace {
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+constexpr int64_t kClosed = int64_t{1} << 62;
 
 }  // namespace
 
@@ -22,6 +23,7 @@ void RunBoard::Start() {
     for (Steps& steps : steps_) steps.done.store(0);
     failure_ = absl::OkStatus();
     cancelled_.store(false);
+    begun_.store(1);  // a run has a step, or none that anyone asks for
     ++run_;
   }
   to_workers_.notify_all();
@@ -65,6 +67,17 @@ bool RunBoard::WaitForRun(uint64_t* seen) {
   *seen = run_;
   return !quit_;
 }
+
+bool RunBoard::Begin(int64_t step) {
+  int64_t begun = begun_.load();
+  while (step >= (begun & ~kClosed)) {
+    if ((begun & kClosed) != 0) return false;
+    if (begun_.compare_exchange_weak(begun, step + 1)) return true;
+  }
+  return true;
+}
+
+void RunBoard::Stop() { begun_.fetch_or(kClosed); }
 
 void RunBoard::StepsDone(int worker, int64_t steps) {
   steps_[worker].done.store(steps);

@@ -12,6 +12,8 @@
 //     lock; whoever brings all past wanted_ takes it, to wake the control thread. Both sides write
 //     first and read then, sequentially consistent, so one of them sees the other.
 //  3. failure_ is the first one of the run; cancelled() is true from then to the next Start.
+//  4. begun_ counts the steps that some worker has begun; once it is closed it stays as it is, and
+//     every worker goes as far as that.
 #pragma once
 
 #include <atomic>
@@ -39,11 +41,15 @@ class RunBoard {
 
   // Workers.
   bool WaitForRun(uint64_t* seen);  // false: quit. *seen: number of the last run, 0 at first
+  // Whether a step may be begun: all those before Stop, and those that another worker has begun.
+  // What one worker begins, all finish.
+  bool Begin(int64_t step);
   void StepsDone(int worker, int64_t steps);
   void Rest();
 
   // Any thread. Only the first failure of a run is kept; false if there is one already.
   bool Fail(absl::Status status);
+  void Stop();  // no step of this run is begun that is not yet
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 
  private:
@@ -58,7 +64,8 @@ class RunBoard {
   int working_ = 0;
   bool quit_ = false;
   std::vector<Steps> steps_;
-  std::atomic<int64_t> wanted_;  // the control thread waits for more steps than these
+  std::atomic<int64_t> wanted_;    // the control thread waits for more steps than these
+  std::atomic<int64_t> begun_{0};  // + kClosed after Stop
   absl::Status failure_;
   std::atomic<bool> cancelled_{false};
 };

@@ -62,7 +62,8 @@ struct Runtime::Impl {
   std::optional<Trace> trace;
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
-  uint32_t epoch = 0;  // control thread
+  uint32_t epoch = 0;      // control thread
+  int64_t steps_done = 0;  // control thread: of the last run
   std::mutex running_mutex;
   std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a whole run
   std::vector<std::unique_ptr<Worker>> workers;
@@ -163,15 +164,20 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
   impl_->Prepare(index, context, steps);
   impl_->board->Start();
-  int64_t told = 0;
+  int64_t told = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
     at_rest = impl_->board->AtRest();
     // Without a listener, only the end matters.
-    const int64_t done = impl_->board->WaitForSteps(options.on_step ? told : steps);
+    done = impl_->board->WaitForSteps(options.on_step ? told : steps);
     while (options.on_step && told < done) options.on_step(told++);
   }
+  impl_->steps_done = done;
   return impl_->Finish(index, impl_->board->TakeFailure());
 }
+
+int64_t Runtime::steps_done() const { return impl_->steps_done; }
+
+void Runtime::Stop() { impl_->board->Stop(); }
 
 void Runtime::Cancel() {
   if (impl_->board->Fail(absl::CancelledError("the run was cancelled"))) impl_->bus->WakeAll();
@@ -181,7 +187,7 @@ std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);
   if (!impl_->running) return {};
   const ProgramRun& run = *impl_->running;
-  return AskWorkers(run.program->net, run.steps, impl_->workers, &*impl_->bus, kPatience);
+  return AskWorkers(run.program->net, impl_->workers, &*impl_->bus, kPatience);
 }
 
 std::vector<int64_t> Runtime::Firings() const {

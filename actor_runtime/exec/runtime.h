@@ -10,8 +10,8 @@
 // between runs. A run ends drained, every slot returned, or with the Status of the first kernel
 // that failed; then all workers are at rest and another Run may follow (the failed one's registers
 // hold what they held). Between the first and the last step workers and actors allocate nothing. It
-// is not thread-safe, but for Cancel, Report and Firings. It does not read checkpoints or data:
-// RunContext does.
+// is not thread-safe, but for Stop, Cancel, Report and Firings. It does not read checkpoints or
+// data: RunContext does.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +57,11 @@ class Runtime {
   // `steps` steps of a program; `context` must outlive the call.
   absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
                    const RunOptions& options = {});
+  // Steps that the last Run has finished; between runs.
+  int64_t steps_done() const;
+  // Ends the Run in progress well, with the steps that have been begun. Any thread; nothing happens
+  // when none is in progress.
+  void Stop();
   // Ends the Run in progress with CANCELLED, soon. Any thread; nothing happens when none is in
   // progress.
   void Cancel();

@@ -29,7 +29,7 @@ struct Snapshot {
   struct Stream {
     int32_t stream = 0;  // in the net
     int32_t place = 0;   // in StreamOrder::actors: which fires next
-    int64_t step = 0;
+    bool over = false;   // it has done all its steps
     ActorStates states;
   };
   std::vector<Stream> streams;

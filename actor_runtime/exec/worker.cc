@@ -33,7 +33,7 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
     for (const ActorTable::Actor& actor : stream.table.actors) {
       sends_.reserve(actor.end_peer - actor.first_peer);
     }
-    shape.streams.push_back({s, 0, 0, (*run.states)[s]});
+    shape.streams.push_back({s, 0, false, (*run.states)[s]});
   }
   desk_.Prepare(std::move(shape));
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
@@ -65,7 +65,7 @@ void Worker::Answer() {
     for (size_t i = 0; i < positions_.size(); ++i) {
       Snapshot::Stream& stream = snapshot->streams[i];
       stream.place = positions_[i].order->firings.PlaceAt(positions_[i].next);
-      stream.step = positions_[i].step;
+      stream.over = positions_[i].step == run_.steps;
       stream.states = *positions_[i].states;
     }
   });
@@ -131,7 +131,9 @@ void Worker::Send(const Position& position, int32_t place) {
 
 void Worker::Advance(Position* position) {
   if (position->order->firings.Next(&position->next)) return;
-  if (++position->step == run_.steps) --unfinished_;
+  // Where one stream may not go on, none of them may begin more than it has.
+  if (!board_->Begin(++position->step)) run_.steps = position->step;
+  if (position->step == run_.steps) --unfinished_;
   int64_t done = run_.steps;
   for (const Position& p : positions_) done = std::min(done, p.step);
   if (done == steps_done_) return;

@@ -1,5 +1,6 @@
 // Worker: one thread that fires the streams given to it, in their orders, until each has gone N
-// times through its own. It decides nothing: the next actor of a stream fires when it may.
+// times through its own; fewer times where the run is stopped, all alike. It decides nothing: the
+// next actor of a stream fires when it may.
 //
 // Invariants:
 //  1. A stream's states and position, and the slots its actors write, belong to one worker.

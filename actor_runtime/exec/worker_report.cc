@@ -8,14 +8,14 @@
 namespace oneflow {
 namespace {
 
-std::string Sentence(const ActorNet& net, int64_t steps, const Snapshot::Stream& at) {
+std::string Sentence(const ActorNet& net, const Snapshot::Stream& at) {
   const StreamOrder& stream = net.streams[at.stream];
   const std::string head = stream.name + ": ";
-  if (at.step == steps) return head + "has done all its steps";
+  if (at.over) return head + "has done all its steps";
   return head + DescribeWait(net, stream, at.place, at.states);
 }
 
-std::vector<std::string> Sentences(const ActorNet& net, int64_t steps, const Worker& worker,
+std::vector<std::string> Sentences(const ActorNet& net, const Worker& worker,
                                    const std::optional<Snapshot>& snapshot) {
   if (worker.over()) return {"has done all its steps"};
   if (!snapshot) {
@@ -24,14 +24,14 @@ std::vector<std::string> Sentences(const ActorNet& net, int64_t steps, const Wor
   }
   std::vector<std::string> sentences;
   for (const Snapshot::Stream& stream : snapshot->streams) {
-    sentences.push_back(Sentence(net, steps, stream));
+    sentences.push_back(Sentence(net, stream));
   }
   return sentences;
 }
 
 }  // namespace
 
-std::vector<WorkerReport> AskWorkers(const ActorNet& net, int64_t steps,
+std::vector<WorkerReport> AskWorkers(const ActorNet& net,
                                      const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
                                      std::chrono::nanoseconds patience) {
   for (const std::unique_ptr<Worker>& worker : workers) worker->desk().Ask();
@@ -44,7 +44,7 @@ std::vector<WorkerReport> AskWorkers(const ActorNet& net, int64_t steps,
         worker.over() ? std::nullopt : worker.desk().Collect(deadline);
     const bool host = w == static_cast<size_t>(net.ranks);
     reports.push_back({host ? "host" : absl::StrCat("rank ", w), worker.firings(),
-                       Sentences(net, steps, worker, snapshot)});
+                       Sentences(net, worker, snapshot)});
   }
   return reports;
 }

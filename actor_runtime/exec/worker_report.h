@@ -20,7 +20,7 @@ struct WorkerReport {
 
 // Asks the workers of a run of `net`; one that gives no answer within `patience` is inside a
 // kernel. Any thread, one at a time, while the run is not being prepared or finished.
-std::vector<WorkerReport> AskWorkers(const ActorNet& net, int64_t steps,
+std::vector<WorkerReport> AskWorkers(const ActorNet& net,
                                      const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
                                      std::chrono::nanoseconds patience);
 

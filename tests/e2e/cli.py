@@ -1,5 +1,6 @@
-"""Runs the command line in a temporary folder; .npy files without NumPy."""
+"""Runs the command line in a temporary folder; reads what it writes; .npy files without NumPy."""
 import array
+import json
 import os
 import struct
 import subprocess
@@ -33,3 +34,21 @@ def read_npy(path):
     header = eval(data[10:10 + length].decode())  # a Python literal, by the format's definition
     assert header["descr"] == "<f4" and not header["fortran_order"], header
     return list(header["shape"]), list(array.array("f", data[10 + length:]))
+
+
+def read_slices(folder):
+    """{(variable, begin, size): bytes} of a checkpoint, whichever ranks wrote them."""
+    with open(os.path.join(folder, "manifest.json")) as file:
+        variables = json.load(file)["variables"]
+    slices = {}
+    for variable in variables:
+        for piece in variable["slices"]:
+            with open(os.path.join(folder, piece["file"]), "rb") as file:
+                file.seek(piece["offset"])
+                slices[variable["name"], *piece["begin"], *piece["size"]] = file.read(piece["bytes"])
+    return slices
+
+
+def read_metrics(path):
+    with open(path) as lines:
+        return [json.loads(line) for line in lines]

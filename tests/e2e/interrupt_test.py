@@ -1,4 +1,4 @@
-"""Ctrl-C while training: a Status, the metrics so far, and checkpoints that are complete or absent."""
+"""A signal while training: whole steps, their metrics and a checkpoint of them, from which the run goes on bit by bit."""
 import json
 import os
 import signal
@@ -6,8 +6,9 @@ import subprocess
 import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, run
+from tests.e2e.cli import ONEFLOW, read_metrics, read_slices, run
 
+MESH = ["--mesh=pipe=2,data=2", "--micro_batches=2"]
 MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
 
 
@@ -22,41 +23,39 @@ class InterruptTest(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
-    def interrupt(self, number, *flags):
-        """Trains without end, interrupts after some steps; returns (the error, the metrics)."""
-        metrics = self.dir + "/metrics.jsonl"
+    def start(self, *flags):
         process = subprocess.Popen(
-            [ONEFLOW, "train", "--graph=gpt.textproto", "--mesh=pipe=2,data=2", "--micro_batches=2",
-             "--data=text.txt", "--steps=1000000", "--metrics=metrics.jsonl", "--trace=trace.json",
-             "--checkpoint_dir=ckpt", "--format=json", *flags],
+            [ONEFLOW, "train", "--graph=gpt.textproto", "--data=text.txt", "--steps=1000000", *flags],
             cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.addCleanup(process.kill)
+        return process
+
+    def interrupt(self, numbers, *flags):
+        """Trains without end, interrupts after some steps; returns (the error, the metrics)."""
+        metrics = self.dir + "/metrics.jsonl"
+        process = self.start(*MESH, "--metrics=metrics.jsonl", "--trace=trace.json", "--format=json", *flags)
         told = [process.stdout.readline() for _ in range(12)]
         self.assertEqual([json.loads(line)["step"] for line in told], list(range(12)))
         # The file can be followed while it is written.
         with open(metrics) as lines:
             self.assertGreaterEqual(len(lines.readlines()), 12)
-        process.send_signal(number)
+        for number in numbers:
+            process.send_signal(number)
         error = process.communicate(timeout=60)[1]
         self.assertEqual(process.returncode, 1, error)
         self.assertIn("oneflow: error: interrupted", error)
-        with open(metrics) as lines:
-            rows = [json.loads(line) for line in lines]
+        rows = read_metrics(metrics)
         self.assertEqual([r["step"] for r in rows], list(range(len(rows))))
         with open(self.dir + "/trace.json") as trace:
             self.assertTrue(json.load(trace)["traceEvents"])
         return error, rows
 
     def test_memory_does_not_grow_with_steps(self):
-        self.interrupt(signal.SIGINT, "--steps=4294967296")
+        self.interrupt([signal.SIGINT], "--steps=4294967296")
 
     def test_sigusr1_says_what_every_worker_is_at_and_ends_nothing(self):
-        process = subprocess.Popen(
-            [ONEFLOW, "train", "--graph=gpt.textproto", "--mesh=pipe=2,data=2", "--micro_batches=2", "--data=text.txt",
-             "--steps=1000000"], cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        self.addCleanup(process.kill)
+        process = self.start(*MESH)
         self.assertIn("step 1/", process.stdout.readline())
         process.send_signal(signal.SIGUSR1)
         lines = [process.stderr.readline()]
@@ -71,22 +70,66 @@ class InterruptTest(unittest.TestCase):
         self.assertIn("interrupted", process.communicate(timeout=60)[1])
         self.assertEqual(process.returncode, 1)
 
-    def test_without_a_checkpoint_none_is_left(self):
-        self.assertIn("no checkpoint", self.interrupt(signal.SIGINT)[0])
-        self.assertEqual(os.listdir(self.dir + "/ckpt"), [])
+    def test_without_a_folder_it_ends_at_once(self):
+        error, _ = self.interrupt([signal.SIGINT])
+        self.assertIn("interrupted; no checkpoint was written: give --checkpoint_dir=DIR", error)
 
-    def test_checkpoints_so_far_are_complete(self):
-        error, rows = self.interrupt(signal.SIGTERM, "--checkpoint_every=5")
-        steps = sorted(os.listdir(self.dir + "/ckpt"))
-        self.assertFalse([s for s in steps if not s.removeprefix("step-").isdigit()], steps)
-        self.assertIn(steps[-1], error)
-        last = int(steps[-1].removeprefix("step-"))
-        self.assertLessEqual(last, len(rows))
-        run("train", "--graph=gpt.textproto", "--data=text.txt", f"--steps={last + 1}", "--checkpoint_dir=ckpt",
-            "--resume", "--metrics=metrics.jsonl", cwd=self.dir)
-        # Steps past the checkpoint were made again; each is told once.
-        with open(self.dir + "/metrics.jsonl") as lines:
-            self.assertEqual([json.loads(line)["step"] for line in lines], list(range(last + 1)))
+    def check_goes_on(self, error, rows, *flags):
+        """The only checkpoint is of the last step that was done; with it the run is one that was never interrupted."""
+        last = len(rows)
+        self.assertEqual(os.listdir(self.dir + "/ckpt"), [f"step-{last:08}"])
+        self.assertIn(f"oneflow: error: interrupted; the latest checkpoint is ckpt/step-{last:08}; go on with --resume\n", error)
+        args = ["train", "--graph=gpt.textproto", "--data=text.txt", f"--steps={last + 8}", "--eval_data=text.txt", *flags]
+        run(*args, "--checkpoint_dir=ckpt", "--resume", "--metrics=metrics.jsonl", cwd=self.dir)
+        run(*args, "--checkpoint_dir=whole", "--metrics=whole.jsonl", cwd=self.dir)
+        resumed, whole = ([{key: row.get(key) for key in ("step", "loss", "grad_norm", "learning_rate", "eval_loss")}
+                           for row in read_metrics(self.dir + name)] for name in ("/metrics.jsonl", "/whole.jsonl"))
+        self.assertEqual(resumed, whole)
+        self.assertEqual(*(read_slices(f"{self.dir}/{folder}/step-{last + 8:08}") for folder in ("ckpt", "whole")))
+
+    def test_a_signal_is_followed_by_a_checkpoint_and_the_run_goes_on_with_the_same_bits(self):
+        # Whoever sends it twice at once means one.
+        error, rows = self.interrupt([signal.SIGTERM, signal.SIGINT], "--checkpoint_dir=ckpt")
+        self.assertIn("oneflow: interrupted: a checkpoint is written when the step that has begun is done", error)
+        self.check_goes_on(error, rows, *MESH)
+
+    def test_weights_that_lag_are_saved_at_the_end_of_a_round(self):
+        lag = ["--schedule=2bw", "--clip=0", "--steps_a_round=4"]
+        _, rows = self.interrupt([signal.SIGTERM], "--checkpoint_dir=ckpt", *lag)
+        self.assertEqual(len(rows) % 4, 0)
+        run("train", "--graph=gpt.textproto", "--data=text.txt", f"--steps={len(rows) + 8}", *MESH, *lag,
+            "--checkpoint_dir=ckpt", "--resume", cwd=self.dir)
+
+    def test_checkpoints_so_far_stay(self):
+        error, rows = self.interrupt([signal.SIGTERM], "--checkpoint_dir=ckpt", "--checkpoint_every=5")
+        last = len(rows)
+        self.assertEqual(sorted(os.listdir(self.dir + "/ckpt")),
+                         [f"step-{step:08}" for step in sorted({*range(5, last, 5), last})])
+        self.assertIn(f"step-{last:08}", error)
+
+    def test_a_validation_is_given_up_and_the_step_before_it_saved(self):
+        process = self.start("--metrics=metrics.jsonl", "--checkpoint_dir=ckpt", "--eval_every=3", "--eval_data=text.txt",
+                             "--eval_batches=1000000000", "--stall_seconds=0")
+        metrics = self.dir + "/metrics.jsonl"
+        while not os.path.exists(metrics) or len(read_metrics(metrics)) < 2:  # the third is told with its validation
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("go on with --resume", process.communicate(timeout=60)[1])
+        rows = read_metrics(metrics)
+        self.assertEqual([(row["step"], "eval_loss" in row) for row in rows], [(0, False), (1, False), (2, False)])
+        self.assertEqual(os.listdir(self.dir + "/ckpt"), ["step-00000003"])
+
+    def test_a_second_signal_ends_at_once_and_leaves_no_checkpoint(self):
+        process = self.start("--batch=1048576", "--micro_batches=65536", "--checkpoint_dir=ckpt", "--trace=trace.json")
+        while not os.path.exists(self.dir + "/trace.json"):  # it is made just before the training
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("a second signal ends at once", process.stderr.readline())
+        while process.poll() is None:  # those of the first tenth of a second count as one
+            process.send_signal(signal.SIGINT)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertEqual(process.stderr.read(), "")
+        self.assertEqual(os.listdir(self.dir + "/ckpt"), [])
 
 
 if __name__ == "__main__":

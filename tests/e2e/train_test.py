@@ -4,7 +4,7 @@ import os
 import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import read_metrics, read_slices, run
 
 MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
 
@@ -36,24 +36,6 @@ output: "logits"
 def tied_graph(axes, stages):
     on = lambda axis, sbp: f'sbp {{ on {{ key: "{axis}" value: "{sbp}" }} }}' if axis in axes else ""
     return TIED.format(batch=on("data", "S(0)"), table=on("tensor", "S(0)"), partial=on("tensor", "P"), last=stages - 1)
-
-
-def read_slices(folder):
-    """{(variable, begin, size): bytes} of a checkpoint, whichever ranks wrote them."""
-    with open(os.path.join(folder, "manifest.json")) as file:
-        variables = json.load(file)["variables"]
-    slices = {}
-    for variable in variables:
-        for piece in variable["slices"]:
-            with open(os.path.join(folder, piece["file"]), "rb") as file:
-                file.seek(piece["offset"])
-                slices[variable["name"], *piece["begin"], *piece["size"]] = file.read(piece["bytes"])
-    return slices
-
-
-def read_metrics(path):
-    with open(path) as lines:
-        return [json.loads(line) for line in lines]
 
 
 class TrainTest(unittest.TestCase):

@@ -93,7 +93,8 @@ DEFINE_double(clip, 1.0, "global norm that gradients are clipped to; 0: none");
 DEFINE_double(eval_fraction, 0, "validate on the last part of --data instead, e.g. 0.1");
 DEFINE_int64(eval_every, 0, "steps between validations; 0: only at the end");
 DEFINE_int64(eval_batches, 8, "micro-batches of one validation");
-DEFINE_int64(checkpoint_every, 0, "steps between checkpoints; 0: only at the end");
+DEFINE_int64(checkpoint_every, 0,
+             "steps between checkpoints; 0: only at the end (of a run that a signal ends, too)");
 DEFINE_double(
     stall_seconds, 60,
     "print who waits for whom when nothing has fired for so long (SIGUSR1: at once); 0: never");

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <mutex>
 #include <utility>
 
@@ -14,33 +16,52 @@ constexpr int kSignals[] = {SIGINT, SIGTERM};
 // How soon a signal is noticed.
 constexpr std::chrono::milliseconds kPeriod{20};
 
-std::atomic<bool> signalled{false};
-static_assert(std::atomic<bool>::is_always_lock_free);  // a handler may touch it
+// Two within so many milliseconds are one that was sent twice: timeout(1) signals its child and
+// then the group the child is in.
+constexpr int64_t kTwice = 100;
 
-void Watch(const std::stop_token& stop, const std::function<void()>& cancel) {
+// Of the first signal; 0: there was none.
+std::atomic<int64_t> first_at{0};
+static_assert(std::atomic<int64_t>::is_always_lock_free);  // a handler may touch it
+
+int64_t Milliseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 + 1;
+}
+
+void Handle(int signal) {
+  int64_t first = 0;
+  const int64_t now = Milliseconds();
+  if (first_at.compare_exchange_strong(first, now) || now - first < kTwice) return;
+  std::signal(signal, SIG_DFL);
+  raise(signal);  // taken when this returns
+}
+
+void Watch(const std::stop_token& stop, const std::function<void()>& end) {
   std::mutex mutex;
   std::condition_variable_any ended;
   std::unique_lock lock(mutex);
   while (!stop.stop_requested()) {
-    if (signalled.load()) cancel();
+    if (first_at.load() != 0) end();
     ended.wait_for(lock, stop, kPeriod, [] { return false; });
   }
 }
 
 }  // namespace
 
-Interrupt::Interrupt(std::function<void()> cancel) {
-  signalled = false;
+Interrupt::Interrupt(std::function<void()> end) {
+  first_at = 0;
   struct sigaction action = {};
-  action.sa_handler = [](int) { signalled.store(true); };
-  action.sa_flags = SA_RESTART | SA_RESETHAND;  // the second one does what it did before
+  action.sa_handler = Handle;
+  action.sa_flags = SA_RESTART;
   for (const int signal : kSignals) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
-  watcher_ = std::jthread(
-      [cancel = std::move(cancel)](const std::stop_token& stop) { Watch(stop, cancel); });
+  watcher_ =
+      std::jthread([end = std::move(end)](const std::stop_token& stop) { Watch(stop, end); });
 }
 
 Interrupt::~Interrupt() {

@@ -1,6 +1,7 @@
-// Interrupt: ends a run in order on Ctrl-C (SIGINT) or SIGTERM. The second signal kills.
+// Interrupt: ends a run in order on Ctrl-C (SIGINT) or SIGTERM. A second one, of
+// either kind and not at once after the first, kills.
 //
-//   const Interrupt interrupt([&] { runtime.Cancel(); });
+//   const Interrupt interrupt([&] { runtime.Stop(); });
 //   absl::Status status = TrainLoop(...);
 //   if (absl::IsCancelled(status)) ...
 //
@@ -14,9 +15,9 @@ namespace oneflow {
 
 class Interrupt {
  public:
-  // From the first signal until this object goes, a thread of its own calls `cancel` again and
-  // again: whatever begins meanwhile is cancelled, too.
-  explicit Interrupt(std::function<void()> cancel);
+  // From the first signal until this object goes, a thread of its own calls `end` again and again:
+  // whatever begins meanwhile is ended, too.
+  explicit Interrupt(std::function<void()> end);
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;

@@ -100,7 +100,8 @@ void MetricsLog::WriteLoop(const std::stop_token& stop) {
   }
 }
 
-absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss, bool completed) {
+absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
+                                     std::optional<int64_t> steps) {
   const size_t recorded = recorded_.load();
   const bool all = recorded >= entries_.size();
   if (!all) {
@@ -113,9 +114,9 @@ absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss, bool compl
   for (; written_ < entries_.size(); ++written_) {
     Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
   }
-  if (!completed && line_open_) std::printf("\n");  // what comes next is an error
+  if ((!steps || !all) && line_open_) std::printf("\n");  // what comes next is an error
   if (file_.is_open()) file_.flush();
-  if (completed && !all) {
+  if (steps && recorded < static_cast<size_t>(*steps)) {
     return InputError("plan, program train",
                       "reports the loss of " + std::to_string(recorded) + " steps of those it took",
                       "the plan was edited or damaged; compile it again");

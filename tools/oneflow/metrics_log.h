@@ -44,9 +44,10 @@ class MetricsLog {
   // values: loss, gradient norm. Called by the host worker, once a step, in order.
   void Record(int64_t step, std::span<const double> values);
   // Writes what is left, the last step with the validation loss if there is one; the run is over,
-  // and steps that it did not report are not waited for. Fails when a line could not be written to
-  // the file, or when the run was `completed` without a report of every step.
-  absl::Status FinishChunk(std::optional<double> eval_loss, bool completed);
+  // and steps that it did not report are not waited for. `steps`: those it has done, none if it
+  // failed. Fails when a line could not be written to the file, or when one of them was not
+  // reported.
+  absl::Status FinishChunk(std::optional<double> eval_loss, std::optional<int64_t> steps);
 
   // Prints the validation loss of a checkpoint that nothing is left to train of: to stdout only,
   // for it is of no step that was run.

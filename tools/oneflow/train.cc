@@ -1,6 +1,7 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <cstdio>
 #include <memory>
+#include <stop_token>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
@@ -75,15 +76,28 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
                     "leave it out, or compile with --global_norm and a synchronous schedule");
 }
 
-// The loop, and the trace of what ran even if it failed. Ctrl-C ends it between two firings.
+// On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
+void End(Runtime& runtime, std::stop_source* stop) {
+  if (FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
+  if (stop->request_stop()) {
+    std::fputs(
+        "oneflow: interrupted: a checkpoint is written when the step that has begun is done; a "
+        "second signal ends at once\n",
+        stderr);
+  }
+  runtime.Stop();
+}
+
+// The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
-                           const TokenSource* eval, MetricsLog& log,
-                           const TrainLoopOptions& options) {
+                           const TokenSource* eval, MetricsLog& log, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours.
   if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
   absl::Status trained;
   {
-    const Interrupt interrupt([&] { runtime.Cancel(); });
+    std::stop_source stop;
+    options.stop = stop.get_token();
+    const Interrupt interrupt([&] { End(runtime, &stop); });
     const Watchdog watchdog(runtime, FLAGS_stall_seconds);
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
@@ -95,9 +109,11 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
 // What is left of a run that was interrupted.
 absl::Status Interrupted() {
   const absl::StatusOr<std::string> latest = LatestCheckpoint(FLAGS_checkpoint_dir);
-  return absl::CancelledError(latest.ok() ? "interrupted; the latest checkpoint is " + *latest +
-                                                "; go on with --resume"
-                                          : "interrupted; no checkpoint was written");
+  return absl::CancelledError(
+      latest.ok() ? "interrupted; the latest checkpoint is " + *latest + "; go on with --resume"
+      : FLAGS_checkpoint_dir.empty()
+          ? "interrupted; no checkpoint was written: give --checkpoint_dir=DIR"
+          : "interrupted before the first step was done; no checkpoint was written");
 }
 
 // Where updates wait for no norm, nothing can skip a step.

@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 // Some bytes are kept of each step of a chunk: memory must not grow with --steps.
 constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
 
+absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
+
 // The first multiple of `every` after `step`, or `end` if that comes first.
 int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
   return every > 0 ? std::min(end, (step / every + 1) * every) : end;
@@ -105,7 +107,8 @@ class Loop {
     return reader->step();
   }
 
-  absl::Status Train(int64_t first, int64_t steps, const TokenSource& tokens) {
+  // Returns the steps it has done: fewer where it was stopped.
+  absl::StatusOr<int64_t> Train(int64_t first, int64_t steps, const TokenSource& tokens) {
     RunContext context = Context("train");
     context.first_step = first;
     context.tokens = &tokens;
@@ -120,7 +123,8 @@ class Loop {
       rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
     }
     log_.StartChunk(first, steps, std::move(rates));
-    return runtime_.Run("train", context, steps / StepsARound(plan_));
+    RETURN_IF_ERROR(runtime_.Run("train", context, steps / StepsARound(plan_)));
+    return runtime_.steps_done() * StepsARound(plan_);
   }
 
   // Mean loss over --eval_batches batches, the same ones every time.
@@ -130,6 +134,7 @@ class Loop {
     double sum = 0;  // in the order of the batches
     context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
     RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches));
+    if (options_.stop.stop_requested()) return Stopped();  // perhaps before the last batch
     return sum / static_cast<double>(options_.eval_batches);
   }
 
@@ -228,30 +233,34 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
   }
   const int64_t round = StepsARound(plan);
   const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
-  while (step < options.steps) {
+  bool stopped = options.stop.stop_requested();
+  while (step < options.steps && !stopped) {
     const int64_t next = std::min({NextBoundary(step, options.eval_every, options.steps),
                                    NextBoundary(step, options.checkpoint_every, options.steps),
                                    NextBoundary(step, most, options.steps)});
-    const absl::Status trained = loop.Train(step, next - step, train);
+    const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, train);
+    stopped = options.stop.stop_requested();
     std::optional<double> eval_loss;
     const bool eval_due =
         next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
     absl::Status evaluated;
-    if (trained.ok() && eval != nullptr && eval_due) {
+    if (trained.ok() && eval != nullptr && eval_due && !stopped) {
       absl::StatusOr<double> loss = loop.Evaluate(*eval);
       if (loss.ok()) eval_loss = *loss;
       evaluated = loss.status();
+      stopped = absl::IsCancelled(evaluated);  // the step is done all the same, and saved
     }
-    const absl::Status logged = log.FinishChunk(eval_loss, trained.ok());
-    RETURN_IF_ERROR(trained);
-    RETURN_IF_ERROR(evaluated);
-    step = next;
-    const bool save_due = step == options.steps ||
+    const absl::Status logged =
+        log.FinishChunk(eval_loss, trained.ok() ? std::optional<int64_t>(*trained) : std::nullopt);
+    RETURN_IF_ERROR(trained.status());
+    if (!stopped) RETURN_IF_ERROR(evaluated);
+    step += *trained;
+    const bool save_due = stopped || step == options.steps ||
                           (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
     if (save_due && !options.checkpoint_dir.empty()) RETURN_IF_ERROR(loop.Save(step));
     RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
   }
-  return absl::OkStatus();
+  return stopped ? Stopped() : absl::OkStatus();
 }
 
 }  // namespace oneflow

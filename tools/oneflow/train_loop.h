@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,11 +24,13 @@ struct TrainLoopOptions {
   int64_t checkpoint_every = 0;  // 0: only at the end
   std::string checkpoint_dir;    // empty: no checkpoints
   bool resume = false;
+  std::stop_token stop;  // asks it to end early, at the end of a step and with a checkpoint
   proto::Optimizer optimizer;
 };
 
 // Trains from step 0 (program init), or from the latest checkpoint of checkpoint_dir if `resume`
-// (program load), to options.steps. `eval` may be null.
+// (program load), to options.steps. `eval` may be null. Whoever requests options.stop also calls
+// runtime.Stop, until this returns; it then returns CANCELLED.
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options);
 
