@@ -62,7 +62,8 @@ class InterruptTest(unittest.TestCase):
         while not lines[-1].startswith("  host, "):
             lines.append(process.stderr.readline())
             self.assertNotEqual(lines[-1], "", lines)
-        self.assertEqual(lines[0], "oneflow: asked by SIGUSR1\n")
+        self.assertIn("oneflow: asked by SIGUSR1\n", lines)
+        lines = lines[lines.index("oneflow: asked by SIGUSR1\n"):]  # perhaps after a warning of few cores
         workers = [line.split(",")[0].strip() for line in lines if not line.startswith("    ")][1:]
         self.assertEqual(workers, ["rank 0", "rank 1", "rank 2", "rank 3", "host"])
         self.assertTrue(any(line.startswith("    compute: actor ") or "inside the kernel of" in line for line in lines))

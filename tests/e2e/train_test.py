@@ -51,6 +51,17 @@ class TrainTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
+    def test_more_threads_than_cores_are_told(self):
+        cores = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, cores)
+        os.sched_setaffinity(0, {min(cores)})
+        for flags, words in [(["--mesh=data=2"], ["2 devices of 1 kernel threads", "a mesh of 1 or fewer devices"]),
+                             (["--threads=2"], ["1 devices of 2 kernel threads", "with --threads=1"]), ([], [])]:
+            error = run("train", "--graph=gpt.textproto", "--data=text.txt", "--steps=2", *flags, cwd=self.dir)[1]
+            self.assertEqual(error.count("on the 1 cores that this process may use"), 1 if words else 0, error)
+            for word in words:
+                self.assertIn(word, error)
+
     def compile(self, mesh, plan="gpt.plan", schedule="1f1b"):
         return run("compile", "--graph=gpt.textproto", "--mesh=" + mesh, "--batch=8", "--micro_batches=4",
                    "--schedule=" + schedule, "--threads=1", "--out=" + plan, cwd=self.dir)[0]

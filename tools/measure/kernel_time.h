@@ -28,10 +28,11 @@ struct TimedOp {
 };
 
 struct KernelTime {
-  double seconds = 0;  // of a call, the median
-  double fastest = 0;  // of a call
-  double flops = 0;    // of a call, as the op's definition counts them
-  double bytes = 0;    // of a call: what it reads (call_bytes.h) and writes
+  double seconds = 0;    // of a call, the median
+  double of_thread = 0;  // of a call, the shortest that its own thread ran: less what it waited
+                         // for a core
+  double flops = 0;      // of a call, as the op's definition counts them
+  double bytes = 0;      // of a call: what it reads (call_bytes.h) and writes
 };
 
 // Calls it for about `budget` seconds, at least three times, while devices - 1 others call it, too,
@@ -40,8 +41,9 @@ struct KernelTime {
 absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget,
                                       int devices = 1);
 
-// The machine's own matrix rate, what MFU is measured against: FLOP/s of f32 products of size 768,
-// the best of a few, in about a fifth of a second.
-absl::StatusOr<double> MeasureMatrixRate(int threads);
+// The machine's own matrix rate, what MFU is measured against: FLOP/s of products of size 768 on
+// `threads` threads at once, one each, the best of a few, in about a fifth of a second. It counts
+// the time that threads run, so it is as high while others use the cores, too.
+absl::StatusOr<double> MeasureMatrixRate(int threads, DType dtype = DType::kF32);
 
 }  // namespace oneflow

@@ -1,4 +1,5 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <stop_token>
@@ -106,6 +107,30 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   return trained.ok() ? traced : trained;
 }
 
+// Kernel threads that would run at once.
+int KernelThreads(const Runtime& runtime) { return runtime.ranks() * runtime.kernel_threads(); }
+
+void WarnOfCores(const Runtime& runtime) {
+  const int cores = Cores();
+  if (KernelThreads(runtime) <= cores) return;
+  const std::string mend = runtime.ranks() > cores
+                               ? "a mesh of " + std::to_string(cores) + " or fewer devices"
+                               : "--threads=" + std::to_string(cores);
+  std::fprintf(stderr,
+               "oneflow: warning: %d devices of %d kernel threads each take turns on the %d cores "
+               "that this process may use; it would take no longer with %s\n",
+               runtime.ranks(), runtime.kernel_threads(), cores, mend.c_str());
+}
+
+// What the cores that the run may use do in products of matrices: of the types that it multiplies.
+absl::StatusOr<double> MachineFlops(const Runtime& runtime) {
+  const int threads = std::min(KernelThreads(runtime), Cores());
+  ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
+  if (runtime.plan().train().precision() != proto::BF16) return rate;
+  ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
+  return std::max(rate, bf16);
+}
+
 // What is left of a run that was interrupted.
 absl::Status Interrupted() {
   const absl::StatusOr<std::string> latest = LatestCheckpoint(FLAGS_checkpoint_dir);
@@ -161,13 +186,14 @@ absl::Status Train(const Arguments& args) {
   log_options.tokens_a_step =
       static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
   log_options.flops_a_step = FlopsOfStep(plan);
-  ASSIGN_OR_RETURN(log_options.machine_flops, MeasureMatrixRate(threads));
-  MetricsLog log(log_options);
 
   RuntimeOptions runtime_options;
   runtime_options.threads = threads;
   runtime_options.trace = !FLAGS_trace.empty();
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
+  WarnOfCores(*runtime);
+  ASSIGN_OR_RETURN(log_options.machine_flops, MachineFlops(*runtime));
+  MetricsLog log(log_options);
   if (format == "text") std::fputs(PrecisionText(plan).c_str(), stdout);
   const auto train = data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
