@@ -14,10 +14,14 @@ constexpr std::string_view kConventionalAxes[] = {"data", "tensor", "expert", "s
 // "data" of "data.1"; the name itself otherwise.
 std::string_view BaseName(std::string_view axis) { return axis.substr(0, axis.rfind('.')); }
 
-bool IsKnownAxis(const Mesh& mesh, std::string_view name) {
-  for (const Mesh::Axis& axis : mesh.axes) {
-    if (axis.name == name || BaseName(axis.name) == name) return true;
-  }
+bool HasAxis(const Mesh& mesh, std::string_view name) {
+  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [name](const Mesh::Axis& axis) {
+    return axis.name == name || BaseName(axis.name) == name;
+  });
+}
+
+// A graph may be written for meshes that have more axes.
+bool IsConventional(std::string_view name) {
   return std::find(std::begin(kConventionalAxes), std::end(kConventionalAxes), BaseName(name)) !=
          std::end(kConventionalAxes);
 }
@@ -40,13 +44,17 @@ std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis
 
 absl::Status CheckConstraints(const Graph& graph) {
   for (const Tensor& tensor : graph.tensors) {
-    const std::string& op = graph.ops[tensor.producer].name;
+    const Op& producer = graph.ops[tensor.producer];
+    const Mesh& mesh = graph.MeshOf(producer);
+    const std::string& op = producer.name;
     for (const auto& [axis, sbp] : tensor.constraint) {
       const std::string what =
           tensor.name + " is constrained to " + ToString(sbp) + " on axis " + axis;
-      if (!IsKnownAxis(graph.mesh, axis)) {
-        return InputError("op " + op, what + ", which the mesh has not",
-                          "the mesh has " + AxisList(graph.mesh));
+      // The axes of a sub-mesh stand beside the constraint.
+      const std::string of = producer.sub_mesh ? "its sub-mesh" : "the mesh";
+      if (!HasAxis(mesh, axis) && (producer.sub_mesh || !IsConventional(axis))) {
+        return InputError("op " + op, what + ", which " + of + " has not",
+                          of + " has " + AxisList(mesh));
       }
       if (axis == "pipe" && !sbp.broadcast()) {
         return InputError("op " + op, what + ", which selects stages", "set `stage` instead");

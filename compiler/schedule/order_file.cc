@@ -86,6 +86,12 @@ class StageReader {
     for (const auto& [task, taken] : taken_) most = std::max(most, task.second + 1);
     return most;
   }
+  // Of the task that took the most.
+  int64_t MostTaken() const {
+    int64_t most = 0;
+    for (const auto& [task, taken] : taken_) most = std::max(most, taken);
+    return most;
+  }
   int64_t Taken(Part part, int chunk) const {
     const auto it = taken_.find({part, chunk});
     return it == taken_.end() ? 0 : it->second;
@@ -102,14 +108,17 @@ absl::Status CheckComplete(const StageReader& stage, const Schedule& whole,
                            const std::string& where) {
   std::vector<Part> parts = {Part::kForward, Part::kBackward};
   if (whole.splits_backward) parts.push_back(Part::kWeights);
+  const bool chunks = whole.chunks > 1;
   for (int chunk = 0; chunk < whole.chunks; ++chunk) {
+    const std::string of_chunk = chunks ? absl::StrCat(" of chunk ", chunk) : "";
     for (const Part part : parts) {
       const int64_t taken = stage.Taken(part, chunk);
       if (taken == whole.written_for) continue;
       return InputError(where,
                         absl::StrCat("has ", taken, " of the ", whole.written_for,
-                                     " micro-batches of ", NameOf({part, chunk}, whole.chunks > 1)),
-                        "every stage takes every micro-batch through each of its chunks once");
+                                     " micro-batches of ", NameOf({part, chunk}, false), of_chunk),
+                        "every stage takes every micro-batch through each of its chunks once" +
+                            std::string(chunks ? "; F3 is of chunk 0, F3.1 of chunk 1" : ""));
     }
   }
   return absl::OkStatus();
@@ -141,7 +150,7 @@ absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file
   for (const StageReader& stage : stages) {
     schedule.chunks = std::max(schedule.chunks, stage.chunks());
     schedule.splits_backward |= stage.Has(Part::kWeights);
-    schedule.written_for = std::max(schedule.written_for, stage.Taken(Part::kForward, 0));
+    schedule.written_for = std::max(schedule.written_for, stage.MostTaken());
     schedule.written.push_back(stage.Order());
   }
   for (size_t s = 0; s < stages.size(); ++s) {

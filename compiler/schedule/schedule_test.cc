@@ -358,6 +358,11 @@ TEST_CASE("mistakes in an order file are told with their line") {
         "through each of its chunks once");
   CHECK_THAT(refusal("stage { task: \"F0 B0 W0\" }\nstage { task: \"F0 B0\" }"),
              Catch::StartsWith("f:2: stage 1: has 0 of the 1 micro-batches of W"));
+  CHECK(refusal("stage { task: \"F0.1 B0\" }") ==
+        "f:1: stage 0: has 0 of the 1 micro-batches of F of chunk 0; every stage takes every "
+        "micro-batch through each of its chunks once; F3 is of chunk 0, F3.1 of chunk 1");
+  CHECK_THAT(refusal("stage { task: \"F0 B0 B1\" }"),
+             Catch::StartsWith("f:1: stage 0: has 1 of the 2 micro-batches of F;"));
   CHECK_THAT(refusal("stage { task: \"F0 W0 B0\" }"),
              Catch::Contains("stage 0 stands at W0, which waits for B0 of stage 0"));
   CHECK_THAT(refusal("stage { task: \"F0 F0.1 B0 B0.1\" }"),

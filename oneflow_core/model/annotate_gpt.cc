@@ -31,9 +31,12 @@ int DegreeOf(const Mesh& mesh, const std::vector<std::string>& axes) {
   return degree;
 }
 
-// The user's constraint stays: on the axis, or on the axis it is a factor of.
-void Constrain(Tensor* tensor, const std::vector<std::string>& axes, Sbp sbp) {
+// The user's constraint stays: on the axis, or on the axis it is a factor of. Of axes that the op's
+// sub-mesh has not, nothing is said.
+void Constrain(Graph* graph, const Op& op, const std::vector<std::string>& axes, Sbp sbp) {
+  Tensor* tensor = &graph->tensors[op.outputs[0]];
   for (const std::string& axis : axes) {
+    if (op.sub_mesh && op.sub_mesh->mesh.FindAxis(axis) < 0) continue;
     if (tensor->constraint.contains(axis.substr(0, axis.find('.')))) continue;
     tensor->constraint.emplace(axis, sbp);
   }
@@ -205,13 +208,12 @@ bool IsOfStream(const Op& op) {
 void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
                   const std::vector<std::string>& tensor, bool split_positions) {
   for (const Op& op : graph->ops) {
-    Tensor* out = &graph->tensors[op.outputs[0]];
     if (op.kind == "variable") {
-      Constrain(out, data, B());
-      Constrain(out, tensor, TensorParallelSbp(op.name));
+      Constrain(graph, op, data, B());
+      Constrain(graph, op, tensor, TensorParallelSbp(op.name));
     } else if (op.kind == "input" || IsOfStream(op)) {
-      Constrain(out, data, S(0));
-      if (!split_positions || op.kind == "input") Constrain(out, tensor, B());
+      Constrain(graph, op, data, S(0));
+      if (!split_positions || op.kind == "input") Constrain(graph, op, tensor, B());
     }
   }
 }
@@ -219,9 +221,8 @@ void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
 void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
   for (const Op& op : graph->ops) {
     if (op.kind != "input") continue;
-    Tensor* out = &graph->tensors[op.outputs[0]];
-    const std::vector<std::string>& names = out->shape.names;
-    if (!names.empty() && names[0] == "batch") Constrain(out, data, S(0));
+    const std::vector<std::string>& names = graph->tensors[op.outputs[0]].shape.names;
+    if (!names.empty() && names[0] == "batch") Constrain(graph, op, data, S(0));
   }
 }
 

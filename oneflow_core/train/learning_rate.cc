@@ -13,7 +13,8 @@ namespace {
 
 absl::Status Refuse(std::string_view where, std::string_view field, double value,
                     std::string_view mend) {
-  return InputError(where, absl::StrCat(ToAbsl(field), " is ", value), mend);
+  return InputError(absl::StrCat(ToAbsl(where), ToAbsl(field), "=", value), "is out of range",
+                    mend);
 }
 
 bool Within(double value, double low, double high) { return value >= low && value < high; }
@@ -28,9 +29,8 @@ absl::Status CheckSteps(const proto::Optimizer& o, std::string_view where) {
     return Refuse(where, "decay_steps", o.decay_steps(), "use 0 to decay until the last step");
   }
   if (o.decay_steps() > 0 && o.decay_steps() <= o.warmup_steps()) {
-    return InputError(where,
-                      absl::StrCat("decay_steps=", o.decay_steps(),
-                                   " is not after warmup_steps=", o.warmup_steps()),
+    return InputError(absl::StrCat(ToAbsl(where), "decay_steps=", o.decay_steps()),
+                      absl::StrCat("is not after the warm-up of ", o.warmup_steps(), " steps"),
                       "give the step at which the decay ends, counted from step 0");
   }
   return absl::OkStatus();
@@ -55,7 +55,7 @@ absl::Status CheckOptimizer(const proto::Optimizer& o, std::string_view where) {
   }
   if (!Within(o.min_learning_rate(), 0, kNoBound) || o.min_learning_rate() > o.learning_rate()) {
     return Refuse(where, "min_learning_rate", o.min_learning_rate(),
-                  absl::StrCat("use a number from 0 to learning_rate=", o.learning_rate()));
+                  absl::StrCat("use a number from 0 to the learning rate, ", o.learning_rate()));
   }
   if (!Within(o.beta1(), 0, 1)) {
     return Refuse(where, "beta1", o.beta1(), "use a number in [0, 1), such as 0.9");

@@ -3,7 +3,7 @@
 //
 //   proto::Optimizer optimizer = DefaultOptimizer();
 //   optimizer.set_lr_schedule(proto::Optimizer::COSINE);
-//   RETURN_IF_ERROR(CheckOptimizer(optimizer, "train.textproto"));
+//   RETURN_IF_ERROR(CheckOptimizer(optimizer, "--"));  // "--clip=-1: is out of range; ..."
 //   double lr = LearningRate(optimizer, step, total_steps);
 #pragma once
 
@@ -19,10 +19,9 @@ namespace oneflow {
 // Read a user's text format on top of it: a number that he leaves out keeps its default.
 proto::Optimizer DefaultOptimizer();
 
-// InputError at `where` for numbers that make no sense: rates, betas, negative steps, a decay that
-// ends before the warm-up does.
-absl::Status CheckOptimizer(const proto::Optimizer& optimizer,
-                            std::string_view where = "optimizer");
+// InputError for numbers that make no sense: rates, betas, negative steps, a decay that ends before
+// the warm-up does. `where` stands before the name of the number.
+absl::Status CheckOptimizer(const proto::Optimizer& optimizer, std::string_view where);
 
 // Learning rate of `step` (0-based) in a run of `total_steps`. Warm-up, w steps: peak * (step + 1)
 // / w. Then constant, or from the peak at step w along a line or half a cosine to min_learning_rate

@@ -54,33 +54,36 @@ TEST_CASE("LearningRate: a run that is all warm-up") {
 std::string Error(void (proto::Optimizer::*set)(double), double value) {
   proto::Optimizer optimizer = DefaultOptimizer();
   (optimizer.*set)(value);
-  return std::string(CheckOptimizer(optimizer, "train").message());
+  return std::string(CheckOptimizer(optimizer, "--").message());
 }
 
 TEST_CASE("CheckOptimizer: each number has its range") {
   using O = proto::Optimizer;
-  CHECK(CheckOptimizer(DefaultOptimizer(), "train").ok());
+  CHECK(CheckOptimizer(DefaultOptimizer(), "--").ok());
   CHECK(Error(&O::set_learning_rate, 0) ==
-        "train: learning_rate is 0; use a positive number such as 3e-4");
+        "--learning_rate=0: is out of range; use a positive number such as 3e-4");
   CHECK(Error(&O::set_learning_rate, std::numeric_limits<double>::quiet_NaN()) != "");
   CHECK(Error(&O::set_learning_rate, std::numeric_limits<double>::infinity()) != "");
   CHECK(Error(&O::set_min_learning_rate, 1) ==
-        "train: min_learning_rate is 1; use a number from 0 to learning_rate=0.0003");
-  CHECK(Error(&O::set_beta1, 1) == "train: beta1 is 1; use a number in [0, 1), such as 0.9");
-  CHECK(Error(&O::set_beta2, -0.5) == "train: beta2 is -0.5; use a number in [0, 1), such as 0.95");
-  CHECK(Error(&O::set_epsilon, 0) == "train: epsilon is 0; use a positive number such as 1e-8");
-  CHECK(Error(&O::set_weight_decay, -1) == "train: weight_decay is -1; use 0 for none");
-  CHECK(Error(&O::set_clip, -1) == "train: clip is -1; use 0 for no clipping");
+        "--min_learning_rate=1: is out of range; use a number from 0 to the learning rate, 0.0003");
+  CHECK(Error(&O::set_beta1, 1) ==
+        "--beta1=1: is out of range; use a number in [0, 1), such as 0.9");
+  CHECK(Error(&O::set_beta2, -0.5) ==
+        "--beta2=-0.5: is out of range; use a number in [0, 1), such as 0.95");
+  CHECK(Error(&O::set_epsilon, 0) ==
+        "--epsilon=0: is out of range; use a positive number such as 1e-8");
+  CHECK(Error(&O::set_weight_decay, -1) == "--weight_decay=-1: is out of range; use 0 for none");
+  CHECK(Error(&O::set_clip, -1) == "--clip=-1: is out of range; use 0 for no clipping");
   CHECK(Error(&O::set_clip, 0) == "");
 }
 
 TEST_CASE("CheckOptimizer: steps") {
-  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, -1), "train").message() ==
-        "train: warmup_steps is -1; use 0 for no warm-up");
-  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 0, -2), "train").message() ==
-        "train: decay_steps is -2; use 0 to decay until the last step");
-  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 20, 20), "train").message() ==
-        "train: decay_steps=20 is not after warmup_steps=20; "
+  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, -1), "--").message() ==
+        "--warmup_steps=-1: is out of range; use 0 for no warm-up");
+  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 0, -2), "--").message() ==
+        "--decay_steps=-2: is out of range; use 0 to decay until the last step");
+  CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 20, 20), "--").message() ==
+        "--decay_steps=20: is not after the warm-up of 20 steps; "
         "give the step at which the decay ends, counted from step 0");
 }
 

@@ -37,6 +37,9 @@ GRAPHS = {
                      ["y", "rate", "1.5"]),
     "dropout_without_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" }\noutput: "y"\n', ["y", "rate"]),
     "sub_mesh_of_a_variable": (HEAD + WEIGHT % 'sub_mesh { first: 1 }' + MATMUL, ["w", "variable", "ops that read it"]),
+    "axis_that_the_sub_mesh_has_not": (
+        HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 } } '
+        'sbp { on { key: "tensor" value: "S(0)" } } }\noutput: "y"\n', ["op y", "axis tensor", "its sub-mesh has the axes a"]),
     "sub_mesh_outside_its_stage": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 } first: 9 } }\n'
                                    'output: "y"\n', ["op y", "a=2@9", "device 9 to 10", "larger mesh"]),
     "sub_mesh_of_stages": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "pipe" size: 1 } } }\noutput: "y"\n',
@@ -174,6 +177,10 @@ class BadInputTest(BadInputCase):
         self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         self.compile(["extra_in_flight -1"], "--extra_in_flight=-1", "--batch=4")
+        for flag in ["--clip=-1", "--learning_rate=0", "--min_learning_rate=1", "--beta1=1", "--beta2=-0.5", "--epsilon=0",
+                     "--weight_decay=-1", "--warmup_steps=-1", "--decay_steps=-2"]:
+            self.compile([flag + ": is out of range"], flag)
+        self.compile(["--decay_steps=20", "warm-up of 20"], "--decay_steps=20", "--warmup_steps=20")
         self.compile(["clip 1", "--clip=0"], "--schedule=2bw", "--batch=4")
         self.compile(["clip 1", "--global_norm"], "--global_norm=false", "--batch=4")
         self.compile(["steps_a_round 3", "2 versions"], "--schedule=2bw", "--clip=0", "--steps_a_round=3", "--batch=4")
@@ -228,6 +235,7 @@ class BadInputTest(BadInputCase):
             ('stage {\n  tasks: "F0"\n}', ["own.textproto:2:", "tasks"]),
             ('stage {\n  task: "F0 X0"\n}', ["own.textproto:2: stage 0", '"X0"', "F3.1"]),
             ('stage { task: "F0 B0" }\nstage { task: "F1" }', ["own.textproto:2: stage 1", "F1", "F0 is due"]),
+            ('stage { task: "F0.1 B0" }', ["own.textproto:1: stage 0", "of F of chunk 0", "F3.1 of chunk 1"]),
             ('stage { task: "F0 B0" }\nstage { task: "F0" }', ["own.textproto:2: stage 1", "0 of the 1"]),
             ('stage { task: "F0 B0 F1 B1" }\nstage { task: "F0 F1 B0 B1" }', ["B0 of stage 1; stage 1 stands at F1"]),
             ('stage { task: "F0 F1 B0 B1" }', ["orders 1 stages", "mesh has 2"]),

@@ -209,6 +209,7 @@ absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& t
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
                                                     const proto::Optimizer* given) {
   proto::Optimizer base = given == nullptr ? proto::Optimizer() : *given;
+  if (given != nullptr) RETURN_IF_ERROR(CheckOptimizer(base, "plan, optimizer."));
   const auto want = [&](const char* flag) { return given == nullptr || args.Given(flag); };
   if (want("learning_rate")) base.set_learning_rate(FLAGS_learning_rate);
   if (want("min_learning_rate")) base.set_min_learning_rate(FLAGS_min_learning_rate);
@@ -231,7 +232,7 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
                         "use constant, linear or cosine");
     }
   }
-  RETURN_IF_ERROR(CheckOptimizer(base, "optimizer"));
+  RETURN_IF_ERROR(CheckOptimizer(base, "--"));
   return base;
 }
 
