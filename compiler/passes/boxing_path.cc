@@ -56,7 +56,7 @@ int Changes(const NdSbp& a, const NdSbp& b) {
 }
 
 // Dijkstra over nd-SBPs: those on the mesh of `from` and, where it is another, those on that of
-// `to`.
+// `to`. What cannot be on a way shorter than one that is known is left out (LeastFrom).
 class PathSearch {
  public:
   // most_axes: that one step changes. most_seconds: ways that take longer are not looked for.

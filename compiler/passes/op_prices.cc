@@ -1,6 +1,5 @@
 #include "compiler/passes/op_prices.h"
 
-#include <numeric>
 #include <utility>
 
 #include "compiler/passes/device_prices.h"
@@ -57,14 +56,13 @@ double OpPrices::ShareBefore(OpId id) const {
 
 double OpPrices::Devices(int k) const { return graph_.mesh.axes[labels_.axes()[k]].size; }
 
-// `work`: flops before these axes divide them.
-double OpPrices::SecondsWith(KernelCall call, const std::vector<Port>& ports, size_t inputs,
-                             const std::vector<int>& label) const {
-  double work = call.flops;
+double OpPrices::SecondsWith(const Work& work, const std::vector<int>& label) const {
   const int axes = static_cast<int>(label.size());
-  std::vector<double> touched;
+  std::vector<double> read;
+  double written = 0, first_written = 0;
   std::vector<bool> split(axes, false);
-  for (const Port& port : ports) {
+  for (size_t i = 0; i < work.ports.size(); ++i) {
+    const Port& port = work.ports[i];
     double bytes = port.bytes;
     bool partial = false;
     for (int k = 0; k < axes; ++k) {
@@ -73,43 +71,50 @@ double OpPrices::SecondsWith(KernelCall call, const std::vector<Port>& ports, si
       split[k] = split[k] || sbp.split();
       if (sbp.split()) bytes /= Devices(k);
     }
-    touched.push_back(partial ? 1.5 * bytes : bytes);
+    if (partial) bytes *= 1.5;
+    if (i < work.inputs) {
+      read.push_back(bytes);
+    } else {
+      if (i == work.inputs) first_written = bytes;
+      written += bytes;
+    }
   }
+  KernelCall call = work.call;
   for (int k = 0; k < axes; ++k) {
-    if (split[k]) work /= Devices(k);
+    if (split[k]) call.flops /= Devices(k);
   }
-  const auto outputs = touched.begin() + static_cast<int64_t>(inputs);
-  const double written = std::accumulate(outputs, touched.end(), 0.0);
-  const double first = outputs == touched.end() ? 0 : *outputs;
-  touched.resize(inputs);
-  call.bytes = BytesRead(call.kernel, std::move(touched), first) + written;
-  call.flops = work;
+  call.bytes = BytesRead(call.kernel, std::move(read), first_written) + written;
   return cost_.Seconds(call);
 }
 
-const std::vector<double>& OpPrices::SecondsOf(OpId id) {
+OpPrices::Work OpPrices::WorkOf(OpId id) const {
   const OpView view{graph_, graph_.ops[id]};
-  const int unit = labels_.UnitOf(id), axes = static_cast<int>(labels_.axes().size());
-  const auto& flops = FindOpDef(view.op.kind)->flops;
-  const bool computes = !IsVariable(view.op);
-  const double work = computes && flops != nullptr ? flops(view) / ShareBefore(id) : 0;
-  const std::vector<Port> ports = computes ? PortsOf(id) : std::vector<Port>{};
-  KernelCall call{view.op.kind, DType::kF32, work};
+  Work work{{.kernel = view.op.kind}, {}, view.op.inputs.size()};
+  if (IsVariable(view.op)) return work;
   const std::vector<TensorId>& typed = view.op.inputs.empty() ? view.op.outputs : view.op.inputs;
-  if (!typed.empty()) call.dtype = graph_.tensors[typed[0]].dtype;
-  std::vector<double> key = {work, static_cast<double>(call.dtype)};
+  if (!typed.empty()) work.call.dtype = graph_.tensors[typed[0]].dtype;
+  const auto& flops = FindOpDef(view.op.kind)->flops;
+  if (flops != nullptr) work.call.flops = flops(view) / ShareBefore(id);
+  work.ports = PortsOf(id);
+  return work;
+}
+
+const std::vector<double>& OpPrices::SecondsOf(OpId id) {
+  const int unit = labels_.UnitOf(id), axes = static_cast<int>(labels_.axes().size());
+  const Work work = WorkOf(id);
+  std::vector<double> key = {work.call.flops, static_cast<double>(work.call.dtype)};
   for (int k = 0; k < axes; ++k) key.push_back(labels_.labels(unit, k));
-  for (const Port& port : ports) {
+  for (const Port& port : work.ports) {
     key.push_back(port.bytes);
     for (const std::vector<Sbp>& on_axis : port.lies) {
       for (const Sbp sbp : on_axis) key.push_back(sbp.split() ? 1 : sbp.partial() ? 2 : 0);
     }
   }
-  const auto [known, fresh] = known_.try_emplace({view.op.kind, std::move(key)});
+  const auto [known, fresh] = known_.try_emplace({work.call.kernel, std::move(key)});
   if (!fresh) return known->second;
   std::vector<int> label(axes, 0);
   do {
-    known->second.push_back(SecondsWith(call, ports, view.op.inputs.size(), label));
+    known->second.push_back(SecondsWith(work, label));
   } while (labels_.Next(unit, &label));
   return known->second;
 }

@@ -28,9 +28,8 @@ class OpPrices {
         cost_(KnownDevice(options.cluster)) {}
 
   // Seconds of one firing for each combination of the labels of its unit, the last axis fastest: of
-  // its flops, or of the bytes it reads and writes, whichever takes longer. A partial value is as
-  // large as the whole on every device, and its reader reads as much again. Ops that are alike are
-  // worked out once.
+  // a call of its kernel (kernel_cost.h), tiles aside. A partial value is as large as the whole on
+  // every device, and its reader reads as much again. Ops that are alike are worked out once.
   const std::vector<double>& SecondsOf(OpId op);
 
   // Parts into which the axes before the first of `labels` cut what lies as `settled` there.
@@ -42,11 +41,17 @@ class OpPrices {
     double bytes = 0;
     std::vector<std::vector<Sbp>> lies;
   };
+  // A call before the axes divide it, and all inputs, then all outputs, of its op.
+  struct Work {
+    KernelCall call;
+    std::vector<Port> ports;
+    size_t inputs = 0;
+  };
+  Work WorkOf(OpId op) const;
   std::vector<Port> PortsOf(OpId op) const;
   double ShareBefore(OpId op) const;
   double Devices(int k) const;
-  double SecondsWith(KernelCall call, const std::vector<Port>& ports, size_t inputs,
-                     const std::vector<int>& label) const;
+  double SecondsWith(const Work& work, const std::vector<int>& label) const;
 
   const Graph& graph_;
   const SbpChoice& settled_;
