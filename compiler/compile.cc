@@ -61,29 +61,41 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
   return plan;
 }
 
-// `mesh` with stages outermost and tensor axes innermost.
-Mesh UsualOrder(Mesh mesh) {
-  const auto place = [](const Mesh::Axis& axis) {
-    return axis.name == "pipe" ? 0 : axis.name.starts_with("tensor") ? 2 : 1;
+// The mesh with stages outermost and the other axes by name: the same in whatever order they are
+// written.
+Mesh Ordered(Mesh mesh) {
+  const int stages = mesh.stage_axis();
+  const std::string stage = stages < 0 ? "" : mesh.axes[stages].name;
+  const auto key = [&](const Mesh::Axis& axis) {
+    return std::pair(axis.name != stage, axis.name.substr(0, axis.name.find('.')));
   };
   std::stable_sort(mesh.axes.begin(), mesh.axes.end(),
-                   [&](const Mesh::Axis& a, const Mesh::Axis& b) { return place(a) < place(b); });
+                   [&](const Mesh::Axis& a, const Mesh::Axis& b) { return key(a) < key(b); });
   return mesh;
 }
 
-// The mesh with its axes in an order that suits the cluster: by what the first program exchanges.
-// That depends on the order it is boxed in, which is the usual one: what would lie over slow links
-// as the axes are written is boxed to exchange little there, and would stay there.
+// The cluster as if all devices were in one unit of its innermost level.
+proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
+  cluster.mutable_level()->DeleteSubrange(1, cluster.level_size() - 1);
+  cluster.mutable_level(0)->set_size(mesh.devices());
+  return cluster;
+}
+
+// The mesh with its axes in an order that suits the cluster: by what the first program exchanges
+// where all links are alike. Boxed for links that are not, it would exchange little over the slow
+// ones, whatever axis lies there, and that axis would stay there.
 absl::StatusOr<Mesh> MeshOnCluster(const proto::Graph& graph, std::string_view file,
                                    CompileOptions options, const Schedule& schedule) {
-  options.mesh = UsualOrder(std::move(options.mesh));
+  const proto::Cluster cluster = options.cluster;
+  options.mesh = Ordered(std::move(options.mesh));
+  options.cluster = Flat(std::move(options.cluster), options.mesh);
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options, schedule.chunks));
   ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
                    DraftPrograms(logical, options, schedule.rule));
   ProgramDraft& first = drafts.front();
   RETURN_IF_ERROR(Annotate(FrontEnd(logical, PlanHeader(graph, options, schedule), &first),
                            absl::StrCat("program ", first.lower.name)));
-  return LaidAxes(first.graph, options.cluster, first.lower.micro_batches);
+  return LaidAxes(first.graph, cluster, first.lower.micro_batches);
 }
 
 // The note for `explain` where the axes were given another order.

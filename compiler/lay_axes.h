@@ -15,7 +15,7 @@ namespace oneflow {
 // takes less; and with more than six axes, of which there are too many orders.
 //
 // What is exchanged is taken from the graph as it was boxed: another order may box otherwise, so
-// compile boxes in the order that suits as a rule.
+// compile boxes for links that are all alike.
 Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches);
 
 }  // namespace oneflow
