@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/plan/skip_game.h"
 #include "oneflow_core/plan/verify_liveness.h"
 #include "oneflow_core/plan/verify_memory.h"
 #include "oneflow_core/plan/verify_types.h"
@@ -85,6 +87,21 @@ TEST_CASE("skipping cycles changes no verdict") {
   CHECK(good > 20);
   CHECK(dead > 20);
   CHECK(unsafe > 20);
+}
+
+TEST_CASE("most of a step is skipped, and no more is promised than if it had been played") {
+  for (const auto& [mesh, schedule, turns] : {std::tuple("pipe=3,data=2,tensor=2", "1f1b", true),
+                                              {"pipe=2", "interleaved", true},
+                                              {"pipe=3", "zero_bubble", true},
+                                              {"", "1f1b", false}}) {
+    INFO(mesh << " " << schedule);
+    const proto::Plan plan = TrainPlan(mesh, 64, schedule);
+    SkipCounts counts;
+    CHECK(FirstBadSkip(*MakePlanNet(plan, plan.program(kTrain)), &counts) == "");
+    CHECK(counts.skips == 2);  // one a step
+    CHECK(counts.frames_turned == (turns ? 2 : 0));
+    CHECK(counts.rounds < 30);  // of 128
+  }
 }
 
 TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one planned with all") {

@@ -1,9 +1,10 @@
 // The memory proof against brute force. Small programs are drawn and their memory is planned; then
 // registers are moved about as long as the proof lets them. What it lets pass is played in random
 // legal orders on all devices (oneflow_core/plan/byte_game.h): no two live fills may overlap. Both
-// plays of the proof must agree, no plan as the planner made it may be refused, and of what is
-// refused nearly all must overlap in some order: else the proof would be needlessly strict. 30,000
-// programs with ONEFLOW_TEST_FULL, else 1,000.
+// plays of the proof must agree, what is skipped must leave no better a state than if it had been
+// played (oneflow_core/plan/skip_game.h), no plan as the planner made it may be refused, and of
+// what is refused nearly all must overlap in some order: else the proof would be needlessly strict.
+// 30,000 programs with ONEFLOW_TEST_FULL, else 1,000.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
@@ -15,6 +16,7 @@
 #include "oneflow_core/plan/byte_game.h"
 #include "oneflow_core/plan/frames.h"
 #include "oneflow_core/plan/random_program.h"
+#include "oneflow_core/plan/skip_game.h"
 #include "oneflow_core/plan/verify_liveness.h"
 #include "oneflow_core/plan/verify_memory.h"
 #include "oneflow_core/plan/verify_types.h"
@@ -34,6 +36,7 @@ struct Counts {
   int in_frames = 0, filled_once = 0;       // registers of plans at the end of their moves
   int turning = 0;  // of those in frames: with others, and in another frame first from step to step
   int overlap = 0, unsure = 0;  // of the refused that were played
+  SkipCounts skips;
 };
 
 std::string Overlap(const proto::Plan& plan, int games, std::mt19937& random) {
@@ -50,12 +53,13 @@ bool IsLegal(const proto::Plan& plan) {
 }
 
 // The proof's verdict, which must not depend on whether it skips cycles.
-absl::Status Proof(const proto::Plan& plan) {
+absl::Status Proof(const proto::Plan& plan, SkipCounts* skips) {
   const auto net = MakePlanNet(plan, plan.program(0));
   absl::Status skipping = VerifyMemory(*net, Play::kSkipCycles);
   const absl::Status every = VerifyMemory(*net, Play::kEveryFiring);
   INFO("skipping cycles: " << skipping << "\nevery firing: " << every);
   CHECK(skipping.ok() == every.ok());
+  CHECK(FirstBadSkip(*net, skips) == "");
   return skipping;
 }
 
@@ -67,8 +71,8 @@ proto::Plan Planned(proto::Plan plan) {
 }
 
 // Of a plan in which nothing overlaps: the proof sees it.
-void CheckAccepted(const proto::Plan& plan, std::mt19937& random) {
-  const absl::Status proof = Proof(plan);
+void CheckAccepted(const proto::Plan& plan, std::mt19937& random, Counts* counts) {
+  const absl::Status proof = Proof(plan, &counts->skips);
   INFO(proof);
   CHECK(proof.ok());
   CHECK(Overlap(plan, kGames, random) == "");
@@ -101,7 +105,7 @@ void Wander(proto::Plan plan, std::mt19937& random, Counts* counts) {
     proto::Plan moved = plan;
     for (int moves = 1 + i % 2; moves > 0; --moves) MoveRegister(random, moved.mutable_program(0));
     if (!IsLegal(moved)) continue;
-    if (Proof(moved).ok()) {
+    if (Proof(moved, &counts->skips).ok()) {
       plan = std::move(moved);
       if (++counts->accepted % kAcceptedAPlay == 0) CHECK(Overlap(plan, kGames, random) == "");
     } else if (++counts->refused % kRefusedAPlay == 0) {
@@ -129,8 +133,8 @@ void Fuzz(uint32_t seed, Counts* counts) {
   CountProgram(apart, counts);
   proto::Plan planned = Planned(apart);
   std::mt19937 random(seed);
-  CheckAccepted(apart, random);
-  CheckAccepted(planned, random);
+  CheckAccepted(apart, random, counts);
+  CheckAccepted(planned, random, counts);
   for (proto::Plan* plan : {&apart, &planned}) {
     constexpr int64_t kRooms[] = {0, 128, 1024};
     AddRoom(kRooms[seed % 3], plan);
@@ -154,7 +158,9 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
             << " moves accepted, " << counts.refused << " refused, of which " << counts.overlap
             << " of " << played << " overlap; at the end " << counts.in_frames
             << " registers in frames, " << counts.turning << " in frames that turn, "
-            << counts.filled_once << " filled once\n";
+            << counts.filled_once << " filled once; " << counts.skips.skips << " skips, "
+            << counts.skips.frames_turned << " of which turn frames, " << counts.skips.looser
+            << " looser than play\n";
   CHECK(counts.programs * 2 > programs);
   CHECK(counts.with_peers * 5 > counts.programs);
   CHECK(counts.with_workspaces * 2 > counts.programs);
@@ -163,6 +169,9 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
   CHECK(counts.in_frames * 10 > counts.programs);
   CHECK(counts.turning * 100 > counts.programs);
   CHECK(counts.filled_once * 2 > counts.programs);
+  CHECK(counts.skips.skips > 40 * counts.programs);
+  CHECK(counts.skips.frames_turned * 11 > counts.skips.skips);
+  CHECK(counts.skips.looser * 4 < counts.skips.skips);
   CHECK(played > counts.programs);
   CHECK(counts.overlap * 5 >= played * 4);
 }

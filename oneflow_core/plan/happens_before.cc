@@ -1,8 +1,8 @@
 #include "oneflow_core/plan/happens_before.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -101,8 +101,8 @@ absl::Status HappensBefore::TakeBytes(int stream, int actor, const Writing& writ
     }
     state.owns = true;
   }
-  // What it held before it lost its bytes is gone; a place holds no older fill anyway.
-  if (writing.spot.places > 1 || state.first_valid_fill == kLost) state.first_valid_fill = fill;
+  // What it held before it lost its bytes is gone.
+  if (state.first_valid_fill == kLost) state.first_valid_fill = fill;
   return absl::OkStatus();
 }
 
@@ -157,166 +157,107 @@ std::string HappensBefore::Program() const {
   return absl::StrCat("program ", net_->program->name(), ": ");
 }
 
-template <typename Fn>
-void HappensBefore::ForHolders(Fn fn) const {
-  for (int reg = 0; reg < static_cast<int>(net_->registers.size()); ++reg) {
-    const Spot& spot = holders_->spots[reg];
-    const int64_t n = spot.places;
-    const int64_t oldest = n == 1 ? 0 : spot.PlaceOf(marking().fills(net_->registers[reg]));
-    for (int64_t i = 0; i < n; ++i) fn(reg, (oldest + i) % n);
-  }
-}
-
-template <typename Self, typename Fn>
-void HappensBefore::ForCounts(Self& self, Fn fn) {
-  StreamClocks::ForCounts(self.clocks_, fn);
-  const Holders& h = *self.holders_;
-  self.ForHolders([&](int reg, int64_t place) {
-    auto* count = &self.over_after_[h.spots[reg].access + place * h.spots[reg].access_step];
-    for (int i = h.first_toucher[reg]; i < h.first_toucher[reg + 1]; ++i, ++count) {
-      const int& stream = h.touchers[i].stream;
-      if (stream >= 0) fn(std::span(count, 1), std::span(&stream, 1), false);
-    }
-  });
-}
-
-std::vector<int32_t> HappensBefore::CountsOf(const HappensBefore& game) {
-  std::vector<int32_t> all;
-  ForCounts(game, [&](std::span<const int32_t> counts, auto, bool) {
-    all.insert(all.end(), counts.begin(), counts.end());
-  });
-  return all;
-}
-
-int64_t HappensBefore::FillsBetween(const HappensBefore& to, int reg) const {
+int64_t HappensBefore::FillsSince(const HappensBefore& from, int reg) const {
   const NetRegister& r = net_->registers[reg];
-  return r.writer < 0 ? 0 : to.marking().fills(r) - marking().fills(r);
+  return r.writer < 0 ? 0 : marking().fills(r) - from.marking().fills(r);
 }
 
-bool HappensBefore::SameButCounts(const HappensBefore& to, std::vector<int64_t>* fills) const {
-  const int arenas = holders_->arena_cells;
-  if (!std::equal(owner_.begin(), owner_.begin() + arenas, to.owner_.begin()) ||
-      tenure_ != to.tenure_ || !SameFrames(to)) {
-    return false;
+// Knowledge moves as if all of it went on. What does not turn and was not touched stays.
+HappensBefore::Motion HappensBefore::MotionSince(const HappensBefore& from) const {
+  const Holders& h = *holders_;
+  Motion motion;
+  for (int s = 0; s < static_cast<int>(net_->streams.size()); ++s) {
+    motion.firings.push_back(clocks_.count(s) - from.clocks_.count(s));
   }
-  std::vector<const Held*> after;
-  to.ForHolders(
-      [&](int reg, int64_t place) { after.push_back(&to.held(to.holders_->spots[reg], place)); });
-  bool same = true;
-  ForHolders([&](int reg, int64_t place) {
-    const Held &a = held(holders_->spots[reg], place), &b = *after[fills->size()];
-    const bool stays = a.first_valid_fill == b.first_valid_fill;
-    const int64_t filled = stays ? 0 : FillsBetween(to, reg);
-    same = same && a.evicted_by == b.evicted_by && a.owns == b.owns &&
-           (stays ||
-            (a.first_valid_fill != kLost && a.first_valid_fill + filled == b.first_valid_fill));
-    fills->push_back(filled);
-  });
-  return same;
+  motion.known = clocks_.Spread(motion.firings);
+  motion.over_after.resize(over_after_.size());
+  motion.first_valid.resize(held_.size());
+  for (int reg = 0; reg < static_cast<int>(net_->registers.size()); ++reg) {
+    const Spot& spot = h.spots[reg];
+    const int64_t fills = FillsSince(from, reg);
+    const bool turns = spot.places > 1 && fills > 0;
+    for (int64_t place = 0; place < spot.places; ++place) {
+      const int64_t holder = spot.holder + place * spot.holder_step;
+      if (turns || held_[holder].first_valid_fill != from.held_[holder].first_valid_fill) {
+        motion.first_valid[holder] = fills;
+      }
+      int64_t access = spot.access + place * spot.access_step;
+      for (int i = h.first_toucher[reg]; i < h.first_toucher[reg + 1]; ++i, ++access) {
+        if (turns || over_after_[access] != from.over_after_[access]) {
+          motion.over_after[access] = motion.firings[h.touchers[i].stream];
+        }
+      }
+    }
+  }
+  for (const Frames& frames : h.frames) {
+    motion.turns.push_back(FillsSince(from, frames.members.front()));
+  }
+  return motion;
 }
 
-// Whether all members of frames have filled alike, and so many frames further all lies as it did.
-// What fills its places once a step does not turn: none may have been filled.
-bool HappensBefore::SameFrames(const HappensBefore& to) const {
-  for (int reg : holders_->once) {
-    if (FillsBetween(to, reg) > 0) return false;
+void HappensBefore::Skip(const Cycle& cycle, int64_t times, const Motion& motion) {
+  clocks_.Skip(cycle, times, motion.firings, motion.known);
+  for (size_t i = 0; i < over_after_.size(); ++i) {
+    over_after_[i] += static_cast<int32_t>(times * motion.over_after[i]);
+  }
+  for (size_t i = 0; i < held_.size(); ++i) {
+    int64_t& first = held_[i].first_valid_fill;
+    if (first != kLost) first += times * motion.first_valid[i];
   }
   for (size_t f = 0; f < tenure_.size(); ++f) {
-    const Frames& frames = holders_->frames[f];
+    const int64_t places = holders_->frames[f].places, turns = times * motion.turns[f];
     const Holders::Block& block = holders_->blocks[f];
-    const int64_t turns = FillsBetween(to, frames.members.front());
-    for (int reg : frames.members) {
-      if (FillsBetween(to, reg) != turns) return false;
-    }
-    const auto cells = [&](const HappensBefore& game, int64_t place) {
-      return game.owner_.begin() + block.cell + place % frames.places * block.cells;
-    };
-    for (int64_t p = 0; p < frames.places; ++p) {
-      const auto here = cells(*this, p);
-      if (!std::equal(here, here + block.cells, cells(to, p + turns))) return false;
-    }
+    Turn(held_.begin() + block.holder, places, turns, block.holders);
+    Turn(over_after_.begin() + block.access, places, turns, block.accesses);
+    Turn(owner_.begin() + block.cell, places, turns, block.cells);
   }
-  return true;
 }
 
-void HappensBefore::TurnFrames(size_t f, int64_t turns) {
-  const int64_t places = holders_->frames[f].places;
-  const int64_t last = (places - turns % places) % places;  // comes first
-  const Holders::Block& block = holders_->blocks[f];
-  const auto turn = [&](auto array, int first, int size) {
-    std::rotate(array + first, array + first + last * size, array + first + places * size);
+bool HappensBefore::NoBetterThan(const HappensBefore& other) const {
+  const auto all = [](const auto& a, const auto& b, auto good) {
+    return std::equal(a.begin(), a.end(), b.begin(), good);
   };
-  turn(held_.begin(), block.holder, block.holders);
-  turn(over_after_.begin(), block.access, block.accesses);
-  turn(owner_.begin(), block.cell, block.cells);
+  return owner_ == other.owner_ && tenure_ == other.tenure_ &&
+         all(clocks_.known(), other.clocks_.known(), std::less_equal()) &&
+         all(over_after_, other.over_after_, std::greater_equal()) &&
+         all(held_, other.held_,
+             [](const Held& a, const Held& b) { return a.first_valid_fill >= b.first_valid_fill; });
 }
 
-// Why this is sound. In one cycle every count either moved as far as the stream it counts (d) or
-// not at all. Say that all that moved goes on moving and all else stays. Accesses do, since the
-// same firings make them. Knowledge that stays is at worst too little. Knowledge that moved came
-// from somewhere: from a firing of the cycle, or from knowledge that the cycle began with; if that
-// had stayed, it could not go on. So the cycle is played again from a state where all knowledge
-// that stayed is forgotten: if all that moved comes out again, and no access is refused, it has
-// come from knowledge that moves, and the next cycle repeats the argument. Frames have turned by
-// the fills of the cycle; members meet in a frame only, so the next cycle is the same so many
-// further.
+// Why this is sound. To move a game on means: every count by the firings of its stream in the
+// cycle, every place by its fills. What the game does depends on neither, so moved on it does the
+// same; and from a state that is no better (less is known, accesses were later, less is valid) it
+// comes to one that is no better.
+//
+// Let W be this state with all knowledge forgotten that the cycle did not move on: it may have come
+// from before, and not come again. Played once more from W, nothing is refused, and W moved on is
+// no better than what comes out. So a second cycle, from there, is no worse than one from W moved
+// on, which goes as that from W did; and so on: none is refused, and W moved on by all of them is
+// no better than what comes out. Two things may be better than that. What is known is not
+// forgotten. And what no firing of the cycle touched, in places that do not turn, stays as it is.
+//
+// Only frames turn, by the fills of their first member. That is asked of no register: where the
+// places of one do not turn so (a member that fills otherwise, or what fills its places once), the
+// one that it wrote last was not written last a cycle ago, where W has it, and comes out later than
+// W moved on says.
 bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>& firings,
                                const Cycle& cycle) {
-  std::vector<int64_t> fills;
-  if (!from.SameButCounts(*this, &fills)) return false;
-  std::vector<int32_t> moved;  // by stream
-  for (int s = 0; s < static_cast<int>(net_->streams.size()); ++s) {
-    moved.push_back(clocks_.count(s) - from.clocks_.count(s));
+  Motion motion = MotionSince(from);
+  StreamClocks expected = from.clocks_;
+  expected.Skip(cycle, 1, motion.firings, motion.known);
+  HappensBefore worst = *this;
+  for (size_t i = 0; i < motion.known.size(); ++i) {
+    if (expected.known()[i] == clocks_.known()[i]) continue;
+    worst.clocks_.Forget(i);
+    motion.known[i] = 0;
   }
-  const std::vector<int32_t> before = CountsOf(from), after = CountsOf(*this);
-  std::vector<char> stays(after.size());
-  bool steady = true;
-  size_t i = 0;
-  ForCounts(*this, [&](auto, std::span<const int> streams, bool) {
-    for (const int stream : streams) {
-      stays[i] = after[i] == before[i];
-      steady = steady && (stays[i] || after[i] == before[i] + moved[stream]);
-      ++i;
-    }
-  });
-  if (!steady) return false;
-
-  HappensBefore again = from;
-  i = 0;
-  ForCounts(again, [&](std::span<int32_t> counts, std::span<const int> streams, bool knowledge) {
-    for (size_t k = 0; k < counts.size(); ++k, ++i) {
-      if (knowledge && stays[i] && moved[streams[k]] != 0) counts[k] = 0;
-    }
-  });
+  HappensBefore again = worst;
   for (int stream : firings) {
     if (!again.Fire(stream).ok()) return false;
   }
-  i = 0;
-  ForCounts(std::as_const(again), [&](std::span<const int32_t> counts, auto, bool) {
-    for (const int32_t count : counts) {
-      steady = steady && (stays[i] || count == after[i]);
-      ++i;
-    }
-  });
-  if (!steady) return false;
-
-  std::vector<int64_t> turns;
-  for (const Frames& frames : holders_->frames) {
-    turns.push_back(cycle.times * from.FillsBetween(*this, frames.members.front()));
-  }
-  Skip(cycle, cycle.times, &clocks_.marking());
-  for (size_t f = 0; f < turns.size(); ++f) TurnFrames(f, turns[f]);
-  i = 0;
-  ForCounts(*this, [&](std::span<int32_t> counts, std::span<const int> streams, bool) {
-    for (size_t k = 0; k < counts.size(); ++k, ++i) {
-      const int64_t skipped = stays[i] ? 0 : cycle.times * moved[streams[k]];
-      counts[k] = after[i] + static_cast<int32_t>(skipped);
-    }
-  });
-  i = 0;
-  ForHolders([&](int reg, int64_t place) {
-    held(holders_->spots[reg], place).first_valid_fill += cycle.times * fills[i++];
-  });
+  worst.Skip(cycle, 1, motion);
+  if (!worst.NoBetterThan(again)) return false;
+  Skip(cycle, cycle.times, motion);
   return true;
 }
 

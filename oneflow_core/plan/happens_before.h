@@ -43,6 +43,9 @@ class HappensBefore {
   // may be taken. False, and nothing changes, unless that is sound: see the .cc.
   bool SkipCycles(const HappensBefore& from, const std::vector<int>& firings, const Cycle& cycle);
 
+  // Of two games at the same marking: what this one lets pass from here on, the other does, too.
+  bool NoBetterThan(const HappensBefore& other) const;
+
  private:
   // Of a holder (holders.h).
   struct Held {
@@ -70,25 +73,23 @@ class HappensBefore {
                        int winner) const;
   std::string Program() const;
 
-  // As StreamClocks::ForCounts, the counts of accesses included.
-  template <typename Self, typename Fn>
-  static void ForCounts(Self& self, Fn fn);
-  static std::vector<int32_t> CountsOf(const HappensBefore& game);
-  // Calls fn(register, place), the places of a member in order of age.
-  template <typename Fn>
-  void ForHolders(Fn fn) const;
   Held& held(const Spot& spot, int64_t place) {
     return held_[spot.holder + place * spot.holder_step];
   }
   const Held& held(const Spot& spot, int64_t place) const {
     return held_[spot.holder + place * spot.holder_step];
   }
-  int64_t FillsBetween(const HappensBefore& to, int reg) const;
-  // Whether `to` differs from this in nothing but counts and the turn of frames; by how many fills
-  // first_valid_fill of each holder moved between them.
-  bool SameButCounts(const HappensBefore& to, std::vector<int64_t>* fills) const;
-  bool SameFrames(const HappensBefore& to) const;
-  void TurnFrames(size_t frames, int64_t turns);
+  // What a cycle that ended here moves each time it is taken.
+  struct Motion {
+    std::vector<int32_t> firings;      // by stream
+    std::vector<int32_t> known;        // by count of StreamClocks::known()
+    std::vector<int32_t> over_after;   // by access
+    std::vector<int64_t> first_valid;  // by holder
+    std::vector<int64_t> turns;        // by frames
+  };
+  int64_t FillsSince(const HappensBefore& from, int reg) const;
+  Motion MotionSince(const HappensBefore& from) const;
+  void Skip(const Cycle& cycle, int64_t times, const Motion& motion);
 
   const PlanNet* net_;
   StreamClocks clocks_;

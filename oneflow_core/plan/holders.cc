@@ -96,7 +96,6 @@ void Holders::LayArenas(const PlanNet& net) {
     if (member[p.id()]) continue;
     const auto pieces = Pieces(net, r);
     const bool apart = pieces.size() > 1;
-    if (apart) once.push_back(p.id());
     spots[p.id()] = {.places = std::ssize(pieces),
                      .first_place = apart ? p.first_place() : 0,
                      .holder = holders,

@@ -71,7 +71,6 @@ struct Holders {
   std::vector<Block> blocks;                      // by frames
   std::vector<std::vector<int>> intrudes;         // by register: frames
   std::vector<Spot> spots;                        // by register
-  std::vector<int> once;                          // registers that fill their places once
   std::vector<Cells> cells_of;                    // by holder
   std::vector<Toucher> touchers;                  // writers, readers, by register
   std::vector<int> first_toucher;                 // by register, and the end

@@ -3,6 +3,7 @@
 // otherwise.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "proto/plan.pb.h"
@@ -16,6 +17,13 @@ inline int64_t PlacesOf(const proto::Register& r) {
 // Of what takes `places` in turn, the n-th; n may be negative: what came before the first.
 inline int64_t InTurn(int64_t n, int64_t places) {
   return places == 1 ? 0 : (n % places + places) % places;
+}
+
+// Moves on what lies in the places of an array, `size` each: from place i to i + turns.
+template <typename Iterator>
+void Turn(Iterator array, int64_t places, int64_t turns, int64_t size) {
+  const int64_t last = InTurn(-turns, places);  // comes first
+  std::rotate(array, array + last * size, array + places * size);
 }
 
 inline int64_t PlaceOf(const proto::Register& r, int64_t fill) {

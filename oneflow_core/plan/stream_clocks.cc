@@ -128,6 +128,38 @@ bool StreamClocks::MovesAlong(const Snapshot& since) const {
   return true;
 }
 
+std::vector<int32_t> StreamClocks::Spread(const std::vector<int32_t>& by_stream) const {
+  std::vector<int32_t> spread;
+  spread.reserve(known_.size());
+  // So many sets of axes, in each the streams that the stage keeps.
+  const auto add = [&](int stream, int64_t slots) {
+    const std::vector<int>& streams = interests_->of(net_->streams[stream].proto->stage());
+    for (int64_t i = 0; i < slots << edges_->own[stream].shape.axes; ++i) {
+      for (const int of : streams) spread.push_back(by_stream[of]);
+    }
+  };
+  for (int s = 0; s < static_cast<int>(edges_->own.size()); ++s) add(s, 1);
+  for (const Carried& carried : edges_->carried) add(carried.stream, carried.slots);
+  return spread;
+}
+
+void StreamClocks::Skip(const Cycle& cycle, int64_t times, const std::vector<int32_t>& firings,
+                        const std::vector<int32_t>& moved) {
+  std::vector<int64_t> told;  // by carried
+  for (const Carried& carried : edges_->carried) told.push_back(Told(carried));
+  oneflow::Skip(cycle, times, &marking_);
+  const auto move = [times](const std::vector<int32_t>& by, std::vector<int32_t>* counts) {
+    for (size_t i = 0; i < by.size(); ++i) (*counts)[i] += static_cast<int32_t>(times * by[i]);
+  };
+  move(firings, &count_);
+  move(moved, &known_);
+  for (size_t i = 0; i < told.size(); ++i) {
+    const Carried& carried = edges_->carried[i];
+    Turn(known_.begin() + carried.begin, carried.slots, Told(carried) - told[i],
+         edges_->own[carried.stream].shape.size());
+  }
+}
+
 void StreamClocks::Begin(int stream) {
   const int actor = marking_.next(stream);
   const int64_t n = marking_.fired(actor);

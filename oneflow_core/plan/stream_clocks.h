@@ -17,12 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "oneflow_core/plan/knowledge.h"
 #include "oneflow_core/plan/marking.h"
 #include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/steady_state.h"
 
 namespace oneflow {
 
@@ -38,7 +38,6 @@ class StreamClocks {
   StreamClocks(const PlanNet& net, const AxisSets& axes, const Interests& interests, int64_t steps);
 
   const Marking& marking() const { return marking_; }
-  Marking& marking() { return marking_; }
   // Firings of a stream so far; counted from Begin, before the firing writes: an actor must not
   // write over what it reads.
   int32_t count(int stream) const { return count_[stream]; }
@@ -75,11 +74,16 @@ class StreamClocks {
   // streams' clocks have settled, what is on its way has, too.
   int64_t most_slots() const { return edges_->most_slots; }
 
-  // Calls fn(counts, streams that they count, whether they are knowledge) for runs of counts that
-  // lie side by side, until all of the game's state was in one; clocks of slots in order of age: so
-  // games a whole cycle apart list like beside like.
-  template <typename Self, typename Fn>
-  static void ForCounts(Self& self, Fn fn);
+  // All that is known, by the streams and on its way between them: counts, which lie alike in all
+  // games over the net.
+  const std::vector<int32_t>& known() const { return known_; }
+  void Forget(size_t count) { known_[count] = 0; }
+  // Of each count of known(), what `by_stream` says of the stream that it counts.
+  std::vector<int32_t> Spread(const std::vector<int32_t>& by_stream) const;
+  // Takes a cycle `times` times at once, in each of which the streams fire so often and the counts
+  // of known() move by so much; slots turn with their fills.
+  void Skip(const Cycle& cycle, int64_t times, const std::vector<int32_t>& firings,
+            const std::vector<int32_t>& moved);
 
  private:
   // All clocks of a game lie in one block, known_: first those of the streams, then those that
@@ -142,12 +146,10 @@ class StreamClocks {
     const Own& own = edges_->own[stream];
     std::copy_n(&known_[own.begin], own.shape.size(), &known_[slots + slot * own.shape.size()]);
   }
-  // The slot that was filled or returned the longest ago.
-  int64_t OldestSlot(const Carried& carried) const {
+  // Fills, or reads, that are over.
+  int64_t Told(const Carried& carried) const {
     const NetRegister& r = net_->registers[carried.reg];
-    if (carried.reader < 0) return InTurn(marking_.fills(r), carried.slots);
-    const NetReader& reader = r.readers[carried.reader];
-    return InTurn(marking_.reads(reader) - reader.initial_fills, carried.slots);
+    return carried.reader < 0 ? marking_.fills(r) : marking_.reads(r.readers[carried.reader]);
   }
 
   const PlanNet* net_;
@@ -157,29 +159,5 @@ class StreamClocks {
   std::vector<int32_t> count_;  // by stream
   std::vector<int32_t> known_;  // clocks
 };
-
-template <typename Self, typename Fn>
-void StreamClocks::ForCounts(Self& self, Fn fn) {
-  const Edges& edges = *self.edges_;
-  const auto clock = [&](size_t begin, int stream) {
-    const std::vector<int>& streams =
-        self.interests_->of(self.net_->streams[stream].proto->stage());
-    for (AxisSet set = 0; set < (1u << edges.own[stream].shape.axes); ++set) {
-      fn(std::span(&self.known_[begin + set * streams.size()], streams.size()), std::span(streams),
-         true);
-    }
-  };
-  for (int s = 0; s < static_cast<int>(edges.own.size()); ++s) {
-    fn(std::span(&self.count_[s], 1), std::span<const int>(&s, 1), false);
-    clock(edges.own[s].begin, s);
-  }
-  for (const Carried& carried : edges.carried) {
-    const int64_t oldest = self.OldestSlot(carried);
-    const int size = edges.own[carried.stream].shape.size();
-    for (int64_t i = 0; i < carried.slots; ++i) {
-      clock(carried.begin + InTurn(oldest + i, carried.slots) * size, carried.stream);
-    }
-  }
-}
 
 }  // namespace oneflow

@@ -4,6 +4,7 @@
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/plan/skip_game.h"
 #include "oneflow_core/plan/verify_memory.h"
 #include "oneflow_core/plan/verify_plan.h"
 
@@ -313,6 +314,87 @@ TEST_CASE("where places drift, what is free in two steps may not be in the third
     Says(MemoryVerdict(plan(4, at)), "reads x after w has overwritten it");
   }
   CHECK(Verdict(plan(4, 192)) == "good");
+}
+
+TEST_CASE("who comes back to frames must know of all who had them in between") {
+  // C takes x, uses the bytes of both frames for w and comes back with y. F, which writes x, has
+  // been there, but hears of w only where it waits for C.
+  for (const bool hears : {false, true}) {
+    PlanBuilder b;
+    const int x = b.Register("x", 0, 2), y = b.Register("y", 0, 2), w = b.Register("w");
+    const int told = b.Register("told", 0, 2);
+    for (int id : {x, y}) b.At(id).set_places(2), b.At(id).set_stride(128);
+    b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(w).set_offset(0);
+    b.At(told).set_slot_bytes(0);
+    std::vector<PlanBuilder::In> hear;
+    if (hears) hear.push_back({told, {}, 1, 1});
+    const int f = b.Segment("F", 0, {b.Actor("f", 0, hear, {x})});
+    const int c = b.Segment("C", 0,
+                            {b.Actor("take", 0, {{x}}, {}), b.Actor("write", 0, {}, {w}),
+                             b.Actor("read", 0, {{w}}, {}), b.Actor("back", 0, {}, {y, told})});
+    b.Stream("compute", 0, {{{f}, 5}});
+    b.Stream("copy", 0, {{{c}, 5}});
+    if (hears) {
+      CHECK(Verdict(b.Finish()) == "good");
+    } else {
+      Says(
+          MemoryVerdict(b.Finish()),
+          "registers w and x of stage 0 share bytes, but F of stage 0 may write while C of stage 0 "
+          "(write) still writes");
+    }
+  }
+}
+
+TEST_CASE("who writes a slot again knows what its reader had done when it returned it") {
+  // y is over before C first reads x; v takes its bytes after the second fill of x, for which F has
+  // waited for that read where x has one slot.
+  const auto plan = [](int slots) {
+    PlanBuilder b;
+    const int x = b.Register("x", 0, slots), y = b.Register("y"), v = b.Register("v");
+    b.At(x).set_offset(64), b.At(y).set_offset(0), b.At(v).set_offset(0);
+    const int p = b.Segment("P", 0, {b.Actor("p", 0, {}, {y}), b.Actor("q", 0, {{y}}, {})});
+    const int c = b.Segment("C", 0, {b.Actor("c", 0, {{x}}, {})});
+    const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x})});
+    const int g = b.Segment("G", 0, {b.Actor("g", 0, {}, {v}), b.Actor("h", 0, {{v}}, {})});
+    b.Stream("compute", 0, {{{f}, 2}, {{g}, 1}, {{f}, 1}});
+    b.Stream("copy", 0, {{{p}, 1}, {{c}, 3}});
+    return b.Finish();
+  };
+  CHECK(Verdict(plan(1)) == "good");
+  Says(MemoryVerdict(plan(2)), "registers y and v of stage 0 share bytes");
+}
+
+TEST_CASE("what was known once is not taken to be known for ever") {
+  // y, of compute, and z, of copy, take turns in eight frames: z lies where y was six fills ago.
+  // Copy hears of compute in the first twenty micro-batches only, so it is five more until it does
+  // not know whether y is over.
+  PlanBuilder b;
+  const int y = b.Register("y"), z = b.Register("z"), back = b.Register("back", 0, 64);
+  for (int id : {y, z}) {
+    b.At(id).set_offset(0), b.At(id).set_places(8), b.At(id).set_stride(64);
+  }
+  b.At(z).set_first_place(2);
+  b.At(back).set_slot_bytes(0);
+  const int there = b.Register("there");
+  const int write_y = b.Actor("write_y", 0, {{back, {}, 1, 2}}, {y});
+  const int read_y = b.Actor("read_y", 0, {{y}}, {});
+  const int tell = b.Actor("tell", 0, {}, {there}), mute = b.Actor("mute", 0, {}, {});
+  const int hear = b.Actor("hear", 0, {{there}}, {}), deaf = b.Actor("deaf", 0, {}, {});
+  const int write_z = b.Actor("write_z", 0, {}, {z});
+  const int read_z = b.Actor("read_z", 0, {{z}}, {back});
+  b.Stream("compute", 0,
+           {{{b.Segment("F", 0, {write_y, read_y}), b.Segment("T", 0, {tell})}, 20},
+            {{b.program().segment(0).id(), b.Segment("M", 0, {mute})}, 20}});
+  b.Stream("copy", 0,
+           {{{b.Segment("H", 0, {hear}), b.Segment("C", 0, {write_z, read_z})}, 20},
+            {{b.Segment("D", 0, {deaf}), b.program().segment(4).id()}, 20}});
+  const proto::Plan plan = b.Finish();
+  Says(MemoryVerdict(plan),
+       "registers y and z of stage 0 share bytes, but C of stage 0 (write_z) may write while F of "
+       "stage 0 (write_y) still writes");
+  SkipCounts counts;
+  CHECK(FirstBadSkip(*MakePlanNet(plan, plan.program(0)), &counts) == "");
+  CHECK(counts.skips == 1);
 }
 
 TEST_CASE("more places than fills a step are refused") {
