@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actor_runtime/data/temporary_directory.h"
+#include "actor_runtime/data/token_file_writer.h"
 
 namespace oneflow {
 namespace {
@@ -73,6 +74,14 @@ TEST_CASE("Open: each mistake is named") {
   const std::string wide = dir.Write("wide.bin", std::string("\x01\x00\x00\x04", 4));
   CHECK_THAT(Message(TokenDataset::Open({wide}, 1000, 1).status()),
              Catch::Contains("token 1024 at position 1"));
+  auto negative = TokenFileWriter::Create(dir.path() + "/negative.bin", TokenFormat::kMegatron,
+                                          /*vocab=*/100000);
+  REQUIRE(negative.ok());
+  REQUIRE(negative->Append(std::vector<int32_t>{7, -1}).ok());
+  REQUIRE(negative->Finish().ok());
+  CHECK_THAT(Message(TokenDataset::Open({dir.path() + "/negative.bin"}, 100000, 1).status()),
+             Catch::Contains("token -1 at position 1 is not in the model's vocabulary of 100000; "
+                             "make the file again"));
   const std::string late = dir.Write("late.txt", std::string(40000, 'a') + '~');
   CHECK_THAT(Message(TokenDataset::Open({late}, 100, 1).status()),
              Catch::Contains("token 126 at position 40000"));

@@ -206,6 +206,16 @@ TEST_CASE("mistakes are named") {
   const absl::Status status = Runtime::Create(unknown, {.make_kernel = MakeTestKernel}).status();
   CHECK(Text(status) == "program train, rank 0: actor dw: no kernel nonsense");
 
+  proto::Plan mixed = ChainPlan();
+  proto::Register fresh = mixed.program(1).register_(1);
+  fresh.set_id(4), fresh.set_name("fresh"), fresh.set_offset(320);
+  fresh.set_fill_mode(proto::Register::FRESH), fresh.set_fires_per_fill(1);
+  *mixed.mutable_program(1)->add_register_() = fresh;
+  mixed.mutable_program(1)->mutable_actor(1)->add_output(4);
+  mixed.mutable_memory(0)->set_register_bytes(320), mixed.mutable_memory(0)->set_arena_bytes(384);
+  CHECK_THAT(Text(Runtime::Create(mixed, {.make_kernel = MakeTestKernel}).status()),
+             Catch::Contains("actor dw: adds to some of its outputs and overwrites others"));
+
   proto::Plan broken = ChainPlan();
   broken.mutable_program(1)->mutable_register_(1)->set_fires_per_fill(3);
   CHECK(Runtime::Create(broken, {.make_kernel = MakeTestKernel}).status().code() ==

@@ -1,6 +1,7 @@
 // What every kernel promises, over a sample of each kind: f32 agrees with f64, threads do not
 // change bits, a call allocates nothing, accumulation adds.
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <new>
@@ -171,6 +172,25 @@ TEST_CASE("fused kernels give the bits of the two that they replace") {
       if (fused.output == 1) CHECK(both.OutputBytes(0) == product.OutputBytes(0));
     }
   }
+}
+
+TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
+  const Dims row = {1, 2};
+  KernelHarness h("cross_entropy_grad", {},
+                  {{WholePort(row, DType::kBF16)},
+                   {WholePort({1}, DType::kI32)},
+                   {WholePort({1}, DType::kF32)},
+                   {WholePort({1}, DType::kF32)},
+                   {WholePort({}, DType::kF32)}},
+                  {WholePort(row, DType::kBF16)});
+  // The label's probability is 1 - 2^-12, which bf16 would round to 1.
+  h.SetInput(0, {8, 8 - 8.3125});
+  h.SetInput(1, {0});
+  h.SetInput(2, {8}), h.SetInput(3, {1 + std::exp(-8.3125)}), h.SetInput(4, {1});
+  REQUIRE(h.Make() == absl::OkStatus());
+  REQUIRE(h.Call() == absl::OkStatus());
+  CHECK(h.Output(0)[1] > 2e-4);
+  CHECK(h.Output(0)[0] == Approx(-h.Output(0)[1]).epsilon(0.01));
 }
 
 TEST_CASE("positions past the end of a table take its last row, one that begins there is refused") {

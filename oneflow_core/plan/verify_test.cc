@@ -1,8 +1,10 @@
 // The proof, on plans small enough to be judged by eye.
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/plan/happens_before.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/skip_game.h"
 #include "oneflow_core/plan/verify_memory.h"
@@ -395,6 +397,71 @@ TEST_CASE("what was known once is not taken to be known for ever") {
   SkipCounts counts;
   CHECK(FirstBadSkip(*MakePlanNet(plan, plan.program(0)), &counts) == "");
   CHECK(counts.skips == 1);
+}
+
+namespace {
+
+// The memory game of a plan with one stream, after so many firings.
+struct Played {
+  Played(proto::Plan p, int firings)
+      : plan(std::move(p)),
+        net(MakePlanNet(plan, plan.program(0)).value()),
+        axes(AxisSets::Of(net).value()),
+        interests(net),
+        game(net, axes, interests, /*steps=*/1) {
+    for (int i = 0; i < firings; ++i) REQUIRE(game.Fire(0).ok());
+  }
+  Played(const Played&) = delete;  // it points into itself
+  Played& operator=(const Played&) = delete;
+
+  const proto::Plan plan;
+  const PlanNet net;
+  const AxisSets axes;
+  const Interests interests;
+  HappensBefore game;
+};
+
+// a writes x and w, b reads them, c writes y.
+proto::Plan Over(int64_t y_at, int64_t elements) {
+  PlanBuilder b;
+  const int x = b.Register("x"), w = b.Register("w"), y = b.Register("y", 0, 1, elements);
+  b.At(x).set_offset(0), b.At(w).set_offset(64), b.At(y).set_offset(y_at);
+  const int a = b.Actor("a", 0, {}, {x, w});
+  const int read = b.Actor("b", 0, {{x}, {w}}, {}), c = b.Actor("c", 0, {}, {y});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {a, read, c})}, 3}});
+  return b.Finish();
+}
+
+// f writes x, in frames, and u writes w.
+proto::Plan BesideFrames(int64_t w_at) {
+  PlanBuilder b;
+  const int x = b.Register("x"), w = b.Register("w");
+  b.At(x).set_offset(0), b.At(x).set_places(2), b.At(x).set_stride(64), b.At(w).set_offset(w_at);
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x}), b.Actor("u", 0, {}, {w})});
+  b.Stream("compute", 0, {{{f}, 3}});
+  return b.Finish();
+}
+
+}  // namespace
+
+TEST_CASE("a state is no better only if none of what it says is") {
+  const auto no_better = [](const Played& a, const Played& b) {
+    return a.game.NoBetterThan(b.game);
+  };
+  const Played early(Over(128, 16), 3), late(Over(128, 16), 6);
+  CHECK(no_better(early, early));
+  CHECK_FALSE(no_better(late, early));  // it knows more
+  CHECK_FALSE(no_better(early, late));  // registers were touched earlier
+  // Once y has had the bytes of x, or of w, only the next fill is valid, of that one.
+  const Played over_x(Over(0, 16), 4), over_w(Over(64, 16), 4);
+  CHECK_FALSE(no_better(over_x, over_w));
+  CHECK_FALSE(no_better(over_w, over_x));
+  // Who has lost all holds no more than who has lost some, but y has what w should have.
+  const Played lost_x(Over(0, 16), 3), lost_both(Over(0, 32), 3);
+  CHECK_FALSE(no_better(lost_both, lost_x));
+  // x is lost in the first, but who writes it next must know that w is over.
+  const Played inside(BesideFrames(0), 2), outside(BesideFrames(128), 2);
+  CHECK_FALSE(no_better(inside, outside));
 }
 
 TEST_CASE("more places than fills a step are refused") {

@@ -186,6 +186,24 @@ proto::Cluster SlowDevices() {
   return cluster;
 }
 
+TEST_CASE("a message between workers of one machine takes the latency of its nearest level") {
+  const proto::Plan plan = CompileSmall(RunOf("1f1b", /*stages=*/2, /*micro_batches=*/4));
+  const auto message_seconds = [&](proto::Device::Kind kind) {
+    proto::Cluster cluster = SlowDevices();
+    cluster.mutable_device()->set_kind(kind);
+    proto::Level* level = cluster.add_level();
+    level->set_size(2);
+    level->set_bandwidth(1e9);
+    level->set_latency(0.25);
+    const auto run = SimulateOn(cluster, plan, "train", /*steps=*/1);
+    INFO(run.status());
+    REQUIRE(run.ok());
+    return run->options.message_seconds;
+  };
+  CHECK(message_seconds(proto::Device::CPU) == 0.25);
+  CHECK(message_seconds(proto::Device::CUDA) == 0);
+}
+
 TEST_CASE("on a cluster zero bubble suits what its stages take") {
   SmallRun small = RunOf("zero_bubble", /*stages=*/4, /*micro_batches=*/16);
   small.model.hidden = 16;

@@ -147,6 +147,12 @@ class TrainTest(unittest.TestCase):
         self.assertIn(f"after step 3: validation loss {loss!r}\n", out)
         out = run(*train, "--steps=3", "--resume", "--format=json", cwd=self.dir)[0]
         self.assertEqual({"steps_done": 3, "eval_loss": loss}, json.loads(out))
+        # Where all batches are alike, so is the mean of however many.
+        with open(self.dir + "/alike.txt", "w") as text:
+            text.write("a" * 400)
+        means = [json.loads(run(*train, "--steps=3", "--resume", "--format=json", "--eval_data=alike.txt",
+                                f"--eval_batches={batches}", cwd=self.dir)[0])["eval_loss"] for batches in (1, 4)]
+        self.assertEqual(means[0], means[1])
 
     def test_resume_with_dropout_gives_the_bits_of_an_uninterrupted_run(self):
         run("model", "gpt", *MODEL, "--dropout=0.2", "--out=drop.textproto", cwd=self.dir)
