@@ -31,9 +31,9 @@ namespace oneflow {
 namespace {
 
 // The graph with its mesh: which tensors the user or the model's builder has placed.
-absl::StatusOr<Graph> LogicalGraph(const proto::Graph& graph, std::string_view file,
-                                   const CompileOptions& options, int chunks) {
-  ASSIGN_OR_RETURN(Graph logical, GraphFromProto(graph, file));
+absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptions& options,
+                                   int chunks) {
+  ASSIGN_OR_RETURN(Graph logical, GraphFromSource(source));
   RETURN_IF_ERROR(CheckLogicalGraph(logical));
   logical.mesh = options.mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
@@ -84,16 +84,16 @@ proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
 // The mesh with its axes in an order that suits the cluster: by what the first program exchanges
 // where all links are alike. Boxed for links that are not, it would exchange little over the slow
 // ones, whatever axis lies there, and that axis would stay there.
-absl::StatusOr<Mesh> MeshOnCluster(const proto::Graph& graph, std::string_view file,
-                                   CompileOptions options, const Schedule& schedule) {
+absl::StatusOr<Mesh> MeshOnCluster(const GraphSource& source, CompileOptions options,
+                                   const Schedule& schedule) {
   const proto::Cluster cluster = options.cluster;
   options.mesh = Ordered(std::move(options.mesh));
   options.cluster = Flat(std::move(options.cluster), options.mesh);
-  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options, schedule.chunks));
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
   ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
                    DraftPrograms(logical, options, schedule.rule));
   ProgramDraft& first = drafts.front();
-  RETURN_IF_ERROR(Annotate(FrontEnd(logical, PlanHeader(graph, options, schedule), &first),
+  RETURN_IF_ERROR(Annotate(FrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
                            absl::StrCat("program ", first.lower.name)));
   return LaidAxes(first.graph, cluster, first.lower.micro_batches);
 }
@@ -105,14 +105,13 @@ std::string LaidNote(const Mesh& mesh, const Mesh& written) {
                       ", --keep_axis_order leaves it so");
 }
 
-absl::StatusOr<proto::Plan> CompileOnMesh(const proto::Graph& graph, std::string_view file,
-                                          const CompileOptions& options, Schedule schedule,
-                                          const Mesh& written) {
-  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(graph, file, options, schedule.chunks));
+absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
+                                          Schedule schedule, const Mesh& written) {
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
   ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
                    DraftPrograms(logical, options, schedule.rule));
   const int stages = options.mesh.stages();
-  proto::Plan plan = PlanHeader(graph, options, schedule);
+  proto::Plan plan = PlanHeader(source.graph, options, schedule);
 
   // Front end: what is computed, and where. The first program decides how variables lie.
   PersistentIds ids;
@@ -147,8 +146,8 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const proto::Graph& graph, std::string
 
 }  // namespace
 
-absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
-                                    const CompileOptions& options) {
+absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
+  const proto::Graph& graph = source.graph;
   ASSIGN_OR_RETURN(const Schedule schedule, options.order
                                                 ? *options.order
                                                 : ScheduleOf(options.train, options.mesh.stages()));
@@ -157,11 +156,16 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
   const bool placed = std::any_of(graph.op().begin(), graph.op().end(),
                                   [](const proto::Op& op) { return op.has_sub_mesh(); });
   if (options.keep_axis_order || placed || options.cluster.level_size() < 2) {
-    return CompileOnMesh(graph, file, options, schedule, options.mesh);
+    return CompileOnMesh(source, options, schedule, options.mesh);
   }
   CompileOptions laid = options;
-  ASSIGN_OR_RETURN(laid.mesh, MeshOnCluster(graph, file, options, schedule));
-  return CompileOnMesh(graph, file, laid, schedule, options.mesh);
+  ASSIGN_OR_RETURN(laid.mesh, MeshOnCluster(source, options, schedule));
+  return CompileOnMesh(source, laid, schedule, options.mesh);
+}
+
+absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
+                                    const CompileOptions& options) {
+  return Compile(GraphSource{graph, std::string(file), {}}, options);
 }
 
 }  // namespace oneflow

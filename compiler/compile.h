@@ -1,9 +1,10 @@
 // From a logical graph to a proved plan.
 //
 //   CompileOptions options{.mesh = *ParseMesh("data=2,pipe=2")};
-//   options.train.set_batch(16), options.train.set_micro_batches(4),
-//   options.train.set_schedule("1f1b"); ASSIGN_OR_RETURN(proto::Plan plan, Compile(graph,
-//   "gpt.textproto", options));
+//   options.train.set_batch(16), options.train.set_micro_batches(4);
+//   options.train.set_schedule("1f1b");
+//   ASSIGN_OR_RETURN(const GraphSource source, ReadGraphFile("gpt.textproto"));
+//   ASSIGN_OR_RETURN(proto::Plan plan, Compile(source, options));
 //
 // The programs of a plan:
 //   init, save, load   always
@@ -25,6 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/schedule/schedule.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -55,9 +57,11 @@ struct CompileOptions {
   std::vector<int> stage_layers;
 };
 
-// `file`: where the graph came from, for errors. Input errors name the place and the mend; a plan
+// Input errors name the place and the mend; a plan
 // that does not fit a device is RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its
 // fingerprint. A pure function: equal arguments give equal plans.
+absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options);
+// `file`: where the graph came from, for errors; its lines are not known.
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options);
 

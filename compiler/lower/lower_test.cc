@@ -187,7 +187,7 @@ TEST_CASE("a tensor read both once a micro-batch and once a step is refused") {
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &plan, &ids).ok());
   const auto lowered = LowerToActors(example.graph, ids, {.name = "train", .micro_batches = 4});
-  CHECK(lowered.status().message().find("dw: is read both once a micro-batch and once a step") ==
+  CHECK(lowered.status().message().find("op dw: is read both once a micro-batch and once a step") ==
         0);
 }
 

@@ -67,7 +67,7 @@ class Lowering {
       }
     }
     if (once && often && options_.micro_batches > 1) {
-      return InputError(op.name, "is read both once a micro-batch and once a step",
+      return InputError(Where(op), "is read both once a micro-batch and once a step",
                         "read it through an op of its own in one of the two");
     }
     return once;

@@ -51,7 +51,7 @@ class Cacher {
     }
     if (op.kind == "causal_attention") RETURN_IF_ERROR(Cache(&op));
     if (op.kind == "causal_softmax") {
-      return InputError("op " + op.name, "attends to whole sequences, which no cache continues",
+      return InputError(Where(op), "attends to whole sequences, which no cache continues",
                         "generate from a graph with causal_attention (`oneflow model gpt "
                         "--attention=fused`): its variables are the same");
     }
@@ -62,7 +62,7 @@ class Cacher {
   absl::Status Cache(Op* op) {
     const TensorId out = op->outputs[0], lse = op->outputs[1];
     if (!uses_[lse].empty()) {
-      return InputError("op " + op->name, "its second output is used, which no cache gives",
+      return InputError(Where(*op), "its second output is used, which no cache gives",
                         "generate from a graph that uses only the first");
     }
     const Tensor& qkv = graph_.tensors[op->inputs[0]];

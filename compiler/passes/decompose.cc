@@ -25,6 +25,7 @@ absl::StatusOr<TensorId> Emit(Graph* graph, std::vector<Op>* ops, const Op& orig
   op.chunk = original.chunk;
   op.phase = original.phase;
   op.scope = original.scope;
+  op.written_at = original.written_at;
   op.recompute = original.recompute;
   op.why = original.name + " is a " + original.kind;
   op.outputs = {output >= 0 ? output : AddTensor(graph, op.name)};

@@ -22,7 +22,7 @@ class Differentiator {
   absl::StatusOr<Gradients> Run(TensorId loss) {
     FindNeeds();
     if (!needs_[loss] || IsVariable(graph_->ProducerOf(loss))) {
-      return InputError(graph_->tensors[loss].name,
+      return InputError(Where(graph_->ProducerOf(loss)),
                         needs_[loss] ? "is the loss but a variable itself"
                                      : "is the loss but depends on no variable",
                         "there is nothing to train");
@@ -193,7 +193,7 @@ absl::StatusOr<Gradients> Differentiate(Graph* graph, TensorId loss) {
     return InputError("graph " + graph->name, "has no loss", "set `loss` to a scalar tensor");
   }
   if (graph->tensors[loss].shape.rank() != 0) {
-    return InputError(graph->tensors[loss].name,
+    return InputError(Where(graph->ProducerOf(loss)),
                       "is the loss but has the shape " + ToString(graph->tensors[loss].shape),
                       "a loss is a scalar");
   }

@@ -11,7 +11,7 @@ absl::Status FoldStages(Graph* graph, int chunks) {
   const int stages = graph->mesh.stages();
   for (Op& op : graph->ops) {
     if (op.stage < 0 || op.stage >= stages * chunks) {
-      return InputError(op.name,
+      return InputError(Where(op),
                         "is on stage " + std::to_string(op.stage) + " but " +
                             std::to_string(stages) + " stages of " + std::to_string(chunks) +
                             " chunks have places 0 to " + std::to_string(stages * chunks - 1),

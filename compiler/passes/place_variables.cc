@@ -19,13 +19,13 @@ absl::Status CheckStages(const Graph& graph) {
   const int stages = graph.mesh.stages();
   for (const Op& op : graph.ops) {
     if (op.stage < 0 || op.stage >= stages) {
-      return InputError(op.name,
+      return InputError(Where(op),
                         "is on stage " + std::to_string(op.stage) + " but the mesh has " +
                             std::to_string(stages) + (stages == 1 ? " stage" : " stages"),
                         "give the mesh an axis pipe of that many stages, or change `stage`");
     }
     if (op.sub_mesh) {
-      RETURN_IF_ERROR(CheckSubMesh(*op.sub_mesh, DevicesOfStage(graph.mesh), "op " + op.name));
+      RETURN_IF_ERROR(CheckSubMesh(*op.sub_mesh, DevicesOfStage(graph.mesh), Where(op)));
     }
     for (TensorId t : op.inputs) {
       const Op& producer = graph.ProducerOf(t);
@@ -33,7 +33,7 @@ absl::Status CheckStages(const Graph& graph) {
           std::pair(producer.chunk, producer.stage) <= std::pair(op.chunk, op.stage)) {
         continue;
       }
-      return InputError(op.name,
+      return InputError(Where(op),
                         "is on stage " + std::to_string(op.stage) + " but reads " + producer.name +
                             " of the later stage " + std::to_string(producer.stage),
                         "activations flow from lower to higher stages only");

@@ -81,8 +81,9 @@ void AddNotes(const Graph& graph, int axis, SbpChoice* choice) {
     const bool asked = ConstraintOn(tensor, graph.mesh, axis).has_value();
     if (sbp.broadcast() || !(IsVariable(op) || sbp.partial() || asked)) continue;
     choice->notes.push_back(tensor.name + " is " + ToString(sbp) + " on " + name +
-                            (asked            ? ": the graph says so"
-                             : IsVariable(op) ? ": its readers want it so"
+                            (tensor.usual.contains(name) ? ": the default says so"
+                             : asked                     ? ": the graph says so"
+                             : IsVariable(op)            ? ": its readers want it so"
                                               : ": each device has a part of the sum or maximum"));
   }
   choice->notes.push_back("axis " + name + ": " + std::to_string(split) + " of " +

@@ -44,23 +44,22 @@ std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis
 
 absl::Status CheckConstraints(const Graph& graph) {
   for (const Tensor& tensor : graph.tensors) {
-    const Op& producer = graph.ops[tensor.producer];
-    const Mesh& mesh = graph.MeshOf(producer);
-    const std::string& op = producer.name;
+    const Op& op = graph.ops[tensor.producer];
+    const Mesh& mesh = graph.MeshOf(op);
     for (const auto& [axis, sbp] : tensor.constraint) {
       const std::string what =
           tensor.name + " is constrained to " + ToString(sbp) + " on axis " + axis;
       // The axes of a sub-mesh stand beside the constraint.
-      const std::string of = producer.sub_mesh ? "its sub-mesh" : "the mesh";
-      if (!HasAxis(mesh, axis) && (producer.sub_mesh || !IsConventional(axis))) {
-        return InputError("op " + op, what + ", which " + of + " has not",
+      const std::string of = op.sub_mesh ? "its sub-mesh" : "the mesh";
+      if (!HasAxis(mesh, axis) && (op.sub_mesh || !IsConventional(axis))) {
+        return InputError(Where(op), what + ", which " + of + " has not",
                           of + " has " + AxisList(mesh));
       }
       if (axis == "pipe" && !sbp.broadcast()) {
-        return InputError("op " + op, what + ", which selects stages", "set `stage` instead");
+        return InputError(Where(op), what + ", which selects stages", "set `stage` instead");
       }
       if (sbp.split() && sbp.dim >= tensor.shape.rank()) {
-        return InputError("op " + op,
+        return InputError(Where(op),
                           what + " but has " + std::to_string(tensor.shape.rank()) + " dims",
                           "dims count from 0");
       }

@@ -26,7 +26,7 @@ absl::Status SbpLabels::CheckSomeFit(int unit) const {
   do {
     if (Fits(unit, label)) return absl::OkStatus();
   } while (Next(unit, &label));
-  return InputError("op " + graph_->ops[OpsOf(unit).front()].name,
+  return InputError(Where(graph_->ops[OpsOf(unit).front()]),
                     "leaves some devices without an element, whatever is split",
                     "use a larger batch (or dimension) or smaller axes");
 }

@@ -171,14 +171,14 @@ absl::Status SbpUnits::NoRow(OpId op, const std::vector<Signature>& all) const {
   for (const Signature& row : all) {
     if (MeetsConstraints(op, row)) {
       return InputError(
-          "op " + view.op.name,
+          Where(view.op),
           asked + " on axis " + axis + " leaves some of its " + std::to_string(devices_) +
               " devices without an element: the shape is " + ToString(view.out(0).shape),
           "use a larger batch (or dimension) or a smaller axis");
     }
     rows += (rows.empty() ? "" : "; ") + RowText(view, row);
   }
-  return InputError("op " + view.op.name,
+  return InputError(Where(view.op),
                     "no signature of " + view.op.kind + " gives " + asked + " on axis " + axis,
                     "its signatures are " + rows);
 }
@@ -225,11 +225,11 @@ absl::Status SbpUnits::FillLabels(Unit* unit) {
     unit->rows.push_back(std::move(rows));
   }
   if (!unit->rows.empty()) return absl::OkStatus();
-  const std::string& name = graph_->ops[first].name;
-  return InputError("op " + name,
+  const Op& op = graph_->ops[first];
+  return InputError(Where(op),
                     "no SBP on axis " + graph_->mesh.axes[axis_].name +
                         " suits the variable and its update alike",
-                    "constrain " + name + " to B or to a split that its update has");
+                    "constrain " + op.name + " to B or to a split that its update has");
 }
 
 }  // namespace oneflow

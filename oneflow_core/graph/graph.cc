@@ -55,6 +55,10 @@ const Op* Graph::FindOp(std::string_view op_name) const {
   return nullptr;
 }
 
+std::string Where(const Op& op) {
+  return (op.written_at.empty() ? "op " : op.written_at + ": op ") + op.name;
+}
+
 TensorId Graph::FindTensor(std::string_view name) const {
   if (name.ends_with(":0")) name.remove_suffix(2);
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -47,7 +48,8 @@ struct Tensor {
   DType dtype = DType::kF32;
   OpId producer = -1;
   int output = 0;                         // index among the producer's outputs
-  std::map<std::string, Sbp> constraint;  // what the user asked, by axis name
+  std::map<std::string, Sbp> constraint;  // what was asked of it, by axis name
+  std::set<std::string> usual;            // axes of these that AnnotateGpt asked for, not the user
   NdSbp sbp;                              // filled in by infer_sbp
 };
 
@@ -60,11 +62,15 @@ struct Op {
   std::optional<SubMesh> sub_mesh = std::nullopt;  // the devices of the stage that compute it
   int chunk = 0;  // which of the stage's slices of the model; 0 for what fires once a step
   Phase phase = Phase::kForward;
-  std::string recompute;  // ops of one such name are computed again together, in the backward
-  bool again = false;     // computes again what a forward op did
-  std::string scope;      // the logical op it came from (itself, for the user's ops)
-  std::string why;        // for ops a pass added: the reason, one sentence
+  std::string recompute;   // ops of one such name are computed again together, in the backward
+  bool again = false;      // computes again what a forward op did
+  std::string scope;       // the logical op it came from (itself, for the user's ops)
+  std::string why;         // for ops a pass added: the reason, one sentence
+  std::string written_at;  // "gpt.textproto:12"; empty: not known
 };
+
+// Begins an error about an op: "gpt.textproto:12: op fc", or "op fc".
+std::string Where(const Op& op);
 
 struct Graph {
   std::string name;

@@ -38,10 +38,10 @@ absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view fil
   return GraphFromSource(source);
 }
 
-absl::StatusOr<proto::Graph> ReadGraphFile(const std::string& path) {
+absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path) {
   ASSIGN_OR_RETURN(GraphSource source, ReadGraphSource(path));
   RETURN_IF_ERROR(GraphFromSource(source).status());
-  return std::move(source.graph);
+  return source;
 }
 
 std::string GraphFileText(const proto::Graph& graph) {

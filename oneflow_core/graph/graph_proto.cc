@@ -62,11 +62,12 @@ class Importer {
   }
 
  private:
-  std::string Where(int i) const {
-    std::string where = source_.file;
-    if (!source_.op_lines.empty()) where += ':' + std::to_string(source_.op_lines[i]);
-    return where + ": op " + Quoted(proto_.op(i).name());
+  // "gpt.textproto:12", or the file alone.
+  std::string LineOf(int i) const {
+    const bool known = !source_.op_lines.empty();
+    return source_.file + (known ? ':' + std::to_string(source_.op_lines[i]) : "");
   }
+  std::string Where(int i) const { return LineOf(i) + ": op " + Quoted(proto_.op(i).name()); }
 
   absl::Status IndexNames() {
     if (proto_.op_size() == 0) {
@@ -199,6 +200,7 @@ class Importer {
     const OpId id =
         graph_.AddOp(op.kind(), op.name(), std::move(inputs), std::move(attrs), n_outputs_[i]);
     op_ids_[op.name()] = id;
+    if (!source_.op_lines.empty()) graph_.ops[id].written_at = LineOf(i);
     graph_.ops[id].stage = op.stage();
     graph_.ops[id].recompute = op.recompute();
     if (op.has_sub_mesh()) graph_.ops[id].sub_mesh = SubMeshFromProto(op.sub_mesh());

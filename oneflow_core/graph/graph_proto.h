@@ -38,8 +38,8 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path);
 absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file = "graph");
 absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file);
 
-// A message that GraphFromProto accepts: mistakes are told here, where the lines are known.
-absl::StatusOr<proto::Graph> ReadGraphFile(const std::string& path);
+// One that GraphFromSource accepts.
+absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path);
 
 // The forward ops as a user would write them: without inferred shapes and SBP, and without boxing.
 proto::Graph GraphToProto(const Graph& graph);

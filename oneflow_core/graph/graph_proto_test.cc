@@ -168,7 +168,7 @@ TEST_CASE("files are read, and told about when they cannot be") {
   const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/mlp.graph";
   std::ofstream(path) << kMlp;
   CHECK(LoadGraph(path)->ops.size() == 6);
-  CHECK(ReadGraphFile(path)->op_size() == 6);
+  CHECK(ReadGraphFile(path)->graph.op_size() == 6);
   std::ofstream(path) << kX << kX;
   CHECK(ToStd(ReadGraphFile(path).status().message()) ==
         path + ":2: op \"x\": is defined twice; rename one: names are unique");

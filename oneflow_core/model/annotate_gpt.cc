@@ -38,7 +38,7 @@ void Constrain(Graph* graph, const Op& op, const std::vector<std::string>& axes,
   for (const std::string& axis : axes) {
     if (op.sub_mesh && op.sub_mesh->mesh.FindAxis(axis) < 0) continue;
     if (tensor->constraint.contains(axis.substr(0, axis.find('.')))) continue;
-    tensor->constraint.emplace(axis, sbp);
+    if (tensor->constraint.emplace(axis, sbp).second) tensor->usual.insert(axis);
   }
 }
 

@@ -85,7 +85,7 @@ std::string InputRange(const OpDef& def) {
 absl::Status CheckOp(const Op& op) {
   const OpDef* def = FindOpDef(op.kind);
   if (def == nullptr) {
-    return InputError("op " + op.name, "kind " + Quoted(op.kind) + " is not known",
+    return InputError(Where(op), "kind " + Quoted(op.kind) + " is not known",
                       DidYouMean(op.kind, OpKinds(), "docs/ops.md lists all kinds"));
   }
   return CheckOpAgainst(op, *def);
@@ -94,7 +94,7 @@ absl::Status CheckOp(const Op& op) {
 // "op fc (linear): <what>; inputs: x f32[4,5], w f32[6,8]".
 absl::Status InContext(const absl::Status& status, const OpView& v) {
   std::string message =
-      "op " + v.op.name + " (" + v.op.kind + "): " + std::string(ToStd(status.message()));
+      Where(v.op) + " (" + v.op.kind + "): " + std::string(ToStd(status.message()));
   for (int i = 0; i < v.n_inputs(); ++i) {
     message += (i == 0 ? "; inputs: " : ", ") + Describe(v.in(i).name, v.in(i));
   }
@@ -127,7 +127,7 @@ absl::Status ExpectCountable(const Shape& shape) {
 }  // namespace
 
 absl::Status CheckOpAgainst(const Op& op, const OpDef& def) {
-  const std::string where = "op " + op.name;
+  const std::string where = Where(op);
   const int inputs = static_cast<int>(op.inputs.size());
   if (inputs < def.min_inputs || (def.max_inputs >= 0 && inputs > def.max_inputs)) {
     return InputError(
@@ -156,7 +156,7 @@ absl::Status CheckLogicalGraph(const Graph& graph) {
     if (op.kind == "variable") variables.insert(op.name);
   }
   for (const Op& op : graph.ops) {
-    const std::string where = "op " + op.name;
+    const std::string where = Where(op);
     if (const std::string_view mend = InsteadOf(op.kind); !mend.empty()) {
       return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own", mend);
     }

@@ -14,7 +14,7 @@ MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'
 GRAPHS = {
     "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", 'Expected ":"']),
     "unknown_field": ('op {\n name: "x"\n colour: 3\n}\n', ["bad.textproto:3:", "colour"]),
-    "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\noutput: "y"\n', ["y", "matmull", "matmul"]),
+    "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\noutput: "y"\n', ["bad.textproto:2: op y", "matmull", "matmul"]),
     "unknown_attribute": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpos_b" value { b: true } }'),
                           ["y", "transpos_b"]),
     "attribute_type": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpose_b" value { s: "yes" } }'),
@@ -24,7 +24,7 @@ GRAPHS = {
     "duplicate_name": (HEAD + HEAD, ["x"]),
     "number_of_inputs": (HEAD + 'op { name: "y" kind: "add" input: "x" }\noutput: "y"\n', ["y", "add"]),
     "output_index": (HEAD + 'op { name: "y" kind: "gelu" input: "x:3" }\n', ["x:3"]),
-    "shape_mismatch": (HEAD + WEIGHT.replace("size: 6", "size: 7") % "" + MATMUL, ["y", "matmul", "6", "7"]),
+    "shape_mismatch": (HEAD + WEIGHT.replace("size: 6", "size: 7") % "" + MATMUL, ["bad.textproto:3: op y (matmul)", "6", "7"]),
     "dtype_mismatch": ('op { name: "x" kind: "input" dtype: I32 shape { dim { size: 4 } dim { size: 6 } } }\n' + WEIGHT % "" + MATMUL,
                        ["y", "i32"]),
     "unnamed_zero_dim": (HEAD.replace("size: 4", "size: 0") + 'op { name: "y" kind: "gelu" input: "x" }\n', ["x"]),
@@ -57,7 +57,9 @@ class BadInputTest(BadInputCase):
         for name, (text, words) in GRAPHS.items():
             with self.subTest(name):
                 self.write("bad.textproto", text.encode())
-                self.refuse(words, "compile", "--graph=bad.textproto", "--mesh=tensor=2", "--out=x.plan")
+                error = self.refuse(words, "compile", "--graph=bad.textproto", "--mesh=tensor=2", "--out=x.plan")
+                # Of an op, whoever finds it; an output is of none.
+                self.assertRegex(error, r"bad\.textproto" + (":" if name == "unknown_output" else r":\d+:"))
 
     def test_command_line(self):
         self.refuse(["no verb"])

@@ -74,8 +74,14 @@ class TrainTest(unittest.TestCase):
     def test_explain_says_what_the_plan_is(self):
         summary = self.compile("pipe=2,data=2", "explain.plan")
         self.assertIn("live", summary)
-        self.assertIn("\n    h.*.attn.add is S(0) on data: the graph says so; 2 times\n", summary)
-        self.assertIn("\n    embed is S(0) on data: the graph says so\n", summary)
+        self.assertIn("\n    h.*.attn.add is S(0) on data: the default says so; 2 times\n", summary)
+        self.assertIn("\n    embed is S(0) on data: the default says so\n", summary)
+        with open(self.dir + "/gpt.textproto", encoding="utf-8") as file:
+            own = file.read().replace('name: "embed" ', 'name: "embed" sbp { on { key: "data" value: "S(0)" } } ', 1)
+        with open(self.dir + "/own.textproto", "w", encoding="utf-8") as file:
+            file.write(own)
+        told = run("compile", "--graph=own.textproto", "--mesh=data=2", "--batch=8", "--out=own.plan", cwd=self.dir)[0]
+        self.assertIn("\n    embed is S(0) on data: the graph says so\n", told)
         facts = json.loads(run("explain", "--plan=explain.plan", "--format=json", cwd=self.dir)[0])
         self.assertEqual(facts["mesh"], {"pipe": 2, "data": 2})
         self.assertEqual(len(facts["stages"]), 2)

@@ -241,7 +241,8 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
     return InputError("--graph", "is missing",
                       "write one with `oneflow model gpt --out=gpt.textproto`");
   }
-  ASSIGN_OR_RETURN(const proto::Graph graph, ReadGraphFile(FLAGS_graph));
+  ASSIGN_OR_RETURN(const GraphSource source, ReadGraphFile(FLAGS_graph));
+  const proto::Graph& graph = source.graph;
   CompileOptions options;
   if (args.Given("mesh") || !graph.has_mesh()) {
     ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
@@ -256,7 +257,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   options.split_positions = FLAGS_sequence_parallel;
   options.keep_axis_order = FLAGS_keep_axis_order;
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
-  return Compile(graph, FLAGS_graph, options);
+  return Compile(source, options);
 }
 
 absl::StatusOr<proto::Cluster> ClusterToSimulate() {
