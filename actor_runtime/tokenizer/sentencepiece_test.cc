@@ -1,4 +1,5 @@
 // The expected ids are the library's own: testdata/make_testdata.py.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -54,6 +55,28 @@ TEST_CASE("a text ends in </s>, which is never found in one") {
   REQUIRE(tokenizer.end_of_text == 2);
   CHECK(tokenizer.bytes(2).empty());
   for (const int32_t id : Encode(tokenizer, "a </s> b")) CHECK(id != 2);
+}
+
+TEST_CASE("pieces that the user defined are found wherever they stand, and not normalized") {
+  for (const std::string name : {"unigram", "bpe"}) {
+    Proto model;
+    REQUIRE(model.ParseFromString(*ReadFile(kData + name + ".model")));
+    std::vector<int32_t> defined;
+    for (const char* text : {"he", "Ａ"}) {
+      defined.push_back(model.pieces_size());
+      Proto::Piece* piece = model.add_pieces();
+      piece->set_piece(text);
+      piece->set_score(-100);
+      piece->set_type(Proto::Piece::USER_DEFINED);
+    }
+    const TemporaryDirectory dir;
+    const std::vector<int32_t> ids =
+        Encode(Load(dir.Write("m.model", model.SerializeAsString())), "the qheq Ａ");
+    INFO(name);
+    const auto times = [&](int32_t id) { return std::count(ids.begin(), ids.end(), id); };
+    CHECK(times(defined[0]) == (name == "bpe" ? 2 : 1));  // "the" may be likelier than its parts
+    CHECK(times(defined[1]) == 1);
+  }
 }
 
 TEST_CASE("text is cut after lines") {

@@ -56,6 +56,12 @@ TEST_CASE("a product's workspace holds its blocks, whatever op it is in") {
   CHECK(Workspace("linear_grad_input", {{2, 4, 6}, {10, 6}}, {{2, 4, 10}}, 2) == bytes);
   CHECK(Workspace("linear_grad_weight", {{6, 8}, {6, 10}}, {{8, 10}}, 2) == bytes);
   CHECK(Workspace("linear", {{0, 6}, {6, 10}}, {{0, 10}}, 2) == 0);
+  // Whichever way the kernel computes it.
+  constexpr int64_t kMany = 1 << 20;
+  const int64_t tall = ProductWorkspace(kMany, 8, 64), wide = ProductWorkspace(8, kMany, 64);
+  CHECK(tall != wide);
+  CHECK(Workspace("linear", {{kMany, 64}, {64, 8}}, {{kMany, 8}}, 2) == std::max(tall, wide));
+  CHECK(Workspace("linear", {{8, 64}, {64, kMany}}, {{8, kMany}}, 2) == std::max(tall, wide));
 }
 
 TEST_CASE("workspaces are whole lines; attention's grows with threads, a product's is bounded") {
