@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/device/cores.h"
 #include "actor_runtime/device/spin.h"
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
@@ -88,8 +89,7 @@ struct Runtime::Impl {
     board.emplace(n);
     // Who spins while others wait for a core slows them down.
     const int busy = (n - 1) * loaded->kernel_threads();
-    const bool cores_for_all = busy <= static_cast<int>(std::thread::hardware_concurrency());
-    const auto spin = options.spin && cores_for_all ? kSpin : std::chrono::nanoseconds{0};
+    const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin));
       threads.emplace_back([this, worker = workers.back().get()] {

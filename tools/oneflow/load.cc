@@ -1,7 +1,5 @@
 #include "tools/oneflow/load.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "actor_runtime/device/cores.h"
 #include "compiler/compile.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
@@ -153,12 +152,6 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
 }
 
 }  // namespace
-
-int Cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
 
 std::string ProofOf(const proto::Plan& plan) {
   const absl::Status status = VerifyPlan(plan);

@@ -61,9 +61,6 @@ std::string ProofOf(const proto::Plan& plan);
 // "80GiB", "512MB", "1000" -> bytes.
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 
-// The cores this process may use.
-int Cores();
-
 // --threads, or all cores.
 absl::StatusOr<int> ThreadsFromFlags();
 

@@ -6,6 +6,7 @@
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
+#include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"

@@ -253,12 +253,12 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
     const absl::Status logged =
         log.FinishChunk(eval_loss, trained.ok() ? std::optional<int64_t>(*trained) : std::nullopt);
     RETURN_IF_ERROR(trained.status());
-    if (!stopped) RETURN_IF_ERROR(evaluated);
     step += *trained;
-    const bool save_due = stopped || step == options.steps ||
+    const bool save_due = stopped || !evaluated.ok() || step == options.steps ||
                           (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
     if (save_due && !options.checkpoint_dir.empty()) RETURN_IF_ERROR(loop.Save(step));
     RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
+    if (!stopped) RETURN_IF_ERROR(evaluated);
   }
   return stopped ? Stopped() : absl::OkStatus();
 }
