@@ -121,22 +121,40 @@ class Lowering {
     return actor;
   }
 
-  // Ops of the backward whose results only reach the update, straight or through ops of the same
-  // logical op: what reaches it through another op's gradient is the gradient of an activation.
+  // W: the products of the backward whose results only reach the update, and what comes of them.
+  // Gradients of weights that are no products (of biases, norms, embeddings) stay in B: they take
+  // little time there, and in W would keep what they read.
   void FindWeightGradients() {
+    const std::vector<bool> only = OnlyForTheUpdate();
     weight_gradient_.assign(graph_.ops.size(), false);
+    for (size_t id = 0; id < graph_.ops.size(); ++id) {
+      const Op& op = graph_.ops[id];
+      const auto of_product = [&](TensorId t) {
+        return weight_gradient_[graph_.tensors[t].producer];
+      };
+      weight_gradient_[id] =
+          only[id] && (FindOpDef(op.kind)->products != Products::kNone ||
+                       std::any_of(op.inputs.begin(), op.inputs.end(), of_product));
+    }
+  }
+
+  // By op: whether it is of the backward and its results only reach the update, straight or through
+  // ops of the same logical op. What reaches it through another op's gradient is the gradient of an
+  // activation.
+  std::vector<bool> OnlyForTheUpdate() const {
+    std::vector<bool> only(graph_.ops.size(), false);
     for (size_t id = graph_.ops.size(); id-- > 0;) {
       const Op& op = graph_.ops[id];
       if (op.phase != Phase::kBackward || op.kind == "transfer") continue;
       const auto late = [&](const Use& use) {
         const Op& reader = graph_.ops[use.op];
-        return reader.phase == Phase::kUpdate ||
-               (weight_gradient_[use.op] && reader.scope == op.scope);
+        return reader.phase == Phase::kUpdate || (only[use.op] && reader.scope == op.scope);
       };
-      weight_gradient_[id] = std::all_of(op.outputs.begin(), op.outputs.end(), [&](TensorId t) {
+      only[id] = std::all_of(op.outputs.begin(), op.outputs.end(), [&](TensorId t) {
         return std::all_of(uses_[t].begin(), uses_[t].end(), late);
       });
     }
+    return only;
   }
 
   Task TaskOf(const Op& op) const {

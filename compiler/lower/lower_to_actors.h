@@ -10,7 +10,7 @@
 //   all other ops       an actor of the stage, in the segment P, F, B, W or U; of several chunks
 //                       each has an F0, F1, ... of its own
 //
-// With `splits_backward` W takes the ops of the backward whose results only reach the update.
+// With `splits_backward` W takes the products of the backward whose results only reach the update.
 //
 //   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches =
 //   8}));
@@ -44,7 +44,7 @@ struct LowerOptions {
   proto::Cluster cluster;        // what boxing takes: boxing_path.h
   bool feed_inputs = false;      // every input is fed, also tokens and labels
   int chunks = 1;                // of every stage, each with segments F and B of its own
-  bool splits_backward = false;  // B is the gradient of activations, W that of weights
+  bool splits_backward = false;  // W is the gradients of weights that are products
   std::vector<HostOutput> outputs;
 };
 

@@ -51,6 +51,10 @@ Specs InferStoredGrad(const OpView& v) {
   return std::vector<OutputSpec>{{dy.shape, dy.dtype}};
 }
 
+// Of an element: Philox4x32-10 makes four words in ten rounds of two products, four xors and two
+// sums of keys; one comparison and one product use a word.
+constexpr double kDropoutFlops = 10 * 8 / 4.0 + 2;
+
 }  // namespace
 
 std::vector<OpDef> DropoutOps() {
@@ -62,7 +66,7 @@ std::vector<OpDef> DropoutOps() {
            .infer = InferDropout,
            .signatures = AlikeRows,
            .gradient = DropoutGradient,
-           .flops = PerElement(1)},
+           .flops = PerElement(kDropoutFlops)},
           {.kind = "stored_dropout",
            .usage = "x -> y, mask",
            .min_inputs = 1,
@@ -72,7 +76,7 @@ std::vector<OpDef> DropoutOps() {
            .infer = InferStored,
            .signatures = AlikeRows,
            .gradient = StoredGradient,
-           .flops = PerElement(1)},
+           .flops = PerElement(kDropoutFlops)},
           {.kind = "stored_dropout_grad",
            .usage = "dy, mask -> dx",
            .min_inputs = 2,

@@ -12,6 +12,7 @@ from benchmarks import published_korthikanti, published_megatron, published_zero
 from benchmarks.published_runs import CLUSTER, Simulator
 
 TARGETS = []
+BUBBLES = ("bubble", "bubble of the run")
 PAPERS = {"zero_bubble": published_zero_bubble, "megatron": published_megatron, "korthikanti": published_korthikanti}
 
 
@@ -21,8 +22,9 @@ def add_flags(parser):
     parser.add_argument("--papers", nargs="+", choices=PAPERS, default=list(PAPERS))
 
 
-def print_bubbles(rows):
-    print("bubble: simulated, published, of equal stages and free links; points too high")
+def print_bubbles(what, rows):
+    if rows:
+        print(f"{what}: simulated, published, of equal stages and free links; points too high")
     for row in rows:
         print(f"  {row.paper:12} {row.name:34} {row.simulated:8.4f} {row.published:8.4f} {row.plain:8.4f} "
               f"{100 * (row.simulated - row.published):+6.1f}")
@@ -50,5 +52,6 @@ def run(args, binaries):
     if args.format == "json":
         print(json.dumps([dataclasses.asdict(row) for row in rows]))
         return
-    print_bubbles([row for row in rows if row.what == "bubble"])
-    print_times([row for row in rows if row.what != "bubble"])
+    for what in BUBBLES:
+        print_bubbles(what, [row for row in rows if row.what == what])
+    print_times([row for row in rows if row.what not in BUBBLES])
