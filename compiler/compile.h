@@ -57,9 +57,9 @@ struct CompileOptions {
   std::vector<int> stage_layers;
 };
 
-// Input errors name the place and the mend; a plan
-// that does not fit a device is RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its
-// fingerprint. A pure function: equal arguments give equal plans.
+// Input errors name the place and the mend; a plan that does not fit a device is
+// RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its fingerprint. A pure function:
+// equal arguments give equal plans.
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options);
 // `file`: where the graph came from, for errors; its lines are not known.
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,

@@ -157,11 +157,9 @@ absl::StatusOr<std::string> GptMemoryText(const proto::Plan& plan) {
                           m.kept_elsewhere);
   }
   return text +
-         "bytes of a device; matrices, states: weights with their moments, gradients and bf16 "
-         "copies\n"
+         "bytes of a device; matrices, states: weights with moments, gradients and bf16 copies\n"
          "kept: from forward to backward, at most at once; slots_in_blocks: all slots of what "
-         "blocks "
-         "keep (docs/activations.md)\n";
+         "blocks keep (docs/activations.md)\n";
 }
 
 }  // namespace oneflow

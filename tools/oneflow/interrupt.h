@@ -1,5 +1,5 @@
-// Interrupt: ends a run in order on Ctrl-C (SIGINT) or SIGTERM. A second one, of
-// either kind and not at once after the first, kills.
+// Interrupt: ends a run in order on Ctrl-C (SIGINT) or SIGTERM. A second one, of either kind and
+// not at once after the first, kills.
 //
 //   const Interrupt interrupt([&] { runtime.Stop(); });
 //   absl::Status status = TrainLoop(...);
