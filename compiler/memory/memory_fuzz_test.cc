@@ -170,7 +170,7 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
   CHECK(counts.turning * 100 > counts.programs);
   CHECK(counts.filled_once * 2 > counts.programs);
   CHECK(counts.skips.skips > 40 * counts.programs);
-  CHECK(counts.skips.frames_turned * 11 > counts.skips.skips);
+  CHECK(counts.skips.frames_turned * 13 > counts.skips.skips);
   CHECK(counts.skips.looser * 4 < counts.skips.skips);
   CHECK(played > counts.programs);
   CHECK(counts.overlap * 5 >= played * 4);
