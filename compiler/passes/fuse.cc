@@ -10,10 +10,9 @@
 namespace oneflow {
 namespace {
 
-// Whether two ops fire together: once each for the same micro-batch, on the same devices.
-bool Together(const Op& a, const Op& b) {
-  return a.stage == b.stage && a.chunk == b.chunk && a.phase == b.phase && a.again == b.again;
-}
+// Whether a product and the first reader of its kind fire together. With boxing there they are on
+// one stage; they are of one phase, for what is computed again comes after what it repeats.
+bool Together(const Op& product, const Op& reader) { return product.chunk == reader.chunk; }
 
 bool IsOutput(const Graph& graph, TensorId t) {
   return t == graph.loss ||
@@ -41,10 +40,21 @@ OpId OnlyReader(const Graph& graph, const std::vector<std::vector<Use>>& uses, O
   return reader.kind == kind && Together(product, reader) ? uses[y][0].op : -1;
 }
 
+// Whether op `id` adds up over the micro-batches: the gradient of a variable, for the update.
+bool AddsUp(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+  const std::vector<Use>& of = uses[graph.ops[id].outputs[0]];
+  return std::any_of(of.begin(), of.end(), [&graph](const Use& use) {
+    return graph.ops[use.op].phase == Phase::kUpdate;
+  });
+}
+
 // The op that a product without an output of its own becomes part of; -1 if there is none.
 OpId SecondOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
   const Op& product = graph.ops[id];
-  if (product.kind == "linear_grad_input") return OnlyReader(graph, uses, id, "gelu_grad", 0);
+  if (product.kind == "linear_grad_input") {
+    const OpId grad = OnlyReader(graph, uses, id, "gelu_grad", 0);
+    return grad >= 0 && !AddsUp(graph, uses, grad) ? grad : -1;
+  }
   if (product.kind != "linear") return -1;
   const OpId add = OnlyReader(graph, uses, id, "add", 1);
   if (add < 0) return -1;

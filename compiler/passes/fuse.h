@@ -7,8 +7,9 @@
 //   x)
 //
 // Only where nothing stands between the two: no boxing, no cast, no other stage, chunk or phase;
-// and, in the backward, where nobody else reads dz. A gelu that is computed again by itself is left
-// alone.
+// and, in the backward, where nobody else reads dz, and dx is no variable's gradient: what is not a
+// plain product does not add up over the micro-batches. A gelu that is computed again by itself is
+// left alone.
 //
 // The kernels give the bits of those that they replace (kernel_test), so fusing changes none. It is
 // left out with `--fuse=false` (Train.no_fusion): to look at kernels one by one, or to say what

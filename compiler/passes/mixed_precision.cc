@@ -153,24 +153,25 @@ class Narrower {
     if (want == Want::kEither || (have != DType::kF32 && have != DType::kBF16)) return t;
     const DType need = want == Want::kNarrow ? DType::kBF16 : DType::kF32;
     if (have == need) return t;
-    // What the update reads is added up over the micro-batches first.
-    const auto [cast, fresh] = casts_.try_emplace({t, reader.phase == Phase::kUpdate}, -1);
+    const auto [cast, fresh] = casts_.try_emplace(t, -1);
     if (!fresh) return cast->second;
+    const Op& producer = graph_->ProducerOf(t);
+    // What the update reads is added up over the micro-batches: in f32, so it is cast before.
+    const Op& at = reader.phase == Phase::kUpdate ? producer : reader;
     Op op;
     op.kind = "cast";
     op.name = Unused(graph_->tensors[t].name + '.' + std::string(Name(need)));
     op.inputs = {t};
     op.attrs["dtype"] = std::string(Name(need));
     // A narrow stream is cast where it is made: a block that is computed again begins with it.
-    const bool stream = residual_ == DType::kBF16 && reader.phase == Phase::kForward;
-    op.scope = stream ? graph_->ProducerOf(t).scope : reader.scope;
+    const bool stream = residual_ == DType::kBF16 && at.phase == Phase::kForward;
+    op.scope = stream ? producer.scope : at.scope;
     op.why = reader.name + " reads " + graph_->tensors[t].name + " as " + std::string(Name(need));
-    const Op& producer = graph_->ProducerOf(t);
-    const bool prepared = IsVariable(producer) && reader.phase != Phase::kUpdate;
-    op.phase = prepared ? Phase::kPrepare : reader.phase;
+    const bool prepared = IsVariable(producer);
+    op.phase = prepared ? Phase::kPrepare : at.phase;
     op.stage = producer.stage;
     op.sub_mesh = producer.sub_mesh;
-    if (!prepared) std::tie(op.chunk, op.stage) = PlaceFor(t, want, reader);
+    if (!prepared) std::tie(op.chunk, op.stage) = PlaceFor(t, want, at);
     op.outputs = {AddTensor(graph_, op.name)};
     // A copy of a variable lies as it does.
     if (prepared) graph_->tensors[op.outputs[0]].constraint = graph_->tensors[t].constraint;
@@ -211,7 +212,7 @@ class Narrower {
   const std::vector<std::vector<Use>> uses_;
   std::vector<Op> ops_;
   std::set<std::string> names_;
-  std::map<std::pair<TensorId, bool>, TensorId> casts_;  // (tensor, read once a step) -> its cast
+  std::map<TensorId, TensorId> casts_;  // of the tensors that are cast
 };
 
 }  // namespace

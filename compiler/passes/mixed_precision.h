@@ -10,7 +10,8 @@
 // bf16 then follows from the ops' definitions (docs/ops.md). Where types disagree a `cast` is
 // added:
 //   of a variable   once a step, before the first micro-batch (Phase::kPrepare), on its own stage;
-//   of an activation or its gradient   once a micro-batch, shared by all of its readers.
+//   of an activation or its gradient   once a micro-batch, shared by all of its readers;
+//   of a variable's gradient   once a micro-batch, where it is made: it adds up in f32.
 // No cast where the writer can round by itself: a layer_norm that nobody reads as f32 writes bf16.
 //
 // It is not a change of the model: inputs, variables, loss and outputs have the types they had, and
