@@ -123,7 +123,8 @@ class Lowering {
 
   // W: the products of the backward whose results only reach the update, and what comes of them.
   // Gradients of weights that are no products (of biases, norms, embeddings) stay in B: they take
-  // little time there, and in W would keep what they read.
+  // little time there, and in W would keep what they read. No transfer is in W: what a product
+  // gives is read on other stages by other logical ops, or in the update.
   void FindWeightGradients() {
     const std::vector<bool> only = OnlyForTheUpdate();
     weight_gradient_.assign(graph_.ops.size(), false);
@@ -145,7 +146,7 @@ class Lowering {
     std::vector<bool> only(graph_.ops.size(), false);
     for (size_t id = graph_.ops.size(); id-- > 0;) {
       const Op& op = graph_.ops[id];
-      if (op.phase != Phase::kBackward || op.kind == "transfer") continue;
+      if (op.phase != Phase::kBackward) continue;
       const auto late = [&](const Use& use) {
         const Op& reader = graph_.ops[use.op];
         return reader.phase == Phase::kUpdate || (only[use.op] && reader.scope == op.scope);
