@@ -48,16 +48,17 @@ class Game {
     for (int id : net_.outputs_of(actor)) Count(id);
   }
 
-  // Brings what a register holds up to date.
+  // Brings what a register holds up to date. One that is not persistent and has initial fills holds
+  // no bytes (verify_types), so they are not counted.
   void Count(int id) {
     const NetRegister& r = net_.registers[id];
     if (r.persistent || r.writer < 0) return;
     int64_t returned = marking_.fills(r);  // without readers a fill is over when it is full
     if (!r.readers.empty()) returned = std::numeric_limits<int64_t>::max();
     for (const NetReader& reader : r.readers) {
-      returned = std::min(returned, marking_.reads(reader) - reader.initial_fills);
+      returned = std::min(returned, marking_.reads(reader));
     }
-    const int64_t held = std::max<int64_t>(0, started_[id] - returned) * r.proto->slot_bytes();
+    const int64_t held = (started_[id] - returned) * r.proto->slot_bytes();
     now_[r.proto->stage()] += held - held_[id];
     held_[id] = held;
   }
