@@ -107,6 +107,15 @@ TEST_CASE("arenas of GPipe are close to their lower bound, of many micro-batches
   CheckLimits(model, "pipe=4", 64, 64, "gpipe");
 }
 
+TEST_CASE("arenas of zero bubble are close to their lower bound, stages of several layers") {
+  const GptConfig small = *GptPreset("gpt2-124m"), large = *GptPreset("gpt2-350m");
+  CheckLimits(small, "pipe=2", 16, 4, "zero_bubble");
+  CheckLimits(small, "pipe=2,data=2", 16, 4, "zero_bubble");
+  for (const char* mesh : {"pipe=4", "pipe=4,tensor=2"}) {
+    CheckLimits(large, mesh, 32, 8, "zero_bubble");
+  }
+}
+
 TEST_CASE("arenas of larger GPT-2 are close to their lower bound") {
   for (const char* preset : {"gpt2-350m", "gpt2-774m"}) {
     const GptConfig model = *GptPreset(preset);

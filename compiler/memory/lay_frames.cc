@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace oneflow {
@@ -107,9 +109,67 @@ Key KeyOf(const Lifetime& life, int64_t length) {
   return {life.slots, life.fills_a_step(), life.spans == Spans{{0, length - 1}}};
 }
 
+// Registers in groups, those of most slots first.
+using Groups = std::map<Key, std::vector<int>, std::greater<>>;
+
+Groups GroupsOf(const StageLifetimes& stage, const std::vector<bool>& on_ring) {
+  Groups groups;
+  for (int i = 0; i < std::ssize(stage.registers); ++i) {
+    const Lifetime& life = stage.registers[i];
+    // A frame must come again in each step.
+    const bool comes_again = life.slots > 1 && life.slots <= life.fills_a_step();
+    if (comes_again && !life.workspace && !on_ring[i]) {
+      groups[KeyOf(life, stage.length)].push_back(i);
+    }
+  }
+  return groups;
+}
+
+bool MayJoin(const Key& more, const Key& fewer) {
+  return more.slots > fewer.slots && more.fills_a_step == fewer.fills_a_step && !more.whole_step &&
+         !fewer.whole_step;
+}
+
+// Whether what is over before the last that joins begins, or begins after the first of them is
+// over, in the same micro-batch, is as much as a quarter of them: with less to lie inside it never
+// paid.
+bool MayPay(const StageLifetimes& stage, const Groups& groups, const Key& more, const Key& joins) {
+  int64_t latest = 0, earliest = std::numeric_limits<int64_t>::max(), joined = 0;
+  for (int i : groups.at(joins)) {
+    const Lifetime& life = stage.registers[i];
+    latest = std::max(latest, life.fills.front().first);
+    earliest = std::min(earliest, life.fills.front().second);
+    joined += life.slot_bytes;
+  }
+  int64_t inside = 0;
+  for (const auto& [key, group] : groups) {
+    if (key == joins || !MayJoin(more, key)) continue;
+    for (int i : group) {
+      const auto& [begin, end] = stage.registers[i].fills.front();
+      if (end < latest || earliest < begin) inside += stage.registers[i].slot_bytes;
+    }
+  }
+  return inside * 4 > joined;
+}
+
+void Join(FrameJoin join, Groups* groups) {
+  for (auto& [more, frame] : *groups) {
+    if (more.slots != join.places) continue;
+    for (auto it = groups->begin(); it != groups->end();) {
+      if (it->first.slots == join.slots && MayJoin(more, it->first)) {
+        frame.insert(frame.end(), it->second.begin(), it->second.end());
+        it = groups->erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+}
+
 // The one of most places first, in each the registers of a group in the order in which a
 // micro-batch writes them.
-std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRing>& rings) {
+std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRing>& rings,
+                          FrameJoin join) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<Core> cores;
   std::vector<bool> on_ring(lives.size(), false);
@@ -122,16 +182,9 @@ std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRi
       }
     }
   }
-  std::map<Key, std::vector<int>, std::greater<>> by_key;
-  for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
-    const Lifetime& life = lives[i];
-    // A frame must come again in each step.
-    const bool comes_again = life.slots > 1 && life.slots <= life.fills_a_step();
-    if (comes_again && !life.workspace && !on_ring[i]) {
-      by_key[KeyOf(life, stage.length)].push_back(i);
-    }
-  }
-  for (auto& [key, group] : by_key) {
+  Groups groups = GroupsOf(stage, on_ring);
+  Join(join, &groups);
+  for (auto& [key, group] : groups) {
     std::stable_sort(group.begin(), group.end(), [&](int a, int b) {
       return lives[a].fills.front().first < lives[b].fills.front().first;
     });
@@ -145,8 +198,23 @@ std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRi
 
 }  // namespace
 
+std::vector<FrameJoin> FrameJoins(const StageLifetimes& stage) {
+  std::set<std::pair<int64_t, int64_t>> joins;
+  const Groups groups = GroupsOf(stage, std::vector<bool>(stage.registers.size(), false));
+  for (const auto& [more, frame] : groups) {
+    for (const auto& [fewer, joined] : groups) {
+      if (MayJoin(more, fewer) && MayPay(stage, groups, more, fewer)) {
+        joins.emplace(more.slots, fewer.slots);
+      }
+    }
+  }
+  std::vector<FrameJoin> result;
+  for (const auto& [places, slots] : joins) result.push_back({places, slots});
+  return result;
+}
+
 std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer,
-                                   const std::vector<PlaceRing>& rings) {
+                                   const std::vector<PlaceRing>& rings, FrameJoin join) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<int> by_size;
   for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
@@ -156,7 +224,7 @@ std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer,
                    [&](int a, int b) { return SizeInTime(lives[a]) > SizeInTime(lives[b]); });
   std::vector<bool> taken(lives.size(), false);
   std::vector<FrameLayout> result;
-  for (const Core& core : CoresOf(stage, rings)) {
+  for (const Core& core : CoresOf(stage, rings, join)) {
     const bool once = core.places == core.fills_a_step;
     FrameBuilder frame(lives, core.places, once);
     std::vector<bool> in_frame = taken;

@@ -28,13 +28,25 @@ struct FrameLayout {
   Spans spans;  // when any of the frames holds something
 };
 
+// Registers of `slots` slots have places in the frames of those of `places` slots, more than they
+// need, so that others fit in before and after them. Where a backward leaves its gradients of
+// activations to a later one of weights, for instance: they outlive what the forward saved for the
+// backward alone, and have fewer slots; in the frames of what waits with them they lie where some
+// of that was.
+struct FrameJoin {
+  int64_t places = 0, slots = 0;
+};
+
+// The joins that may save bytes.
+std::vector<FrameJoin> FrameJoins(const StageLifetimes& stage);
+
 // Layouts with disjoint members, the one of most places first: for each of `rings` the registers on
-// it, for each number of slots the others that have as many, in the order in which a micro-batch
-// writes them; and those of fewer slots that fit into what these leave free, the largest and
-// longest first, in the frame of their micro-batch or of one next to it; unless `longer`, only
-// those that need the frames at no other time. A layout of one member is not made where places take
-// turns: nothing is won.
+// it, for each number of slots the others that have as many, and those that `join` says, in the
+// order in which a micro-batch writes them; and those of fewer slots that fit into what these leave
+// free, the largest and longest first, in the frame of their micro-batch or of one next to it;
+// unless `longer`, only those that need the frames at no other time. A layout of one member is not
+// made where places take turns: nothing is won.
 std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer,
-                                   const std::vector<PlaceRing>& rings);
+                                   const std::vector<PlaceRing>& rings, FrameJoin join = {});
 
 }  // namespace oneflow

@@ -94,12 +94,13 @@ Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& fram
 
 // With frames where they save a hundredth of the bytes. The proof sees a steady state only when all
 // frames have had their turn: with many of them, which save little, it would take longer for it.
-Layout LaidOut(const StageLifetimes& stage) {
+// Joins, which rings have none of, are tried where it is more than a fiftieth over `bound` without.
+Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
   Layout plain = LaidOut(stage, {});
   std::optional<Layout> best;
-  const auto lay = [&](const std::vector<PlaceRing>& rings) {
+  const auto lay = [&](const std::vector<PlaceRing>& rings, FrameJoin join = {}) {
     for (const bool longer : {false, true}) {
-      const std::vector<FrameLayout> frames = LayFrames(stage, longer, rings);
+      const std::vector<FrameLayout> frames = LayFrames(stage, longer, rings, join);
       if (frames.empty()) continue;
       Layout framed = LaidOut(stage, frames);
       if (!best || framed.bytes < best->bytes) best = std::move(framed);
@@ -107,7 +108,11 @@ Layout LaidOut(const StageLifetimes& stage) {
   };
   lay({});
   const std::vector<PlaceRing> rings = FindPlaceRings(stage);
-  if (!rings.empty()) lay(rings);
+  if (!rings.empty()) {
+    lay(rings);
+  } else if (std::min(best ? best->bytes : plain.bytes, plain.bytes) > bound + bound / 50) {
+    for (const FrameJoin& join : FrameJoins(stage)) lay({}, join);
+  }
   return best && best->bytes < plain.bytes - plain.bytes / 100 ? *std::move(best)
                                                                : std::move(plain);
 }
@@ -127,7 +132,7 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
   ASSIGN_OR_RETURN(const std::vector<StageLifetimes> lifetimes, LifetimesOf(net, stages));
   for (int s = 0; s < stages; ++s) {
     const StageLifetimes& stage = lifetimes[s];
-    const Layout layout = LaidOut(stage);
+    const Layout layout = BestLayout(stage, bound[s]);
     proto::StageMemory& memory = *plan->mutable_memory(s);
     for (size_t i = 0; i < layout.places.size(); ++i) {
       const auto& [offset, places, stride, first_place] = layout.places[i];

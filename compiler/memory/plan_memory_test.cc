@@ -138,6 +138,28 @@ TEST_CASE("what the backward needs for a while lies where its micro-batch has ju
   CHECK(reg(t).places() == 0);
 }
 
+TEST_CASE(
+    "what waits for W and was made in B lies where B has just returned what was saved for it") {
+  // x is saved for W, a and c for B, which makes g for W: of them 4, 3, 3 and 2 are held at most,
+  // but 4, 3, 3 and 1 at once. In four frames of x and g, a lies where g comes later.
+  PlanBuilder b;
+  const int x = b.Register("x", 0, 4), a = b.Register("a", 0, 3, 32), c = b.Register("c", 0, 3),
+            t = b.Register("t"), g = b.Register("g", 0, 2, 32);
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x, a, c})});
+  const int back =
+      b.Segment("B", 0, {b.Actor("take", 0, {{a}}, {t}), b.Actor("make", 0, {{t}, {c}}, {g})});
+  const int w = b.Segment("W", 0, {b.Actor("w", 0, {{x}, {g}}, {})});
+  b.Stream("compute", 0,
+           {{{f}, 3}, {{back}, 1}, {{f}, 1}, {{back, w, f}, 4}, {{back, w}, 3}, {{w}, 1}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(plan.memory(0).lower_bound_bytes() == (4 + 3 * 2 + 3 + 2 + 1) * 64);
+  CHECK(plan.memory(0).register_bytes() == plan.memory(0).lower_bound_bytes());
+  const auto reg = [&](int id) { return plan.program(0).register_(id); };
+  CHECK(reg(a).places() == 4);
+  CHECK(reg(g).places() == 4);
+  CHECK(reg(g).offset() == reg(a).offset());
+}
+
 TEST_CASE("with all micro-batches in flight, what the backward leaves lies where the first was") {
   // Both micro-batches are saved before the first backward, whose gradient stays until the update.
   PlanBuilder b;

@@ -20,12 +20,13 @@ MESHES = [
 ]
 
 
-def memory_of(oneflow, folder, preset, mesh, batch, micro_batches):
+def memory_of(oneflow, folder, preset, mesh, batch, micro_batches, schedule):
     graph, plan = os.path.join(folder, preset), os.path.join(folder, "plan")
     if not os.path.exists(graph):
         subprocess.run([oneflow, "model", "gpt", "--preset=" + preset, "--out=" + graph], check=True,
                        stdout=subprocess.DEVNULL)
-    line = [oneflow, "compile", "--graph=" + graph, f"--batch={batch}", f"--micro_batches={micro_batches}", "--out=" + plan]
+    line = [oneflow, "compile", "--graph=" + graph, f"--batch={batch}", f"--micro_batches={micro_batches}",
+            "--schedule=" + schedule, "--out=" + plan]
     if subprocess.run(line + (["--mesh=" + mesh] if mesh else []), stdout=subprocess.DEVNULL).returncode != 0:
         sys.exit(f"tools/bench arenas: oneflow compile failed on {preset}, mesh {mesh}")
     explained = subprocess.run([oneflow, "explain", "--plan=" + plan, "--format=json"], check=True, capture_output=True)
@@ -34,6 +35,7 @@ def memory_of(oneflow, folder, preset, mesh, batch, micro_batches):
 
 def add_flags(parser):
     parser.add_argument("--presets", default=",".join(PRESETS))
+    parser.add_argument("--schedule", default="1f1b", help="another than 1f1b: on the meshes with stages")
 
 
 def run(args, folder_of_binaries):
@@ -42,7 +44,9 @@ def run(args, folder_of_binaries):
     with tempfile.TemporaryDirectory() as folder:
         for preset in args.presets.split(","):
             for mesh, batch, micro_batches in MESHES:
-                stages = memory_of(oneflow, folder, preset, mesh, batch, micro_batches)
+                if args.schedule != "1f1b" and "pipe" not in mesh:
+                    continue
+                stages = memory_of(oneflow, folder, preset, mesh, batch, micro_batches, args.schedule)
                 arena, bound, kept = ([int(s[k]) for s in stages]
                                       for k in ["arena_bytes", "lower_bound_bytes", "persistent_bytes"])
                 row = {"preset": preset, "mesh": mesh or "one device", "micro_batches": micro_batches,
