@@ -93,6 +93,50 @@ TEST_CASE("infer_sbp: small graphs of any form are given the cheapest of all lay
   }
 }
 
+// A product, and a gelu that reads it; of different parts the tensors lie in the same ways.
+struct Part {
+  int64_t width = 16;
+  const char* x = "input";
+  Phase reader = Phase::kForward;
+};
+
+// The network of several parts side by side.
+ChoiceNetwork NetworkOf(const std::vector<Part>& parts) {
+  Graph graph;
+  graph.mesh = *ParseMesh("x=2,y=2");
+  SbpOptions options{.micro_batches = 4};
+  for (const Part& part : parts) {
+    const TensorId x = Add(&graph, part.x, {}, {part.width, part.width});
+    const TensorId w = Add(&graph, "variable", {}, {part.width, part.width});
+    const TensorId y = Add(&graph, "linear", {x, w}), z = Add(&graph, "gelu", {y});
+    graph.ops[graph.tensors[z].producer].phase = part.reader;
+    graph.outputs.push_back(y);
+    options.mirrors.push_back({x, graph.tensors[y].producer, 0, y});
+  }
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  return NetworkOf(&graph, options);
+}
+
+TEST_CASE("infer_sbp: only what costs alike shares a price") {
+  std::mt19937 random(15);
+  const Part plain, others[] = {{.width = 32}, {.x = "variable"}, {.reader = Phase::kUpdate}};
+  for (const Part& other : others) {
+    for (const auto& [first, second] : {std::pair(plain, other), std::pair(other, plain)}) {
+      const ChoiceNetwork one = NetworkOf({first}), two = NetworkOf({second});
+      const ChoiceNetwork both = NetworkOf({first, second});
+      REQUIRE(both.variables() == one.variables() + two.variables());
+      for (int i = 0; i < 100; ++i) {
+        std::vector<int> label, rest;
+        for (int v = 0; v < one.variables(); ++v) label.push_back(random() % one.labels(v));
+        for (int v = 0; v < two.variables(); ++v) rest.push_back(random() % two.labels(v));
+        const Cost apart = AddCosts(one.CostOf(label), two.CostOf(rest));
+        label.insert(label.end(), rest.begin(), rest.end());
+        CHECK(both.CostOf(label) == apart);
+      }
+    }
+  }
+}
+
 // Draws graphs of up to `layers` layers: all axes of the mesh together are the cheapest of all
 // ways, and InferSbp says so. Returns how many were small enough to be tried.
 int TryAllAxes(const char* mesh, int layers, int graphs, unsigned seed) {

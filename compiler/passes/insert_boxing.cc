@@ -74,8 +74,10 @@ class BoxingInserter {
     bool variable;     // or prepared from one
     std::string root;  // the tensor before any boxing
   };
-  // Source tensor, mesh and SBP, stage, chunk, sharing class.
-  using Key = std::tuple<TensorId, std::string, int, int, int>;
+  // What is boxed stays on its stage; what crosses is no variable.
+  using BoxedKey =
+      std::tuple<TensorId, std::string, int, int>;    // mesh and SBP, chunk, sharing class
+  using CrossedKey = std::tuple<TensorId, int, int>;  // stage, chunk
 
   TensorId Provide(TensorId t, const Need& need) {
     t = Cross(t, need);
@@ -188,7 +190,7 @@ class BoxingInserter {
       before.sbp = cut;
     }
     const TensorId source = Provide(t, before);
-    TensorId& arrived = crossed_[{source, "", need.stage, need.chunk, SharingClass(t, need.phase)}];
+    TensorId& arrived = crossed_[{source, need.stage, need.chunk}];
     if (arrived > 0) return arrived - 1;  // ids are stored plus one: 0 means not yet
     Op op;
     op.kind = "transfer";
@@ -203,7 +205,7 @@ class BoxingInserter {
   TensorId Box(TensorId t, const BoxingStep& step, const Need& need, const std::string& why) {
     const int sharing = GathersAgain(t, step, need) ? kAgain : SharingClass(t, need.phase);
     const MeshSbp to{step.sub_mesh, step.to};
-    const Key key{t, Text(to), need.stage, need.chunk, sharing};
+    const BoxedKey key{t, Text(to), need.chunk, sharing};
     if (auto it = boxed_.find(key); it != boxed_.end()) return it->second;
     Op op;
     op.kind = std::string(step.kind);
@@ -265,10 +267,9 @@ class BoxingInserter {
            origin_[t].phase == Phase::kForward && need.phase == Phase::kBackward;
   }
 
-  static constexpr int kAgain = 2;  // beside the classes below of what is no variable
+  static constexpr int kAgain = 1;  // beside the class below of what is no variable
   int SharingClass(TensorId t, Phase phase) const {
-    if (origin_[t].variable) return static_cast<int>(phase);
-    return phase == Phase::kUpdate ? 1 : 0;
+    return origin_[t].variable ? static_cast<int>(phase) : 0;
   }
 
   std::string Why(TensorId t, const Need& need) const {
@@ -306,7 +307,8 @@ class BoxingInserter {
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
   std::set<std::string> names_;
-  std::map<Key, TensorId> crossed_, boxed_;
+  std::map<BoxedKey, TensorId> boxed_;
+  std::map<CrossedKey, TensorId> crossed_;
 };
 
 }  // namespace

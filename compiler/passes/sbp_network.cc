@@ -254,8 +254,7 @@ End SbpProblem::EndOver(OpId op, int axes, const Port& port) const {
 }
 
 int SharingClass(const Op& producer, Phase reader) {
-  if (IsOfVariable(producer)) return static_cast<int>(reader);
-  return reader == Phase::kUpdate ? 1 : 0;
+  return IsOfVariable(producer) ? static_cast<int>(reader) : 0;
 }
 
 std::vector<TensorId> ObservedBy(const Graph& graph) {

@@ -44,7 +44,8 @@ struct SbpProblem {
 };
 
 // Readers that may share one boxing: those of a variable only within a phase, so that what is
-// gathered from a split variable does not live from forward to backward.
+// gathered from a split variable does not live from forward to backward. What the update reads of
+// the micro-batches is read by nobody else (lower_to_actors), and needs no class of its own.
 int SharingClass(const Op& producer, Phase reader);
 
 // An observed tensor, or the loss, of a graph on one mesh.
