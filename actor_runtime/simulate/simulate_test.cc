@@ -81,6 +81,24 @@ TEST_CASE("one device stands for its peers; a copy stream overlaps compute unles
   CHECK(run.seconds() == 24);
 }
 
+TEST_CASE("streams of one worker take turns") {
+  const proto::Plan plan = PlanFromText(R"plan(
+    version: 2 stage_axis: -1 kernel_threads: 1 model: "two streams" memory {}
+    program {
+      name: "train" micro_batches: 3 micro_batch_size: 1
+      actor { id: 0 name: "a" kernel: "ones" }
+      actor { id: 1 name: "b" kernel: "ones" }
+      segment { id: 0 name: "F" actor: 0 }
+      segment { id: 1 name: "copy" actor: 1 }
+      stream { id: 0 name: "compute" order { segment: 0 repeat: 3 } }
+      stream { id: 1 name: "copy.forward" order { segment: 1 repeat: 3 } }
+    })plan");
+  SimulateOptions options = {.steps = 1, .actor_seconds = {1, 2}, .worker_a_device = true};
+  const SimulatedRun run = Run(plan, options);
+  CHECK(SpansOf(run, 0) == std::vector<Span>{{0, 1}, {3, 4}, {6, 7}});
+  CHECK(SpansOf(run, 1) == std::vector<Span>{{1, 3}, {4, 6}, {7, 9}});
+}
+
 TEST_CASE("the time of a link shows") {
   // x, x.recv, dx, dw1, w1, dx.recv, w0; F of 1, B of stage 1 of 2 and U free.
   SimulateOptions options = {.steps = 1, .actor_seconds = {1, 0, 2, 0, 0, 0, 1}};
