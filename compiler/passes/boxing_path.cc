@@ -68,6 +68,10 @@ class PathSearch {
         to_(to),
         most_axes_(most_axes),
         most_seconds_(most_seconds) {
+    const Dims at_first = PartsOf(from), at_last = PartsOf(to);
+    for (size_t d = 0; d < tensor.dims.size(); ++d) {
+      most_parts_.push_back(std::max({tensor.dims[d], at_first[d], at_last[d]}));
+    }
     const Coordinate first(prices.mesh.axes.size(), 0);
     Coordinate last;
     for (const Mesh::Axis& axis : prices.mesh.axes) last.push_back(axis.size - 1);
@@ -208,22 +212,21 @@ class PathSearch {
     return all;
   }
 
-  // No part is empty but where an end's are.
-  bool LeavesRoom(const MeshSbp& lies) const {
+  // Into how many parts each dimension is cut.
+  Dims PartsOf(const MeshSbp& lies) const {
     Dims parts(tensor_.dims.size(), 1);
-    bool fresh = false;
     for (size_t a = 0; a < lies.sbp.size(); ++a) {
       const Sbp sbp = lies.sbp[a];
-      if (!sbp.split()) continue;
-      parts[sbp.dim] *= MeshOf(prices_, lies.sub_mesh).axes[a].size;
-      const auto as_in = [&](const MeshSbp& end) {
-        return end.sub_mesh == lies.sub_mesh && end.sbp[a] == sbp;
-      };
-      fresh = fresh || !(as_in(from_) || as_in(to_));
+      if (sbp.split()) parts[sbp.dim] *= MeshOf(prices_, lies.sub_mesh).axes[a].size;
     }
-    if (!fresh) return true;
+    return parts;
+  }
+
+  // No part is empty but where an end's are.
+  bool LeavesRoom(const MeshSbp& lies) const {
+    const Dims parts = PartsOf(lies);
     for (size_t d = 0; d < parts.size(); ++d) {
-      if (parts[d] > 1 && parts[d] > tensor_.dims[d]) return false;
+      if (parts[d] > most_parts_[d]) return false;
     }
     return true;
   }
@@ -257,6 +260,7 @@ class PathSearch {
   const BoxedTensor& tensor_;
   const MeshSbp &from_, &to_;
   const int most_axes_;
+  Dims most_parts_;                                    // by dimension
   double most_seconds_;                                // of the whole way
   std::vector<std::pair<Coordinate, Slice>> corners_;  // two devices, and what they need of `to_`
   std::unordered_map<std::string, int> known_;         // nodes, by how they lie

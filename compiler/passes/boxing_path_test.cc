@@ -278,6 +278,29 @@ TEST_CASE("boxing path: large sums over many devices go in pieces, small ones at
   CHECK(kinds({3, 3}) == "all_reduceB ");
 }
 
+TEST_CASE("boxing path: no part is empty on the way, but where one is at an end") {
+  const proto::Cluster cluster;
+  constexpr int64_t kElement = 1 << 20;  // bytes: what is received decides
+  const auto way = [&](const char* mesh, const Dims& dims, const NdSbp& from, const NdSbp& to) {
+    std::string text;
+    const Mesh on = *ParseMesh(mesh);
+    for (const BoxingStep& s : BoxingPath({cluster, on}, {dims, kElement}, from, to)) {
+      text += ToString(s.to) + " ";
+    }
+    return text;
+  };
+  // A sum goes in pieces where each device gets one.
+  CHECK(way("x=4", {4}, {P()}, {B()}) == "S(0) B ");
+  CHECK(way("x=4", {3}, {P()}, {B()}) == "B ");
+  CHECK(way("x=4", {3}, {P()}, {S(0)}) == "S(0) ");
+  CHECK(way("x=4", {3}, {S(0)}, {B()}) == "B ");
+  // Two axes may cut a dimension by turns, and not together.
+  CHECK(way("x=2,y=2", {4}, {S(0), P()}, {B(), S(0)}) == "(S(0),S(0)) (B,S(0)) ");
+  CHECK(way("x=2,y=2", {3}, {S(0), P()}, {B(), S(0)}) == "(S(0),B) (B,S(0)) ");
+  // What is empty at the ends may be on the way.
+  CHECK(way("x=4,y=4", {3, 4}, {S(0), P()}, {S(0), B()}) == "(S(0),S(1)) (S(0),B) ");
+}
+
 TEST_CASE("boxing path: what crosses nodes is cut inside of them first") {
   // Each of the four devices of a node would fetch the whole from the other node: cut, each
   // fetches a quarter, and they exchange quarters over their fast links.
