@@ -2,8 +2,10 @@
 // against brute force over every combination of rows.
 #include "compiler/passes/infer_sbp.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -98,6 +100,7 @@ struct Part {
   int64_t width = 16;
   const char* x = "input";
   Phase reader = Phase::kForward;
+  std::optional<Sbp> wish = std::nullopt;  // how the product is to lie on one axis
 };
 
 // The network of several parts side by side.
@@ -110,6 +113,7 @@ ChoiceNetwork NetworkOf(const std::vector<Part>& parts) {
     const TensorId w = Add(&graph, "variable", {}, {part.width, part.width});
     const TensorId y = Add(&graph, "linear", {x, w}), z = Add(&graph, "gelu", {y});
     graph.ops[graph.tensors[z].producer].phase = part.reader;
+    if (part.wish) graph.tensors[y].constraint["x"] = *part.wish;
     graph.outputs.push_back(y);
     options.mirrors.push_back({x, graph.tensors[y].producer, 0, y});
   }
@@ -119,9 +123,14 @@ ChoiceNetwork NetworkOf(const std::vector<Part>& parts) {
 
 TEST_CASE("infer_sbp: only what costs alike shares a price") {
   std::mt19937 random(15);
-  const Part plain, others[] = {{.width = 32}, {.x = "variable"}, {.reader = Phase::kUpdate}};
-  for (const Part& other : others) {
-    for (const auto& [first, second] : {std::pair(plain, other), std::pair(other, plain)}) {
+  const Part plain;
+  const std::pair<Part, Part> unlike[] = {{plain, {.width = 32}},
+                                          {plain, {.x = "variable"}},
+                                          {plain, {.reader = Phase::kUpdate}},
+                                          {{.wish = B()}, {.wish = P()}},
+                                          {{.wish = S(0)}, {.wish = S(1)}}};
+  for (const auto& [a, b] : unlike) {
+    for (const auto& [first, second] : {std::pair(a, b), std::pair(b, a)}) {
       const ChoiceNetwork one = NetworkOf({first}), two = NetworkOf({second});
       const ChoiceNetwork both = NetworkOf({first, second});
       REQUIRE(both.variables() == one.variables() + two.variables());
@@ -207,6 +216,57 @@ TEST_CASE("infer_sbp: what crosses between meshes is priced, and all meshes are 
   }
   CHECK(tried > 30);
   CHECK(better > 0);  // than each mesh by itself
+}
+
+// A gelu on two of four devices, of an input that is split over all of them.
+struct CrossingPart {
+  int64_t width = 16;
+  int first = 0;  // device
+  Phase reader = Phase::kForward;
+  DType dtype = DType::kF32;
+  std::optional<Sbp> wish = std::nullopt;  // how the gelu is to lie
+};
+
+// Of several crossings in one graph, in the least time.
+Cost CostOfCrossings(const std::vector<CrossingPart>& parts) {
+  Graph graph;
+  graph.mesh = *ParseMesh("x=4");
+  for (const CrossingPart& part : parts) {
+    const TensorId x = Add(&graph, "input", {}, {part.width, part.width});
+    const TensorId y = Add(&graph, "gelu", {x});
+    graph.tensors[x].constraint["x"] = S(0);
+    graph.ops.back().sub_mesh = DenseSubMesh(*ParseMesh("x=2"), part.first);
+    graph.ops.back().phase = part.reader;
+    if (part.wish) graph.tensors[y].constraint["x"] = *part.wish;
+    graph.outputs.push_back(y);
+  }
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  for (size_t i = 0; i < graph.tensors.size(); ++i) graph.tensors[i].dtype = parts[i / 2].dtype;
+  SbpOptions options{.micro_batches = 4};
+  for (const int size : {3, 2}) {  // the last device is on a node of its own
+    options.cluster.add_level()->set_size(size);
+    options.cluster.mutable_level()->rbegin()->set_bandwidth(1e9 * size);
+  }
+  const auto meshes = ChooseOnEach(graph, options);
+  REQUIRE(meshes.ok());
+  return Solve(NetworkAcross(graph, options, *meshes)).cost;
+}
+
+TEST_CASE("infer_sbp: only what crosses alike shares a price") {
+  const CrossingPart plain;
+  for (const CrossingPart& other :
+       {CrossingPart{.width = 32}, CrossingPart{.first = 2}, CrossingPart{.reader = Phase::kUpdate},
+        CrossingPart{.dtype = DType::kBF16}}) {
+    const Cost one = CostOfCrossings({plain}), two = CostOfCrossings({other});
+    CHECK(one != two);
+    CHECK(CostOfCrossings({plain, other}) == one + two);
+    CHECK(CostOfCrossings({other, plain}) == one + two);
+  }
+  Cost least = kNever;
+  for (const Sbp sbp : {B(), S(0), S(1)}) {
+    least = std::min(least, CostOfCrossings({CrossingPart{.wish = sbp}}));
+  }
+  CHECK(CostOfCrossings({plain}) == least);
 }
 
 // x lies as S(1), gelu computes on the same two devices named otherwise.
