@@ -51,6 +51,18 @@ TEST_CASE("a chain needs the bytes of its largest two neighbours") {
   CHECK(plan.memory(0).lower_bound_bytes() == 128);
 }
 
+TEST_CASE("a fill takes its bytes until the last of its readers has returned it") {
+  PlanBuilder b;
+  const int x = b.Register("x"), y = b.Register("y");
+  const int late = b.Actor("late", 0, {{x}}, {}), a = b.Actor("a", 0, {}, {x}),
+            early = b.Actor("early", 0, {{x}}, {}), c = b.Actor("c", 0, {}, {y}),
+            d = b.Actor("d", 0, {{y}}, {});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {a, early, c, d, late})}, 4}});
+  const proto::Plan plan = Planned(&b);
+  CHECK(plan.memory(0).register_bytes() == 128);
+  CHECK(plan.memory(0).lower_bound_bytes() == 128);
+}
+
 TEST_CASE("what is saved for the backward lives until it, other micro-batches included") {
   PlanBuilder b;
   const int saved = b.Register("saved", 0, 2), temporary = b.Register("temporary");
