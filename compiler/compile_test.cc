@@ -153,6 +153,14 @@ TEST_CASE("a stage saves what its schedule says, not more") {
   }
 }
 
+TEST_CASE("zero bubble is not fitted to stages that take forever") {
+  CompileOptions options = OptionsFor("pipe=2", 4, 4, "zero_bubble");
+  options.cluster.mutable_device()->set_peak_flops(1e-320);
+  const auto plan = Compile(SmallGpt(2), "gpt", options);
+  CHECK_THAT(std::string(plan.status().message()),
+             Catch::Contains("takes inf seconds; check the rates in the cluster file"));
+}
+
 TEST_CASE("zero bubble holds as many micro-batches as the memory has room for") {
   CompileOptions options = OptionsFor("pipe=4", 12, 12, "zero_bubble");
   options.train.set_no_global_norm(true);

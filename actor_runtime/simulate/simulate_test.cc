@@ -55,6 +55,17 @@ TEST_CASE("the next step begins where slots allow, so steps among others are sho
   CHECK(use.bubble == 0);
 }
 
+TEST_CASE("actors and messages that take forever are refused") {
+  SimulateOptions options = kChainTimes;
+  options.message_seconds = INFINITY;
+  const auto message = Simulate(ChainPlan(), "train", options);
+  CHECK_THAT(std::string(message.status().message()), Catch::Contains("a message: takes inf"));
+  options = kChainTimes;
+  options.actor_seconds[1] = INFINITY;
+  const auto actor = Simulate(ChainPlan(), "train", options);
+  CHECK_THAT(std::string(actor.status().message()), Catch::Contains("dw: takes inf seconds"));
+}
+
 TEST_CASE("a message takes its time, on streams of their own and on a worker a device") {
   SimulateOptions options = kChainTimes;
   options.message_seconds = 0.5;

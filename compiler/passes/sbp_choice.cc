@@ -92,7 +92,8 @@ void AddNotes(const Graph& graph, int axis, SbpChoice* choice) {
 
 std::string ProofText(const Choices& best) {
   if (best.proved()) return "no other layout takes less time";
-  const double share = static_cast<double>(best.cost - best.bound) / static_cast<double>(best.cost);
+  const double share =
+      std::min(1.0, static_cast<double>(best.cost - best.bound) / static_cast<double>(best.cost));
   char text[96];
   std::snprintf(text, sizeof(text), "another layout could take at most %.2g %% less time",
                 100 * share);

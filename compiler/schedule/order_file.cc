@@ -172,10 +172,14 @@ absl::Status CheckFits(const Schedule& schedule, int stages, int64_t micro_batch
         "write one `stage` for each, or change pipe");
   }
   if (schedule.written_for == micro_batches) return absl::OkStatus();
+  const std::string write = absl::StrCat("write the order of ", micro_batches);
   return InputError(
       schedule.name,
       absl::StrCat("orders ", schedule.written_for, " micro-batches, a step has ", micro_batches),
-      absl::StrCat("use --micro_batches=", schedule.written_for));
+      schedule.written_for == 0
+          ? write
+          : absl::StrCat(write, ", or use --micro_batches=", schedule.written_for,
+                         " (times --sync_every)"));
 }
 
 }  // namespace oneflow

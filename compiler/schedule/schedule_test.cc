@@ -329,7 +329,8 @@ TEST_CASE("a user's own order is read as it stands") {
       CheckFits(*schedule, 3, 3).message() ==
       "own.textproto: orders 2 stages, the mesh has 3; write one `stage` for each, or change pipe");
   CHECK(CheckFits(*schedule, 2, 4).message() ==
-        "own.textproto: orders 3 micro-batches, a step has 4; use --micro_batches=3");
+        "own.textproto: orders 3 micro-batches, a step has 4; write the order of 4, or use "
+        "--micro_batches=3 (times --sync_every)");
   const auto chunks = ParseOrder("stage { task: \"F0 F0.1 B0.1 W0.1 B0 W0\" }", "own.textproto");
   REQUIRE(chunks.ok());
   CHECK(chunks->chunks == 2);

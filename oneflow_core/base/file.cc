@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMostBytes = size_t{1} << 31;
+
 struct Close {
   void operator()(FILE* file) const { std::fclose(file); }
 };
@@ -46,7 +48,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view m
   if (!file) return failed(errno);
   std::string bytes;
   char part[1 << 16];
-  while (const size_t n = std::fread(part, 1, sizeof part, file.get())) bytes.append(part, n);
+  while (const size_t n = std::fread(part, 1, sizeof part, file.get())) {
+    bytes.append(part, n);
+    if (bytes.size() > kMostBytes) return InputError(path, "is larger than 2 GiB", mend);
+  }
   // A directory opens like a file and says what it is when it is read.
   if (std::ferror(file.get())) return failed(errno);
   return bytes;

@@ -9,7 +9,8 @@
 
 namespace oneflow {
 
-// `mend` ends the error message: what to give instead. A directory is an error, not an empty file.
+// `mend` ends the error message: what to give instead. A directory is an error, not an empty file;
+// so is what has more than 2 GiB, or no end (/dev/zero).
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      std::string_view mend = "check the path");
 

@@ -80,8 +80,10 @@ absl::Status ParseText(std::string_view text, std::string_view file, std::string
       return InputError(file, "is binary, and no " + std::string(noun) + ", which is text",
                         "give a textproto");
     }
+    const bool ends = error.message().ends_with("got: ");  // nothing: the text is over
     return InputError(std::string(file) + error.place(),
-                      error.message().empty() ? "is no " + std::string(noun) : error.message());
+                      error.message().empty() ? "is no " + std::string(noun) : error.message(),
+                      ends ? "the text ends here: it was cut off, or lacks a brace" : "");
   }
   if (FindBadString(*message, nullptr).field == nullptr) return absl::OkStatus();
   // Places cost more than the message, so they are looked up only to be told.

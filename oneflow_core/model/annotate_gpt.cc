@@ -91,11 +91,14 @@ absl::StatusOr<std::vector<int>> WrittenStages(const std::vector<int>& layers, i
   std::vector<int> stage_of;
   for (int stage = 0; stage < stages; ++stage) {
     const bool end = stage == 0 || stage == stages - 1;
-    if (layers[stage] < (end ? 0 : 1) || layers[stage] > blocks) {
-      return InputError(
-          where,
-          "gives place " + std::to_string(stage) + ' ' + std::to_string(layers[stage]) + " layers",
-          "use 1 or more; only the first place and the last may have none");
+    const std::string gives =
+        "gives place " + std::to_string(stage) + ' ' + std::to_string(layers[stage]) + " layers";
+    if (layers[stage] < (end ? 0 : 1)) {
+      return InputError(where, gives,
+                        "use 1 or more; only the first place and the last may have none");
+    }
+    if (layers[stage] > blocks) {
+      return InputError(where, gives, "the model has " + std::to_string(blocks) + " in all");
     }
     stage_of.insert(stage_of.end(), layers[stage], stage);
   }

@@ -61,6 +61,26 @@ class BadFilesTest(BadInputCase):
         untouched(["--out=gpt.textproto", "--graph"], "compile", "--graph=gpt.textproto", "--out=gpt.textproto", "--batch=4")
         run(*train, "--metrics=/dev/null", "--trace=/dev/null", cwd=self.dir)
 
+    def test_outputs_of_data_and_run_that_are_inputs(self):
+        os.makedirs(self.dir + "/out", exist_ok=True)
+        for name in ["train.bin", "train.idx", "val.bin", "val.idx"]:
+            self.write("out/" + name, b"some words. " * 50)
+            self.refuse(["--out=out", name, "--text"], "data", f"--text=text.txt,out/{name}", "--out=out", "--val_fraction=0.1")
+            with open(f"{self.dir}/out/{name}", "rb") as file:
+                self.assertEqual(file.read(), b"some words. " * 50)
+        self.write("product.textproto", b'''
+            op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 2 } } sbp { on { key: "data" value: "S(0)" } } }
+            op { name: "out" kind: "gelu" input: "x" }
+            output: "out"
+            mesh { axis { name: "data" size: 2 } }''')
+        for name in ["x.npy", "x.rank1.npy"]:
+            write_npy(f"{self.dir}/{name}", [4, 2], [0.5] * 8)
+        one = ["run", "--graph=product.textproto"]
+        self.refuse(["--fetch=out=x.npy", "--feed", "another file"], *one, "--feed=x=x.npy", "--fetch=out=x.npy")
+        self.refuse(["--fetch=out=product.textproto", "--graph"], *one, "--feed=x=x.npy", "--fetch=out=product.textproto")
+        self.refuse(["--shards", "x.rank1.npy", "--feed"], *one, "--feed=x=x.rank1.npy", "--fetch=out=x.npy", "--shards")
+        run(*one, "--feed=x=x.rank1.npy", "--fetch=out=x.npy", cwd=self.dir)
+
     def test_resuming_with_other_rounds(self):
         lag = ["--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2", "--mesh=pipe=2", "--graph=gpt.textproto"]
         for steps in (2, 4):

@@ -13,6 +13,7 @@ MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'
 # name -> (graph text, words of the error)
 GRAPHS = {
     "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", 'Expected ":"']),
+    "cut_off": (HEAD + 'op { name: "y" kind:', ["bad.textproto:2:", "cut off", "brace"]),
     "unknown_field": ('op {\n name: "x"\n colour: 3\n}\n', ["bad.textproto:3:", "colour"]),
     "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\noutput: "y"\n', ["bad.textproto:2: op y", "matmull", "matmul"]),
     "unknown_attribute": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpos_b" value { b: true } }'),
@@ -91,9 +92,16 @@ class BadInputTest(BadInputCase):
                               (["--format=dot", "text, json"], "--format=dot"),
                               (["--trace", "absent/trace"], "--trace=absent/trace")]:
             self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
-        self.write("endless.textproto", b"device { peak_flops: 1e-320 }")
-        self.refuse(["inf seconds", "cluster"], "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
-        self.compile(["inf seconds", "cluster"], "--mesh=pipe=2", "--schedule=zero_bubble", "--cluster=endless.textproto", "--batch=4")
+        for fields, words in [(b"device { peak_flops: 1e-9 }", ["device.peak_flops is 1e-09 a second", "leave it out"]),
+                              (b"device { memory_bandwidth: 1e300 }", ["device.memory_bandwidth is 1e+300 a second"]),
+                              (b"level { bandwidth: 0.5 }", ["level[0].bandwidth is 0.5 a second"]),
+                              (b"level { latency: 1e308 }", ["level[0].latency is 1e+308 seconds", "at most 3600"]),
+                              (b"device { firing_seconds: 1e5 }", ["device.firing_seconds is 100000 seconds"]),
+                              (b'device { kernel_time { kernel: "lineer" seconds: 1 } }', ["device.kernel_time[0].kernel is \"lineer\"", '"linear"'])]:
+            with self.subTest(fields):
+                self.write("endless.textproto", fields)
+                self.refuse(["endless.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
+                self.compile(["endless.textproto: "] + words, "--mesh=tensor=2", "--cluster=endless.textproto", "--batch=4")
         self.refuse(["--steps=1000000000000", "use at most"], "simulate", "--plan=gpt.plan", "--steps=1000000000000")
         for fields, words in [(b"level { latency: nan }", ["level[0].latency is nan"]),
                               (b"level { } level { bandwidth: -1 }", ["level[1].bandwidth is -1"]),
@@ -115,6 +123,14 @@ class BadInputTest(BadInputCase):
             with self.subTest(device):
                 self.write("tiles.textproto", b"device { " + device + b" }")
                 self.refuse(["tiles.textproto", "tile_columns"], "simulate", "--plan=gpt.plan", "--cluster=tiles.textproto")
+
+    def test_flags_without_a_value(self):
+        for flag in ["--memory=", "--cluster=", "--recompute=", "--stage_layers=", "--order="]:
+            self.compile([flag, "is empty", "leave it out"], "--batch=4", flag)
+        self.train(["--checkpoint_dir=", "is empty"], "--data=text.txt", "--checkpoint_dir=")
+
+    def test_files_without_an_end(self):
+        self.refuse(["/dev/zero", "larger than 2 GiB"], "verify", "--plan=/dev/zero")
 
     def test_explain_page(self):
         for flags in (["--full"], [], ["--format=json"]):

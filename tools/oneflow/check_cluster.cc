@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/verify_types.h"
 
 namespace oneflow {
@@ -54,9 +56,31 @@ class Numbers {
       return InputError(where_, absl::StrCat(name, " is ", value),
                         "use a part of the peak, above 0 and at most 1");
     }
-    if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-    return InputError(where_, absl::StrCat(name, " is ", value),
-                      "use a finite number that is not negative, or leave it out");
+    if (!std::isfinite(value) || value < 0) {
+      return InputError(where_, absl::StrCat(name, " is ", value),
+                        "use a finite number that is not negative, or leave it out");
+    }
+    if (IsTime(field) && value > kMostSeconds) {
+      return InputError(where_, absl::StrCat(name, " is ", value, " seconds"),
+                        absl::StrCat("use at most ", kMostSeconds));
+    }
+    if (IsRate(field) && value > 0 && (value < 1 || value > kMostRate)) {
+      return InputError(where_, absl::StrCat(name, " is ", value, " a second"),
+                        absl::StrCat("use 1 to ", kMostRate, ", or leave it out"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Within these the times of all steps of any plan are finite sums, and compare exactly enough.
+  static constexpr double kMostSeconds = 3600, kMostRate = 1e24;
+
+  static bool IsTime(const FieldDescriptor& field) {
+    return field.name() == "seconds" || field.name() == "firing_seconds" ||
+           field.name() == "latency";
+  }
+
+  static bool IsRate(const FieldDescriptor& field) {
+    return field.name().starts_with("peak_flops") || field.name().ends_with("bandwidth");
   }
 
   // 0 of what is no number.
@@ -93,11 +117,27 @@ absl::Status CheckLevels(const proto::Cluster& cluster, std::string_view where) 
   return absl::OkStatus();
 }
 
+// What is measured of a kernel that there is not would count for all that were not measured.
+absl::Status CheckKernels(const proto::Device& device, std::string_view where) {
+  for (int k = 0; k < device.kernel_time_size(); ++k) {
+    const std::string& kernel = device.kernel_time(k).kernel();
+    if (FindOpDef(kernel) != nullptr) continue;
+    const std::string nearest = Nearest(kernel, OpKinds());
+    return InputError(
+        where,
+        absl::StrCat("device.kernel_time[", k, "].kernel is \"", kernel, "\"; there is none"),
+        nearest.empty() ? "see docs/ops.md for the kinds of ops"
+                        : "did you mean \"" + nearest + "\"?");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where) {
   RETURN_IF_ERROR(Numbers(where).Check(cluster, ""));
   RETURN_IF_ERROR(CheckLevels(cluster, where));
+  RETURN_IF_ERROR(CheckKernels(cluster.device(), where));
   const proto::Device& device = cluster.device();
   if (device.kernel_threads() > kMaxKernelThreads) {
     return InputError(where, "has more kernel threads than a device may use",

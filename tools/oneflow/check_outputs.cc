@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 3> kWritten = {"out", "metrics", "trace"};
+constexpr std::array<std::string_view, 4> kWritten = {"out", "metrics", "trace", "fetch"};
 constexpr std::array<std::string_view, 8> kRead = {"graph",   "plan",  "data", "eval_data",
                                                    "cluster", "order", "text", "feed"};
 
@@ -38,24 +39,44 @@ bool SameFile(const std::string& a, const std::string& b) {
 
 // The files that a flag names: "a.txt,b.txt", "x=x.npy".
 std::vector<std::string> FilesOf(const std::string& flag, const std::string& value) {
-  if (flag == "feed") return {value.substr(std::min(value.size(), value.find('=') + 1))};
-  return CommaSeparated(value);
+  if (flag == "feed" || flag == "fetch") {
+    return {value.substr(std::min(value.size(), value.find('=') + 1))};
+  }
+  return Has(kRead, flag) ? CommaSeparated(value) : std::vector<std::string>{value};
+}
+
+// An error where `file` is one of those that flag `other` names.
+absl::Status CheckOther(std::string_view where, const std::string& file,
+                        const std::pair<std::string, std::string>& other) {
+  for (const std::string& named : FilesOf(other.first, other.second)) {
+    if (named.empty() || !SameFile(file, named)) continue;
+    return InputError(where, absl::StrCat(file, " is the file of --", other.first, ", too"),
+                      "write to another file");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
+absl::Status CheckNotRead(const Arguments& args, std::string_view where, const std::string& file) {
+  for (const auto& flag : args.flags) {
+    if (Has(kRead, flag.first)) RETURN_IF_ERROR(CheckOther(where, file, flag));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOutputs(const Arguments& args) {
   for (size_t i = 0; i < args.flags.size(); ++i) {
-    const auto& [written, path] = args.flags[i];
-    if (!Has(kWritten, written) || path.empty()) continue;
-    const std::string where = absl::StrCat("--", written, "=", path);
-    for (size_t j = 0; j < args.flags.size(); ++j) {
-      const auto& [other, value] = args.flags[j];
-      if (other == written || !(Has(kRead, other) || (Has(kWritten, other) && j > i))) continue;
-      for (const std::string& file : FilesOf(other, value)) {
-        if (file.empty() || !SameFile(path, file)) continue;
-        return InputError(where, "is the file of --" + other + ", too", "write to another file");
-      }
+    const auto& [flag, value] = args.flags[i];
+    if (!Has(kWritten, flag) || value.empty()) continue;
+    const std::string where = absl::StrCat("--", flag, "=", value);
+    const std::string file = FilesOf(flag, value)[0];
+    RETURN_IF_ERROR(CheckNotRead(args, where, file));
+    for (size_t j = i + 1; j < args.flags.size(); ++j) {
+      const auto& other = args.flags[j];
+      // Of a flag that names one file the last counts.
+      const bool both = Has(kWritten, other.first) && (other.first != flag || flag == "fetch");
+      if (both) RETURN_IF_ERROR(CheckOther(where, file, other));
     }
   }
   return absl::OkStatus();

@@ -2,6 +2,8 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 #include "actor_runtime/data/mapped_file.h"
 #include "actor_runtime/data/token_file_writer.h"
@@ -10,6 +12,7 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_text.h"
+#include "tools/oneflow/check_outputs.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/tokenize_text.h"
@@ -67,9 +70,18 @@ absl::StatusOr<Texts> OpenTexts() {
   return texts;
 }
 
-// The folder is there, or is made.
-absl::Status MakeFolder() {
+// What is written, and what of an earlier text is removed.
+constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
+constexpr std::string_view kFiles[] = {kTrain, "train.idx", kValidation, "val.idx"};
+
+std::string PathOf(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
+
+// The folder is there, or is made; nothing in it is lost that is read.
+absl::Status MakeFolder(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/data");
+  for (const std::string_view file : kFiles) {
+    RETURN_IF_ERROR(CheckNotRead(args, "--out=" + FLAGS_out, PathOf(file)));
+  }
   std::error_code error;
   std::filesystem::create_directories(FLAGS_out, error);
   if (std::filesystem::is_directory(FLAGS_out, error)) return absl::OkStatus();
@@ -130,20 +142,20 @@ absl::Status Data(const Arguments& args) {
   }
   ASSIGN_OR_RETURN(const Texts texts, OpenTexts());
   ASSIGN_OR_RETURN(const TextSplit split, Split(texts, tokenizer));
-  RETURN_IF_ERROR(MakeFolder());
+  RETURN_IF_ERROR(MakeFolder(args));
 
   Progress progress(TextPart{texts.documents}.bytes());
   options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
   std::vector<TokenizedFile> files;
-  const auto write = [&](const TextPart& part, const std::string& name) -> absl::Status {
-    const std::string path = FLAGS_out + "/" + name;
+  const auto write = [&](const TextPart& part, std::string_view name) -> absl::Status {
+    const std::string path = PathOf(name);
     if (part.documents.empty()) return RemoveTokenFile(path);  // of an earlier text
     ASSIGN_OR_RETURN(TokenizedFile file, TokenizeText(part, tokenizer, path, options));
     files.push_back(std::move(file));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(write(split.train, "train.bin"));
-  RETURN_IF_ERROR(write(split.validation, "val.bin"));
+  RETURN_IF_ERROR(write(split.train, kTrain));
+  RETURN_IF_ERROR(write(split.validation, kValidation));
   format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
   return absl::OkStatus();
 }

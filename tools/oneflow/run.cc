@@ -9,6 +9,8 @@
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+#include "tools/oneflow/check_outputs.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/plan_facts.h"
@@ -64,6 +66,16 @@ absl::Status CheckNames(const Files& files, const proto::Plan& plan, const std::
   return absl::OkStatus();
 }
 
+absl::Status CheckShardFiles(const Arguments& args, const Files& fetches, int ranks) {
+  for (const auto& [name, file] : fetches) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string where = absl::StrCat("--shards --fetch=", name, "=", file);
+      RETURN_IF_ERROR(CheckNotRead(args, where, ShardFile(file, rank)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
   for (const auto& [name, file] : fetches) {
     const auto whole = fetched.whole.find(name);
@@ -97,6 +109,10 @@ absl::Status RunGraph(const Arguments& args) {
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RETURN_IF_ERROR(CheckNames(feeds, plan, "feed", "feed"));
   RETURN_IF_ERROR(CheckNames(fetches, plan, "fetch", "fetch"));
+  if (FLAGS_shards) {
+    ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
+    RETURN_IF_ERROR(CheckShardFiles(args, fetches, mesh.devices()));
+  }
   std::map<std::string, NpyArray> inputs;
   for (const auto& [name, file] : feeds) {
     ASSIGN_OR_RETURN(inputs[name], ReadNpy(file));

@@ -87,6 +87,11 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     } else {
       return InputError("--" + name, "has no value", "write --" + name + "=VALUE");
     }
+    // An unset variable of the shell's must not turn off what the flag asks for. No axes are a
+    // mesh.
+    if (value.empty() && name != "prompt" && name != "mesh") {
+      return InputError("--" + name + "=", "is empty", "give it a value, or leave it out");
+    }
     if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
       return InputError(absl::StrCat("--", name, "=", value), "is not a valid " + info.type);
     }
