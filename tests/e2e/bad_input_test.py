@@ -199,6 +199,15 @@ class BadInputTest(BadInputCase):
                      "--weight_decay=-1", "--warmup_steps=-1", "--decay_steps=-2"]:
             self.compile([flag + ": is out of range"], flag)
         self.compile(["--decay_steps=20", "warm-up of 20"], "--decay_steps=20", "--warmup_steps=20")
+        constant = ["the learning rate is constant", "leave it out, or add --lr_schedule=cosine or linear"]
+        for flag in ["--decay_steps=8", "--min_learning_rate=1e-5"]:
+            self.compile([flag.split("=")[0] + ": ", *constant], flag, "--batch=4")
+            self.train([flag.split("=")[0] + ": ", *constant], "--data=text.txt", flag)
+        run("compile", "--graph=gpt.textproto", "--batch=4", "--lr_schedule=cosine", "--decay_steps=8", "--out=decay.plan", cwd=self.dir)
+        train = ["train", "--plan=decay.plan", "--data=text.txt", "--steps=1"]
+        run(*train, "--decay_steps=9", cwd=self.dir)  # the plan's rate decays
+        run(*train, "--lr_schedule=constant", "--decay_steps=0", cwd=self.dir)
+        self.refuse(["--decay_steps: ", *constant], *train, "--lr_schedule=constant", "--decay_steps=9")
         self.compile(["clip 1", "--clip=0"], "--schedule=2bw", "--batch=4")
         self.compile(["clip 1", "--global_norm"], "--global_norm=false", "--batch=4")
         self.compile(["steps_a_round 3", "2 versions"], "--schedule=2bw", "--clip=0", "--steps_a_round=3", "--batch=4")

@@ -5,6 +5,7 @@
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_json.h"
 #include "oneflow_core/plan/plan_text.h"
+#include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/precision.h"
@@ -17,6 +18,7 @@ absl::Status CompileGraph(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
+  RETURN_IF_ERROR(CheckDecay(args, plan.train().optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   const std::string proof(kProved);  // by the compiler
   const std::string text =

@@ -12,6 +12,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/measure/kernel_time.h"
+#include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/interrupt.h"
 #include "tools/oneflow/load.h"
@@ -178,6 +179,7 @@ absl::Status Train(const Arguments& args) {
       options.optimizer,
       OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
 
+  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
   RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
 
   MetricsOptions log_options;
