@@ -41,8 +41,9 @@
 namespace oneflow {
 
 struct CheckpointInfo {
-  int64_t step = 0;   // Steps done: the first one to run after a resume.
-  uint64_t seed = 0;  // Orders the data.
+  int64_t step = 0;    // Steps done: the first one to run after a resume.
+  uint64_t seed = 0;   // Orders the data.
+  int64_t tokens = 0;  // Of the data that is trained on; 0: not known.
   // Of the run, where its numbers are not the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;
 };
@@ -82,12 +83,18 @@ class CheckpointReader {
   uint64_t seed() const;
   const std::string& model() const;
   const std::string& plan_fingerprint() const;  // of the plan that wrote it
+  const std::string& mesh() const;  // that wrote it, as text; empty: not known, as of older ones
+  int64_t tokens() const;           // of the data that it was trained on; 0: not known
   const proto::Graph& graph() const;
   const proto::Train& train() const;
 
   // Whether every variable of the plan is here with the same sizes and element type. The checkpoint
   // may hold more: a plan that only generates needs no optimizer state.
   absl::Status CheckVariables(const proto::Plan& plan) const;
+  // Whether the plan has every variable of the checkpoint, too: what trains on and saves must lose
+  // none. Variables and states of the optimizer have the same names on any mesh, in any precision
+  // and under any schedule.
+  absl::Status CheckSameVariables(const proto::Plan& plan) const;
 
   // Fills piece.data with the piece's slice of variable *piece.name. Thread-safe.
   absl::Status Load(const Piece& piece) const;
@@ -99,6 +106,9 @@ class CheckpointReader {
 };
 
 // The folder of the complete checkpoint of DIR with the highest step. NOT_FOUND if there is none.
-absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir);
+// `skipped`, if given, becomes the folder of a higher step, the highest, that is not complete: it
+// has no manifest; empty if there is none.
+absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir,
+                                             std::string* skipped = nullptr);
 
 }  // namespace oneflow

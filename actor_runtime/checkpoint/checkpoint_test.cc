@@ -153,6 +153,15 @@ TEST_CASE("A checkpoint knows where it comes from") {
   CHECK(reader->graph().name() == "tiny");
   CHECK(reader->train().batch() == 8);
   CHECK(reader->train().optimizer().learning_rate() == 0.1);
+  CHECK(reader->mesh() == "1");
+  CHECK(reader->tokens() == 0);
+
+  proto::Plan plan = TestPlan({});
+  *plan.mutable_mesh() = ToProto(*ParseMesh("pipe=2,data=8x4"));
+  auto writer = *CheckpointWriter::Create(dir.path(), plan, {.step = 1, .tokens = 900});
+  const auto other = *CheckpointReader::Open(*writer->Commit());
+  CHECK(other->mesh() == "pipe=2,data=8x4");
+  CHECK(other->tokens() == 900);
 }
 
 TEST_CASE("Devices save at once; the manifest does not show who was first") {
@@ -209,12 +218,18 @@ TEST_CASE("LatestCheckpoint: the highest complete step") {
   CHECK(LatestCheckpoint(dir.path() + "/no").status().code() == absl::StatusCode::kNotFound);
   CHECK(LatestCheckpoint(dir.path()).status().code() == absl::StatusCode::kNotFound);
   for (int64_t step : {9, 100000000, 20}) Save(dir.path(), step, PlacementNumber(0));
-  fs::create_directories(dir.path() + "/step-00000300");       // no manifest
+  fs::create_directories(dir.path() + "/step-00000021");       // no manifest
+  fs::create_directories(dir.path() + "/step-00000300");       // nor here
   fs::create_directories(dir.path() + "/step-999999999.tmp");  // not renamed
   dir.Write("step-notes", "");
-  CHECK(*LatestCheckpoint(dir.path()) == dir.path() + "/step-100000000");
+  dir.Write("step-00000400", "");
+  std::string skipped = "?";
+  CHECK(*LatestCheckpoint(dir.path(), &skipped) == dir.path() + "/step-100000000");
+  CHECK(skipped.empty());  // what is not complete comes before
   fs::remove_all(dir.path() + "/step-100000000");
   CHECK(*LatestCheckpoint(dir.path()) == dir.path() + "/step-00000020");
+  CHECK(*LatestCheckpoint(dir.path(), &skipped) == dir.path() + "/step-00000020");
+  CHECK(skipped == dir.path() + "/step-00000300");
 }
 
 TEST_CASE("A damaged checkpoint is refused, by file and variable") {
@@ -257,6 +272,19 @@ TEST_CASE("A damaged checkpoint is refused, by file and variable") {
   CHECK_THAT(Message(absent), Catch::StartsWith(folder + ": no checkpoint"));
 }
 
+TEST_CASE("An empty graph, or empty facts of training, are told where they are read") {
+  for (const std::string name : {"/graph.textproto", "/train.textproto"}) {
+    const TemporaryDirectory dir;
+    const std::string folder = Save(dir.path(), 1, PlacementNumber(1));
+    std::ofstream(folder + name, std::ios::trunc).close();
+    const absl::Status status = CheckpointReader::Open(folder).status();
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+    CHECK(Message(status) == folder + name +
+                                 ": is empty; use another checkpoint (remove this folder to resume "
+                                 "from the one before)");
+  }
+}
+
 TEST_CASE("A plan of another model is refused, with both sides") {
   const TemporaryDirectory dir;
   const std::string folder = Save(dir.path(), 1, PlacementNumber(1));
@@ -283,6 +311,23 @@ TEST_CASE("A plan of another model is refused, with both sides") {
   const Slice slice;
   const Dims dims;
   CHECK_FALSE(reader->Load({.name = &name, .dims = &dims, .slice = &slice}).ok());
+}
+
+TEST_CASE("CheckSameVariables: a plan that lacks variables of the checkpoint is refused") {
+  const TemporaryDirectory dir;
+  const std::string folder = Save(dir.path(), 1, PlacementNumber(1));
+  const auto reader = *CheckpointReader::Open(folder);
+  CHECK(reader->CheckSameVariables(TestPlan()).ok());
+  CHECK(Message(reader->CheckSameVariables(TestPlan({{"s", {}}, {"w", {5, 7, 3}}}))) ==
+        folder +
+            ": holds another model, which is named \"tiny\", too: the plan has no variable "
+            "b f32[11]; use a checkpoint of the same model");
+  CHECK_THAT(Message(reader->CheckSameVariables(TestPlan({{"b", {11}}}))),
+             Catch::Contains("the plan has no variable w f32[5,7,3] and 1 more; use"));
+  // The other way round, too.
+  CHECK_THAT(Message(reader->CheckSameVariables(
+                 TestPlan({{"w", {5, 7, 3}}, {"b", {11}}, {"s", {}}, {"w2", {5}}}))),
+             Catch::Contains("it has no variable w2 f32[5]"));
 }
 
 TEST_CASE("CheckpointWriter: mistakes") {

@@ -32,8 +32,11 @@ Json ToObject(const StoredVariable& v) {
 }
 
 Json HeaderOf(const Manifest& m) {
-  return {{"format", kFormat}, {"version", kVersion}, {"model", m.model},
-          {"step", m.step},    {"seed", m.seed},      {"plan", m.plan}};
+  Json header = {{"format", kFormat}, {"version", kVersion}, {"model", m.model},
+                 {"step", m.step},    {"seed", m.seed},      {"plan", m.plan}};
+  if (!m.mesh.empty()) header["mesh"] = m.mesh;
+  if (m.tokens > 0) header["tokens"] = m.tokens;
+  return header;
 }
 
 // Of everything but the checksum itself, in a form that does not depend on white space.
@@ -77,6 +80,7 @@ class Fields {
     }
     return dims;
   }
+  bool Has(const char* key) const { return object_.is_object() && object_.contains(key); }
   const absl::Status& status() const { return status_; }
 
  private:
@@ -202,6 +206,8 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
   manifest.plan = fields.String("plan");
   manifest.step = fields.Int("step");
   manifest.seed = fields.Unsigned("seed");
+  if (fields.Has("mesh")) manifest.mesh = fields.String("mesh");
+  if (fields.Has("tokens")) manifest.tokens = fields.Int("tokens");
   const Json& variables = fields.List("variables");
   RETURN_IF_ERROR(fields.status());
   for (const Json& variable : variables) {

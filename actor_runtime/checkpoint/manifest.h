@@ -5,6 +5,7 @@
 //   "format": "oneflow checkpoint",
 //   "version": 1,
 //   "model": "gpt", "step": 20, "seed": 1, "plan": "0123...",       (a line each)
+//   "mesh": "data=2", "tokens": 1000,       (older manifests do not say them)
 //   "variables": [
 //   {"name":"w","dtype":"f32","dims":[4,3],"slices":[{"begin":[0,0],"size":[2,3],
 //    "file":"rank-00000.bin","offset":0,"bytes":24,"xxh3":"0123456789abcdef"}, ...]}
@@ -45,8 +46,10 @@ struct StoredVariable {
 
 struct Manifest {
   std::string model, plan;
+  std::string mesh;  // empty: not said
   int64_t step = 0;
   uint64_t seed = 0;
+  int64_t tokens = 0;  // of training data; 0: not said
   std::vector<StoredVariable> variables;
   bool operator==(const Manifest&) const = default;
 };

@@ -34,6 +34,18 @@ TEST_CASE("Manifest: what is written is read") {
   CHECK(*ParseManifest(ToJson({}), "manifest.json") == Manifest());
 }
 
+TEST_CASE("Manifest: of mesh and data, and of older ones that do not say them") {
+  Manifest manifest = Example();
+  CHECK(ToJson(manifest).find("mesh") == std::string::npos);  // as they were written
+  manifest.mesh = "data=2";
+  manifest.tokens = 1000;
+  const std::string text = ToJson(manifest);
+  CHECK_THAT(text, Catch::Contains("\"mesh\": \"data=2\",\n\"tokens\": 1000,\n"));
+  CHECK(*ParseManifest(text, "manifest.json") == manifest);
+  CHECK_THAT(Error(Replace(text, "\"tokens\": 1000", "\"tokens\": 1001")),
+             Catch::Contains("does not match its own checksum"));
+}
+
 TEST_CASE("Manifest: a line a variable") {
   Manifest manifest = Example();
   manifest.variables.resize(1);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,9 @@ template <typename Message>
 absl::Status ParseTextFile(const std::string& path, Message* message) {
   ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   const absl::Status parsed = ParseText(TextOf(file), path, "text proto", message);
-  return parsed.ok() ? parsed : absl::DataLossError(absl::StrCat(parsed.message(), kMend));
+  if (!parsed.ok()) return absl::DataLossError(absl::StrCat(parsed.message(), kMend));
+  if (message->ByteSizeLong() > 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": is empty", kMend));
 }
 
 std::string Describe(DType dtype, const Dims& dims) {
@@ -55,6 +58,7 @@ struct CheckpointReader::Impl {
   absl::Status Verify(const StoredVariable& variable, const StoredSlice& slice);
   absl::StatusOr<const StoredVariable*> Find(const std::string& name, DType dtype, const Dims& dims,
                                              std::string_view wanted_by) const;
+  absl::Status AnotherModel(std::string_view wanted_by, std::string_view difference) const;
   const MappedFile& File(const StoredSlice& slice) const { return files.find(slice.file)->second; }
 };
 
@@ -108,6 +112,17 @@ absl::Status CheckpointReader::Impl::VerifySlices() {
   return absl::OkStatus();
 }
 
+absl::Status CheckpointReader::Impl::AnotherModel(std::string_view wanted_by,
+                                                  std::string_view difference) const {
+  const std::string models =
+      manifest.model == wanted_by
+          ? absl::StrCat("holds another model, which is named \"", manifest.model, "\", too: ")
+          : absl::StrCat("holds model \"", manifest.model, "\", the plan is for \"",
+                         ToAbsl(wanted_by), "\": ");
+  return InputError(folder, absl::StrCat(models, ToAbsl(difference)),
+                    "use a checkpoint of the same model");
+}
+
 absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
     const std::string& name, DType dtype, const Dims& dims, std::string_view wanted_by) const {
   const auto it = variables.find(name);
@@ -121,12 +136,7 @@ absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
   } else {
     return it->second;
   }
-  const std::string models =
-      manifest.model == wanted_by
-          ? absl::StrCat("holds another model, which is named \"", manifest.model, "\", too: ")
-          : absl::StrCat("holds model \"", manifest.model, "\", the plan is for \"",
-                         ToAbsl(wanted_by), "\": ");
-  return InputError(folder, models + difference, "use a checkpoint of the same model");
+  return AnotherModel(wanted_by, difference);
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
@@ -145,6 +155,8 @@ int64_t CheckpointReader::step() const { return impl_->manifest.step; }
 uint64_t CheckpointReader::seed() const { return impl_->manifest.seed; }
 const std::string& CheckpointReader::model() const { return impl_->manifest.model; }
 const std::string& CheckpointReader::plan_fingerprint() const { return impl_->manifest.plan; }
+const std::string& CheckpointReader::mesh() const { return impl_->manifest.mesh; }
+int64_t CheckpointReader::tokens() const { return impl_->manifest.tokens; }
 const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
 const proto::Train& CheckpointReader::train() const { return impl_->train; }
 
@@ -155,6 +167,21 @@ absl::Status CheckpointReader::CheckVariables(const proto::Plan& plan) const {
     RETURN_IF_ERROR(impl_->Find(v.name(), dtype, dims, plan.model()).status());
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::CheckSameVariables(const proto::Plan& plan) const {
+  RETURN_IF_ERROR(CheckVariables(plan));
+  std::set<std::string_view> known;
+  for (const proto::Variable& v : plan.variable()) known.insert(v.name());
+  std::string first;
+  int64_t more = -1;
+  for (const StoredVariable& v : impl_->manifest.variables) {
+    if (known.contains(v.name)) continue;
+    if (++more == 0) first = absl::StrCat(v.name, " ", Describe(v.dtype, v.dims));
+  }
+  if (first.empty()) return absl::OkStatus();
+  if (more > 0) absl::StrAppend(&first, " and ", more, " more");
+  return impl_->AnotherModel(plan.model(), "the plan has no variable " + first);
 }
 
 absl::Status CheckpointReader::Load(const Piece& piece) const {
@@ -171,20 +198,22 @@ absl::Status CheckpointReader::Load(const Piece& piece) const {
   return absl::InternalError(absl::StrCat(*piece.name, ": the piece is outside the tensor"));
 }
 
-absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir) {
+absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir, std::string* skipped) {
   std::error_code error;
   fs::directory_iterator entries(dir, error);
   if (error) {
     return absl::NotFoundError(absl::StrCat(dir, ": ", error.message(), "; check the path"));
   }
-  std::optional<std::pair<int64_t, std::string>> latest;
+  std::optional<std::pair<int64_t, std::string>> latest, incomplete;
   for (const fs::directory_entry& entry : entries) {
     const std::string name = entry.path().filename();
     int64_t step;
     if (!absl::StartsWith(name, "step-") || !absl::SimpleAtoi(name.substr(5), &step)) continue;
-    if (!fs::exists(entry.path() / "manifest.json", error)) continue;
-    latest = std::max(latest, std::optional(std::pair(step, entry.path().string())));
+    if (!entry.is_directory(error)) continue;
+    auto& highest = fs::exists(entry.path() / "manifest.json", error) ? latest : incomplete;
+    highest = std::max(highest, std::optional(std::pair(step, entry.path().string())));
   }
+  if (skipped != nullptr) *skipped = incomplete > latest ? incomplete->second : "";
   if (latest) return latest->second;
   if (fs::exists(fs::path(dir) / "manifest.json", error)) {
     return absl::NotFoundError(

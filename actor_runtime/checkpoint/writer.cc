@@ -75,6 +75,7 @@ struct CheckpointWriter::Impl {
 
 absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
     const std::string& dir, const proto::Plan& plan, const CheckpointInfo& info) {
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan, mesh"));
   auto impl = std::make_unique<Impl>();
   impl->folder = absl::StrFormat("%s/step-%08d", dir, info.step);
   impl->temporary = impl->folder + ".tmp";
@@ -85,7 +86,12 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
   {
     const std::lock_guard lock(impl->mutex);
     Manifest& m = impl->manifest;
-    m = {plan.model(), plan.fingerprint(), info.step, info.seed, {}};
+    m.model = plan.model();
+    m.plan = plan.fingerprint();
+    m.mesh = ToString(mesh);
+    m.step = info.step;
+    m.seed = info.seed;
+    m.tokens = info.tokens;
     ASSIGN_OR_RETURN(m.variables, VariablesOf(plan));
     for (size_t i = 0; i < m.variables.size(); ++i) impl->index[m.variables[i].name] = i;
   }

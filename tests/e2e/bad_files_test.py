@@ -202,6 +202,46 @@ class BadFilesTest(BadInputCase):
         self.refuse(["--seed"], "train", "--plan=gpt.plan", "--data=text.txt", "--steps=2", "--seed=7", "--resume",
                     "--checkpoint_dir=ckpt")
 
+    def test_checkpoints_of_another_model(self):
+        # What the smaller model has is all there, but the checkpoint holds more: nothing of it may be lost.
+        train = lambda graph, *flags: ["train", f"--graph={graph}.textproto", "--batch=4", "--data=text.txt", *flags]
+        models = {"whole": [], "shallow": ["--layers=1"], "unbiased": ["--bias=false"], "untied": ["--tied=false"]}
+        for name, flags in models.items():
+            run("model", "gpt", *SMALL, *flags, f"--out={name}.textproto", cwd=self.dir)
+        run(*train("whole", "--steps=1", "--checkpoint_dir=whole"), cwd=self.dir)
+        run(*train("untied", "--steps=1", "--checkpoint_dir=untied"), cwd=self.dir)
+        step = "/step-00000001: holds another model, which is named \"gpt\", too: the plan has no variable "
+        mend = "; use a checkpoint of the same model"
+        for name, folder, first in [("shallow", "whole", "h.1.ln_1.weight f32[16] and "), ("unbiased", "whole", "h.0.ln_1.bias f32[16] and "),
+                                    ("whole", "untied", "head.weight f32[256,16] and ")]:
+            with self.subTest(name):
+                resume = train(name, "--steps=2", f"--checkpoint_dir={folder}", "--resume")
+                self.refuse([folder + step + first, mend], *resume)
+                self.assertEqual(["step-00000001"], os.listdir(self.dir + "/" + folder))
+        # The same model, however it is trained, and though it generates without the optimizer's states.
+        for steps, *flags in [(2, "--mesh=pipe=2", "--micro_batches=2"), (3, "--mesh=data=2,tensor=2", "--precision=bf16"),
+                              (8, "--global_norm=false", "--clip=0"), (16, "--mesh=pipe=2", "--schedule=pipedream", "--clip=0")]:
+            run(*train("whole", f"--steps={steps}", "--checkpoint_dir=whole", "--resume", *flags), cwd=self.dir)
+        run("generate", "--checkpoint=whole", "--prompt=The ", "--tokens=2", cwd=self.dir)
+
+    def test_checkpoints_that_are_not_complete(self):
+        def break_newest(folder):
+            run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=2", "--checkpoint_dir=copy", "--resume", cwd=self.dir)
+            os.remove(self.dir + "/copy/step-00000002/manifest.json")
+        self.checkpoint(break_newest)
+        told = ("oneflow: warning: copy/step-00000002 is skipped: it has no manifest.json, so it is not complete; "
+                "copy/step-00000001 is used instead\n")
+        self.assertIn(told, run("generate", "--checkpoint=copy", "--prompt=The ", "--tokens=1", cwd=self.dir)[1])
+        resume = ["train", "--plan=gpt.plan", "--data=text.txt", "--steps=2", "--checkpoint_dir=copy", "--resume"]
+        self.assertEqual(1, run(*resume, cwd=self.dir)[1].count(told))
+        self.assertNotIn("skipped", run(*resume, cwd=self.dir)[1])  # it is complete now
+
+        def empty(folder):
+            os.truncate(folder + "/graph.textproto", 0)
+        self.train(["copy/step-00000001/graph.textproto: is empty; use another checkpoint"], "--data=text.txt", "--resume",
+                   "--checkpoint_dir=" + self.checkpoint(empty))
+        self.refuse(["graph.textproto: is empty"], "generate", "--checkpoint=copy", "--prompt=The ")
+
     def test_plans(self):
         with open(self.dir + "/gpt.plan", "rb") as file:
             plan = file.read()

@@ -144,6 +144,27 @@ class TrainTest(unittest.TestCase):
         # The checkpoint holds the run's numbers, not the plan's.
         self.assertNotIn("warning", train("--steps=7", "--decay_steps=6", "--resume", "--learning_rate=1e-3", "--batch=4"))
 
+    def test_what_changes_the_bits_of_a_resumed_run_is_told(self):
+        run("model", "gpt", *MODEL, "--dropout=0.1", "--out=drop1.textproto", cwd=self.dir)
+        run("model", "gpt", *MODEL, "--dropout=0.2", "--masks=stored", "--out=drop2.textproto", cwd=self.dir)
+        with open(self.dir + "/drop1.textproto", encoding="utf-8") as file:
+            drops = file.read().count('"dropout"')
+        train = lambda *flags: [line for line in run("train", "--data=text.txt", "--checkpoint_dir=bits", "--batch=8",
+                                                     *flags, cwd=self.dir)[1].splitlines() if "trained" in line]
+        self.assertEqual([], train("--steps=2", "--graph=drop1.textproto", "--micro_batches=2", "--mesh=data=2"))
+        # As on any pipe, under any schedule, with any recompute.
+        self.assertEqual([], train("--steps=3", "--graph=drop1.textproto", "--micro_batches=2", "--mesh=pipe=2,data=2",
+                                   "--schedule=gpipe", "--recompute=full", "--resume"))
+        told = lambda folder, kind: f"oneflow: warning: bits/{folder} was trained {kind}"
+        with open(self.dir + "/text.txt", "rb") as file:
+            tokens = len(file.read())
+        self.assertEqual(
+            [told("step-00000003", "with other numbers: micro_batches 2, now 1; precision f32, now bf16; residual f32, now bf16"),
+             told("step-00000003", "on another mesh: data=2, now one device a stage"),
+             told("step-00000003", f"on other data: tokens {tokens}, now {tokens - int(tokens * 0.1)}"),
+             told("step-00000003", f"with another graph: op embed.drop: rate 0.1, now 0.2 (and {drops - 1} more)")],
+            train("--steps=4", "--graph=drop2.textproto", "--precision=bf16", "--residual=bf16", "--eval_fraction=0.1", "--resume"))
+
     def test_a_checkpoint_is_evaluated_without_training(self):
         train = ["train", "--graph=gpt.textproto", "--data=text.txt", "--eval_data=text.txt", "--checkpoint_dir=again"]
         rows = self.train(*train[1:2], "--eval_data=text.txt", "--steps=3", "--checkpoint_dir=again")

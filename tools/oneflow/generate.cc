@@ -16,6 +16,7 @@
 #include "tools/oneflow/language_model.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/plan_facts.h"
+#include "tools/oneflow/resume.h"
 #include "tools/oneflow/sampler.h"
 #include "tools/oneflow/text_stream.h"
 #include "tools/oneflow/verb.h"
@@ -69,7 +70,7 @@ absl::StatusOr<std::string> StepFolder(const std::string& path) {
   if (path.empty()) return InputError("--checkpoint", "is missing", "write --checkpoint=run/ckpt");
   std::error_code ignored;  // what cannot be looked at is told by who opens it
   if (std::filesystem::exists(std::filesystem::path(path) / "manifest.json", ignored)) return path;
-  return LatestCheckpoint(path);
+  return CheckpointToUse(path);
 }
 
 // What was generated, and how fast.

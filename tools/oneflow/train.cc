@@ -170,6 +170,7 @@ absl::Status Train(const Arguments& args) {
   TrainLoopOptions options;
   options.seed = FLAGS_seed;
   options.steps = FLAGS_steps;
+  options.tokens = data.train.size();
   options.eval_every = FLAGS_eval_every;
   options.eval_batches = FLAGS_eval_batches;
   options.checkpoint_every = FLAGS_checkpoint_every;

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
+#include "tools/oneflow/resume.h"
 
 namespace oneflow {
 namespace {
@@ -45,29 +45,6 @@ proto::Optimizer OptimizerOfRun(const TrainLoopOptions& options) {
   return optimizer;
 }
 
-// A run that goes on with other numbers is not the one that was interrupted. It may be meant, so it
-// is told, not refused.
-void WarnOfChanges(const std::string& folder, const proto::Train& was, int64_t batch,
-                   const proto::Optimizer& optimizer) {
-  std::string changes;
-  const auto compare = [&](const std::string& name, const std::string& before,
-                           const std::string& after) {
-    if (before == after) return;
-    changes += (changes.empty() ? "" : "; ") + name + " " + before + ", now " + after;
-  };
-  compare("batch", std::to_string(was.batch()), std::to_string(batch));
-  for (int f = 0; f < proto::Optimizer::descriptor()->field_count(); ++f) {
-    const auto* field = proto::Optimizer::descriptor()->field(f);
-    std::string before, after;
-    google::protobuf::TextFormat::PrintFieldValueToString(was.optimizer(), field, -1, &before);
-    google::protobuf::TextFormat::PrintFieldValueToString(optimizer, field, -1, &after);
-    compare(field->name(), before, after);
-  }
-  if (changes.empty()) return;
-  std::fprintf(stderr, "oneflow: warning: %s was trained with other numbers: %s\n", folder.c_str(),
-               changes.c_str());
-}
-
 class Loop {
  public:
   Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog& log, const TrainLoopOptions& options)
@@ -93,15 +70,16 @@ class Loop {
       return InputError("--resume", "there is no folder to resume from",
                         "add --checkpoint_dir=DIR");
     }
-    ASSIGN_OR_RETURN(const std::string folder, LatestCheckpoint(options_.checkpoint_dir));
+    ASSIGN_OR_RETURN(const std::string folder, CheckpointToUse(options_.checkpoint_dir));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-    RETURN_IF_ERROR(reader->CheckVariables(plan_));
+    RETURN_IF_ERROR(reader->CheckSameVariables(plan_));
     if (reader->seed() != options_.seed) {
       return InputError("--seed=" + std::to_string(options_.seed),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
                         "resume with the same seed: it orders the data");
     }
-    WarnOfChanges(folder, reader->train(), plan_.train().batch(), OptimizerOfRun(options_));
+    WarnOfChanges(folder, FactsOf(*reader),
+                  FactsOf(plan_, OptimizerOfRun(options_), options_.tokens));
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(runtime_.Run("load", context, 1));
     return reader->step();
@@ -142,6 +120,7 @@ class Loop {
     CheckpointInfo info;
     info.step = step;
     info.seed = options_.seed;
+    info.tokens = options_.tokens;
     info.optimizer = OptimizerOfRun(options_);
     ASSIGN_OR_RETURN(const auto writer,
                      CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));

@@ -19,6 +19,7 @@ namespace oneflow {
 struct TrainLoopOptions {
   uint64_t seed = 1;
   int64_t steps = 0;       // of the whole run
+  int64_t tokens = 0;      // of the data that is trained on
   int64_t eval_every = 0;  // 0: only at the end
   int64_t eval_batches = 8;
   int64_t checkpoint_every = 0;  // 0: only at the end

@@ -1,0 +1,191 @@
+#include "tools/oneflow/resume.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+// "batch 8, now 4; clip 1, now 0": what differs of what is compared.
+class Differences {
+ public:
+  void Compare(const std::string& name, const std::string& was, const std::string& now) {
+    if (was == now) return;
+    if (!text_.empty()) text_ += "; ";
+    text_ += (name.empty() ? "" : name + " ") + was + ", now " + now;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string Text(const google::protobuf::Message& message) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(message, &text);
+  if (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+std::string NameOf(proto::DataType type) {
+  const absl::StatusOr<DType> dtype = DTypeFromProto(type, "");
+  return dtype.ok() ? std::string(Name(*dtype)) : std::to_string(type);
+}
+
+std::string Numbers(const proto::Train& was, const proto::Train& now) {
+  Differences all;
+  all.Compare("batch", std::to_string(was.batch()), std::to_string(now.batch()));
+  all.Compare("micro_batches", std::to_string(was.micro_batches()),
+              std::to_string(now.micro_batches()));
+  all.Compare("precision", NameOf(was.precision()), NameOf(now.precision()));
+  all.Compare("residual", NameOf(was.residual()), NameOf(now.residual()));
+  for (int f = 0; f < proto::Optimizer::descriptor()->field_count(); ++f) {
+    const auto* field = proto::Optimizer::descriptor()->field(f);
+    std::string before, after;
+    google::protobuf::TextFormat::PrintFieldValueToString(was.optimizer(), field, -1, &before);
+    google::protobuf::TextFormat::PrintFieldValueToString(now.optimizer(), field, -1, &after);
+    all.Compare(field->name(), before, after);
+  }
+  return all.text();
+}
+
+// The axes along which sums are made: neither stages, nor axes of one device.
+std::string AxesOfSums(const std::string& text) {
+  absl::StatusOr<Mesh> mesh = ParseMesh(text);
+  if (!mesh.ok()) return text;
+  std::erase_if(mesh->axes, [](const Mesh::Axis& axis) {
+    return axis.name == "pipe" || (axis.size == 1 && axis.name.find('.') == std::string::npos);
+  });
+  return mesh->axes.empty() ? "one device a stage" : ToString(*mesh);
+}
+
+// What an op computes, and where, by name; none where there is no such op. The stage does not
+// matter, nor what is recomputed, nor, once there is a checkpoint, what a variable began with.
+std::map<std::string, std::string> PropertiesOf(const proto::Op* op) {
+  std::map<std::string, std::string> properties;
+  if (op == nullptr) return properties;
+  // Masks are the same bits, stored or made again.
+  properties["kind"] = op->kind() == "stored_dropout" ? "dropout" : op->kind();
+  std::string& inputs = properties["input"];
+  for (const std::string& input : op->input()) inputs += (inputs.empty() ? "" : " ") + input;
+  if (const absl::StatusOr<AttrMap> attrs = AttrsFromProto(op->attr(), op->name()); attrs.ok()) {
+    for (const auto& [name, attr] : *attrs) properties[name] = ToString(attr);
+  }
+  if (op->kind() == "variable") {
+    properties.erase("init");
+    properties.erase("init_value");
+  }
+  for (const proto::NdSbp& sbp : op->sbp()) properties["sbp"] += "{" + Text(sbp) + "}";
+  if (op->has_sub_mesh()) properties["sub_mesh"] = Text(op->sub_mesh());
+  Dims sizes;  // what dimensions are called is no matter
+  for (const auto& dim : op->shape().dim()) sizes.push_back(dim.size());
+  properties["shape"] = ToString(sizes);
+  properties["dtype"] = NameOf(op->dtype());
+  return properties;
+}
+
+// The first difference, of a kind before one of an input: "kind none, now dropout".
+std::string Difference(const proto::Op* was, const proto::Op* now) {
+  const auto before = PropertiesOf(was), after = PropertiesOf(now);
+  if (before == after) return "";
+  std::set<std::string> names = {"kind"};
+  for (const auto& [name, value] : before) names.insert(name);
+  for (const auto& [name, value] : after) names.insert(name);
+  const auto value = [](const auto& properties, const std::string& name) {
+    const auto it = properties.find(name);
+    return it == properties.end() || it->second.empty() ? "none" : it->second;
+  };
+  Differences first;
+  first.Compare("kind", value(before, "kind"), value(after, "kind"));
+  for (const std::string& name : names) {
+    if (first.text().empty()) first.Compare(name, value(before, name), value(after, name));
+  }
+  return first.text();
+}
+
+std::string Graphs(const proto::Graph& was, const proto::Graph& now) {
+  std::map<std::string_view, std::pair<const proto::Op*, const proto::Op*>> ops;
+  for (const proto::Op& op : was.op()) ops[op.name()].first = &op;
+  for (const proto::Op& op : now.op()) ops[op.name()].second = &op;
+  std::string first;
+  int64_t others = 0;
+  const auto look = [&](const proto::Op* before, const proto::Op* after) {
+    const std::string difference = Difference(before, after);
+    if (difference.empty()) return;
+    if (!first.empty()) ++others;
+    if (first.empty()) first = "op " + (after ? after : before)->name() + ": " + difference;
+  };
+  for (const proto::Op& op : now.op()) look(ops[op.name()].first, &op);
+  for (const proto::Op& op : was.op()) {
+    if (ops[op.name()].second == nullptr) look(&op, nullptr);
+  }
+  Differences loss;
+  if (first.empty()) loss.Compare("loss", was.loss(), now.loss());
+  if (others > 0) first += " (and " + std::to_string(others) + " more)";
+  return first.empty() ? loss.text() : first;
+}
+
+}  // namespace
+
+RunFacts FactsOf(const CheckpointReader& checkpoint) {
+  return {checkpoint.train(), checkpoint.graph(), checkpoint.mesh(), checkpoint.tokens()};
+}
+
+RunFacts FactsOf(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens) {
+  RunFacts facts = {plan.train(), plan.graph(), "", tokens};
+  *facts.train.mutable_optimizer() = optimizer;
+  const absl::StatusOr<Mesh> mesh = MeshFromProto(plan.mesh());
+  if (mesh.ok()) facts.mesh = ToString(*mesh);
+  return facts;
+}
+
+std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now) {
+  Differences mesh, tokens;
+  if (!was.mesh.empty() && !now.mesh.empty()) {
+    mesh.Compare("", AxesOfSums(was.mesh), AxesOfSums(now.mesh));
+  }
+  if (was.tokens > 0 && now.tokens > 0) {
+    tokens.Compare("tokens", std::to_string(was.tokens), std::to_string(now.tokens));
+  }
+  std::vector<std::string> changes;
+  for (const auto& [kind, difference] :
+       {std::pair("with other numbers: ", Numbers(was.train, now.train)),
+        std::pair("on another mesh: ", mesh.text()), std::pair("on other data: ", tokens.text()),
+        std::pair("with another graph: ", Graphs(was.graph, now.graph))}) {
+    if (!difference.empty()) changes.push_back(kind + difference);
+  }
+  return changes;
+}
+
+void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now) {
+  for (const std::string& change : ChangesOfRun(was, now)) {
+    std::fprintf(stderr, "oneflow: warning: %s was trained %s\n", folder.c_str(), change.c_str());
+  }
+}
+
+absl::StatusOr<std::string> CheckpointToUse(const std::string& dir) {
+  std::string skipped;
+  ASSIGN_OR_RETURN(std::string folder, LatestCheckpoint(dir, &skipped));
+  if (!skipped.empty()) {
+    std::fprintf(stderr,
+                 "oneflow: warning: %s is skipped: it has no manifest.json, so it is not "
+                 "complete; %s is used instead\n",
+                 skipped.c_str(), folder.c_str());
+  }
+  return folder;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,148 @@
+#include "tools/oneflow/resume.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/base/parse_text.h"
+
+namespace oneflow {
+namespace {
+
+using Changes = std::vector<std::string>;
+
+proto::Graph GraphOf(const std::string& text) {
+  proto::Graph graph;
+  REQUIRE(ParseText(text, "graph", "graph", &graph).ok());
+  return graph;
+}
+
+constexpr char kGraph[] = R"(
+    name: "tiny" loss: "loss"
+    op { name: "x" kind: "input" shape { dim { name: "batch" } dim { size: 4 } } }
+    op { name: "w" kind: "variable" shape { dim { size: 4 } } attr { key: "init_value" value { f: 1 } } }
+    op { name: "y" kind: "mul" input: "x" input: "w" }
+    op { name: "d" kind: "dropout" input: "y" attr { key: "rate" value { f: 0.1 } } }
+    op { name: "e" kind: "dropout" input: "d" attr { key: "rate" value { f: 0.1 } } }
+    op { name: "loss" kind: "mean" input: "e" })";
+
+RunFacts Example() {
+  RunFacts facts;
+  facts.train.set_batch(8);
+  facts.train.set_micro_batches(2);
+  facts.train.mutable_optimizer()->set_clip(1);
+  facts.graph = GraphOf(kGraph);
+  facts.mesh = "pipe=2,data=2";
+  facts.tokens = 1000;
+  return facts;
+}
+
+// What is told where `change` is made of the example.
+template <typename Fn>
+Changes After(Fn change) {
+  RunFacts now = Example();
+  change(now);
+  return ChangesOfRun(Example(), now);
+}
+
+proto::Op& OpOf(RunFacts& facts, const std::string& name) {
+  for (proto::Op& op : *facts.graph.mutable_op()) {
+    if (op.name() == name) return op;
+  }
+  FAIL(name);
+  return *facts.graph.add_op();
+}
+
+TEST_CASE("ChangesOfRun: numbers, in one phrase") {
+  CHECK(ChangesOfRun(Example(), Example()).empty());
+  CHECK(After([](RunFacts& f) { f.train.set_micro_batches(4); }) ==
+        Changes{"with other numbers: micro_batches 2, now 4"});
+  CHECK(After([](RunFacts& f) {
+          f.train.set_batch(16);
+          f.train.set_precision(proto::BF16);
+          f.train.set_residual(proto::BF16);
+          f.train.mutable_optimizer()->set_clip(0.5);
+        }) == Changes{"with other numbers: batch 8, now 16; precision f32, now bf16; "
+                      "residual f32, now bf16; clip 1, now 0.5"});
+  CHECK(After([](RunFacts& f) { f.train.set_precision(proto::F32); }).empty());  // as unspecified
+}
+
+TEST_CASE("ChangesOfRun: what is told of no bits is not told") {
+  CHECK(After([](RunFacts& f) {
+          f.train.set_schedule("zero_bubble");
+          f.train.set_recompute("full");
+          f.train.set_chunks(2);
+          f.train.set_no_fusion(true);
+          OpOf(f, "d").set_kind("stored_dropout");
+          OpOf(f, "y").set_stage(1);
+          OpOf(f, "y").set_recompute("block");
+          (*OpOf(f, "w").mutable_attr())["init_value"].set_f(2);
+          OpOf(f, "w").mutable_shape()->mutable_dim(0)->set_name("width");
+          f.graph.mutable_mesh()->add_axis()->set_name("data");
+        }).empty());
+}
+
+TEST_CASE("ChangesOfRun: the mesh but for its stages") {
+  const auto mesh = [](const std::string& text) {
+    return After([&](RunFacts& f) { f.mesh = text; });
+  };
+  CHECK(mesh("data=2").empty());
+  CHECK(mesh("pipe=4,data=2,tensor=1").empty());
+  CHECK(mesh("data=4") == Changes{"on another mesh: data=2, now data=4"});
+  CHECK(mesh("data=1x2") == Changes{"on another mesh: data=2, now data=1x2"});
+  CHECK(mesh("pipe=2,data=2,tensor=2") == Changes{"on another mesh: data=2, now data=2,tensor=2"});
+  CHECK(mesh("pipe=2") == Changes{"on another mesh: data=2, now one device a stage"});
+  CHECK(mesh("").empty());  // not known
+}
+
+TEST_CASE("ChangesOfRun: the data by its size") {
+  CHECK(After([](RunFacts& f) { f.tokens = 900; }) ==
+        Changes{"on other data: tokens 1000, now 900"});
+  CHECK(After([](RunFacts& f) { f.tokens = 0; }).empty());  // not known
+}
+
+TEST_CASE("ChangesOfRun: the first op that differs, and how many others") {
+  const auto rate = [](RunFacts& f, const std::string& op, double rate) {
+    (*OpOf(f, op).mutable_attr())["rate"].set_f(rate);
+  };
+  CHECK(After([&](RunFacts& f) { rate(f, "d", 0.2); }) ==
+        Changes{"with another graph: op d: rate 0.1, now 0.2"});
+  CHECK(After([&](RunFacts& f) {
+          rate(f, "d", 0.2);
+          rate(f, "e", 0.3);
+        }) == Changes{"with another graph: op d: rate 0.1, now 0.2 (and 1 more)"});
+  CHECK(After([](RunFacts& f) {
+          f.graph.mutable_op()->DeleteSubrange(4, 1);
+          OpOf(f, "loss").set_input(0, "d");
+        }) == Changes{"with another graph: op loss: input e, now d (and 1 more)"});
+  CHECK(After([](RunFacts& f) { f.graph.mutable_op()->DeleteSubrange(4, 1); }) ==
+        Changes{"with another graph: op e: kind dropout, now none"});
+  CHECK(After([](RunFacts& f) {
+          proto::Op* op = f.graph.add_op();
+          op->set_name("new");
+          op->set_kind("gelu");
+        }) == Changes{"with another graph: op new: kind none, now gelu"});
+  CHECK(After([](RunFacts& f) { OpOf(f, "x").mutable_shape()->mutable_dim(1)->set_size(5); }) ==
+        Changes{"with another graph: op x: shape [0,4], now [0,5]"});
+  CHECK(After([](RunFacts& f) { f.graph.set_loss("e"); }) ==
+        Changes{"with another graph: loss loss, now e"});
+  CHECK(After([](RunFacts& f) { (*OpOf(f, "y").add_sbp()->mutable_on())["tensor"] = "B"; }) ==
+        Changes{"with another graph: op y: sbp none, now "
+                "{on { key: \"tensor\" value: \"B\" }}"});
+}
+
+TEST_CASE("ChangesOfRun: each kind is one phrase") {
+  const Changes changes = After([](RunFacts& f) {
+    f.train.set_batch(4);
+    f.mesh = "tensor=2";
+    f.tokens = 5;
+    OpOf(f, "y").set_kind("add");
+  });
+  CHECK(changes == Changes{"with other numbers: batch 8, now 4",
+                           "on another mesh: data=2, now tensor=2",
+                           "on other data: tokens 1000, now 5",
+                           "with another graph: op y: kind mul, now add"});
+}
+
+}  // namespace
+}  // namespace oneflow
