@@ -134,7 +134,7 @@ void MetricsLog::Evaluated(int64_t steps_done, double eval_loss) const {
 void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const Entry& entry = entries_[index];
   const int64_t step = first_ + static_cast<int64_t>(index);
-  nonfinite_steps_ += std::isfinite(entry.norm) ? 0 : 1;
+  nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
   const auto before = index == 0 ? start_ : entries_[index - 1].time;
   const double seconds = std::chrono::duration<double>(entry.time - before).count();
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;

@@ -53,8 +53,8 @@ class MetricsLog {
   // for it is of no step that was run.
   void Evaluated(int64_t steps_done, double eval_loss) const;
 
-  // Steps so far whose gradient was not finite: where updates wait for its norm, they left the
-  // weights as they were. Between chunks.
+  // Steps so far whose loss or gradient was not finite: where updates wait for the norm, they left
+  // the weights as they were. Between chunks.
   int64_t nonfinite_steps() const { return nonfinite_steps_; }
 
  private:

@@ -10,6 +10,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "tools/measure/kernel_time.h"
 #include "tools/oneflow/check_decay.h"
@@ -143,15 +144,17 @@ absl::Status Interrupted() {
           : "interrupted before the first step was done; no checkpoint was written");
 }
 
-// Where updates wait for no norm, nothing can skip a step.
+// Where updates wait for no norm, nothing can skip a step; where weights lag, none can wait for it.
 void WarnOfSteps(int64_t steps, const proto::Plan& plan) {
-  const char* text =
-      plan.train().no_global_norm()
-          ? "oneflow: warning: the gradient of %lld steps was not finite, and was applied; try a "
-            "lower --learning_rate, or compile with --global_norm, which skips such steps\n"
-          : "oneflow: warning: %lld steps were skipped, for their gradient was not finite; try a "
-            "lower --learning_rate or --clip=1\n";
-  std::fprintf(stderr, text, static_cast<long long>(steps));
+  const bool skipped = !plan.train().no_global_norm();
+  const char* what = skipped ? "were skipped, for their loss or gradient was not finite"
+                             : "had a loss or gradient that was not finite and was applied";
+  const char* mend = skipped ? plan.train().optimizer().clip() > 0 ? " or --clip" : " or --clip=1"
+                     : StepsARound(plan) > 1
+                         ? ""
+                         : ", or compile with --global_norm, which skips such steps";
+  std::fprintf(stderr, "oneflow: warning: %lld steps %s; try a lower --learning_rate%s\n",
+               static_cast<long long>(steps), what, mend);
 }
 
 absl::Status Train(const Arguments& args) {
