@@ -1,18 +1,21 @@
 #include "compiler/back_end.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/hold_back.h"
-#include "compiler/lower/keep_in_step.h"
 #include "compiler/lower/lower_to_actors.h"
+#include "compiler/lower/receive_after_sends.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/micro_batches.h"
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
@@ -108,10 +111,67 @@ absl::StatusOr<Lowered> LowerDraft(const ProgramDraft& draft, const PersistentId
   options.chunks = schedule.chunks;
   options.splits_backward = schedule.splits_backward;
   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids, options));
-  HoldBackUpdateCopies(&lowered);
-  KeepUpdateInStep(&lowered);
+  HoldBackUpdateReceives(&lowered);
+  ReceiveAfterSends(&lowered);
   return lowered;
 }
+
+namespace {
+
+// A program whose bytes are planned, with few micro-batches, on its way to all of them.
+class Completion {
+ public:
+  Completion(const proto::Plan& plan, const ProgramDraft& draft, const Schedule& schedule,
+             int stages, Lowered lowered)
+      : plan_(plan),
+        draft_(draft),
+        schedule_(schedule),
+        stages_(stages),
+        lowered_(std::move(lowered)) {}
+
+  absl::StatusOr<proto::Program> Run() && {
+    const int64_t few = lowered_.program.micro_batches(), all = draft_.lower.micro_batches;
+    ASSIGN_OR_RETURN(IssueOrders orders, Played());
+    if (few < all) {
+      ASSIGN_OR_RETURN(orders, Completed(std::move(orders), few, all));
+      RETURN_IF_ERROR(CheckFirings(lowered_.program, kMostFirings, "more than can be counted"));
+    }
+    for (proto::IssueOrder& order : orders) {
+      *lowered_.program.add_issue() = std::move(order);
+    }
+    return std::move(lowered_.program);
+  }
+
+ private:
+  absl::StatusOr<IssueOrders> Played() const {
+    ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                     ActorSeconds(plan_, lowered_.program, draft_.lower.cluster));
+    return PlayIssueOrders(plan_, lowered_.program, seconds);
+  }
+
+  void Set(int64_t micro_batches) {
+    SetMicroBatches(micro_batches, stages_, schedule_, &lowered_);
+  }
+
+  // One period more shows how the orders go on; where it does not, all is played.
+  absl::StatusOr<IssueOrders> Completed(IssueOrders of_few, int64_t few, int64_t all) {
+    const int64_t period = Period(schedule_, stages_);
+    Set(few + period);
+    ASSIGN_OR_RETURN(const IssueOrders of_more, Played());
+    Set(all);
+    std::optional<IssueOrders> extended = Extended(of_few, of_more, (all - few) / period);
+    if (extended) return *std::move(extended);
+    return Played();
+  }
+
+  const proto::Plan& plan_;
+  const ProgramDraft& draft_;
+  const Schedule& schedule_;
+  const int stages_;
+  Lowered lowered_;
+};
+
+}  // namespace
 
 absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
                          const Schedule& schedule, int stages, proto::Plan* plan) {
@@ -121,13 +181,10 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
   RETURN_IF_ERROR(PlanMemory(stages, plan));
   for (size_t i = 0; i < drafts.size(); ++i) {
     proto::Program& program = *plan->mutable_program(static_cast<int>(i) + 1);  // after init
-    const int64_t all = drafts[i].lower.micro_batches;
-    if (program.micro_batches() == all) continue;
     Lowered& lowered = programs[i + 1];
     lowered.program = std::move(program);
-    SetMicroBatches(all, stages, schedule, &lowered);
-    program = std::move(lowered.program);
-    RETURN_IF_ERROR(CheckFirings(program, kMostFirings, "more than can be counted"));
+    ASSIGN_OR_RETURN(program,
+                     Completion(*plan, drafts[i], schedule, stages, std::move(lowered)).Run());
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
 #include "compiler/lay_axes.h"
+#include "compiler/lower/groups.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/passes/fold_stages.h"
@@ -57,6 +58,7 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
   if (!schedule.rule.synchronous()) plan.mutable_train()->set_no_global_norm(true);
   plan.set_model(graph.name());
   *plan.mutable_graph() = graph;
+  plan.set_launch_queue(1);
   plan.set_kernel_threads(std::max(1, options.cluster.device().kernel_threads()));
   return plan;
 }
@@ -120,6 +122,11 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
         Annotate(FrontEnd(logical, plan, &draft), absl::StrCat("program ", draft.lower.name)));
     RETURN_IF_ERROR(AddPersistent(draft.graph, &plan, &ids));
   }
+  std::vector<const Graph*> graphs;
+  for (const ProgramDraft& draft : drafts) graphs.push_back(&draft.graph);
+  const std::vector<proto::Group> groups = GroupsOf(graphs);
+  for (const proto::Group& group : groups) *plan.add_group() = group;
+  for (ProgramDraft& draft : drafts) draft.lower.groups = groups;
   if (!(options.mesh == written)) plan.add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.add_note(note);
 

@@ -18,13 +18,13 @@ PipeSeconds SecondsOf(const Lowered& lowered, const std::vector<double>& each, i
   PipeSeconds seconds = Alike(stages, {0, 0, 0});
   std::vector<double> down(stages), up(stages);  // by the stage before
   for (const proto::Segment& segment : lowered.program.segment()) {
-    const auto& [lane, task, times] = lowered.segments[segment.id()];
+    const auto& [lane, task, times, partner] = lowered.segments[segment.id()];
     double taken = 0;
     for (const int actor : segment.actor()) taken += times * each[actor];
     TaskSeconds& stage = seconds.stages[segment.stage()];
-    if (lane == Lane::kCopyForward) {
+    if (lane == Lane::kReceiveForward) {
       down[(segment.stage() + stages - 1) % stages] += taken;
-    } else if (lane == Lane::kCopyBackward) {
+    } else if (lane == Lane::kReceiveBackward) {
       up[segment.stage()] += taken;
     } else if (lane != Lane::kCompute) {
       continue;

@@ -1,6 +1,8 @@
-// What a boxing op tells its actor: peers, reduction, bytes and seconds of a firing, and why it is
+// What a boxing op tells its actor: its group, reduction, bytes and seconds of a firing, and why it is
 // there. Part of lower_to_actors.
 #pragma once
+
+#include <vector>
 
 #include "oneflow_core/graph/graph.h"
 #include "proto/cluster.pb.h"
@@ -8,8 +10,8 @@
 
 namespace oneflow {
 
-// `cluster`: for seconds; see boxing_path.h.
-void LowerBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster,
-                 proto::Actor* actor);
+// `actor`: of a transfer the receive. `cluster`: for seconds; see boxing_path.h.
+void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Group>& groups,
+                 const proto::Cluster& cluster, proto::Actor* actor);
 
 }  // namespace oneflow

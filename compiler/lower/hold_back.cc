@@ -1,6 +1,8 @@
 #include "compiler/lower/hold_back.h"
 
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/order_only.h"
@@ -8,28 +10,37 @@
 namespace oneflow {
 namespace {
 
-// An actor without a kernel, at the head of a segment.
-proto::Actor* AddHead(Lowered* lowered, const std::string& name, proto::Segment* segment) {
-  proto::Actor* actor = AddOrderOnlyActor(lowered, name, segment->stage());
-  const proto::Segment old = *segment;
-  segment->clear_actor();
-  segment->add_actor(actor->id());
-  segment->mutable_actor()->MergeFrom(old.actor());
-  return actor;
+// The first actor of each stream of the stage that receives for its update.
+std::vector<int> FirstReceives(const Lowered& lowered, int stage) {
+  std::vector<int> receives;
+  std::set<int> partners;
+  for (const proto::Segment& segment : lowered.program.segment()) {
+    const SegmentInfo& info = lowered.segments[segment.id()];
+    if (segment.stage() != stage || info.lane != Lane::kReceiveUpdate) continue;
+    if (partners.insert(info.partner).second) receives.push_back(segment.actor(0));
+  }
+  return receives;
 }
 
 void HoldBack(int stage, Lowered* lowered) {
-  proto::Segment* update = FirstUpdate(lowered, stage, Lane::kCompute);
-  proto::Segment* copy = FirstUpdate(lowered, stage, Lane::kCopyUpdate);
-  if (update == nullptr || copy == nullptr) return;
+  proto::Segment* update = FirstUpdate(lowered, stage);
+  const std::vector<int> receives = FirstReceives(*lowered, stage);
+  if (update == nullptr || receives.empty()) return;
   const int over = AddControlRegister(lowered, absl::StrCat("backward_over.", stage), stage)->id();
-  AddHead(lowered, "backward_over", update)->add_output(over);
-  AddControlInput(over, {}, AddHead(lowered, "await_backward", copy));
+  proto::Actor* head = AddOrderOnlyActor(lowered, "backward_over", stage);
+  head->add_output(over);
+  const proto::Segment old = *update;
+  update->clear_actor();
+  update->add_actor(head->id());
+  update->mutable_actor()->MergeFrom(old.actor());
+  for (const int receive : receives) {
+    AddControlInput(over, lowered->program.mutable_actor(receive));
+  }
 }
 
 }  // namespace
 
-void HoldBackUpdateCopies(Lowered* lowered) {
+void HoldBackUpdateReceives(Lowered* lowered) {
   const int stages = StagesOf(*lowered);
   for (int stage = 0; stage < stages; ++stage) HoldBack(stage, lowered);
 }

@@ -108,7 +108,8 @@ class Lowering {
     }
   }
 
-  proto::Actor* NewActor(const Op& op, std::string_view kernel, Lane lane) {
+  // `partner`: the stage at the other end of a send or receive.
+  proto::Actor* NewActor(const Op& op, std::string_view kernel, Lane lane, int partner = -1) {
     proto::Actor* actor = lowered_.program.add_actor();
     actor->set_id(lowered_.program.actor_size() - 1);
     actor->set_name(op.name);
@@ -117,7 +118,7 @@ class Lowering {
     actor->set_scope(op.scope);
     actor->set_again(op.again);
     *actor->mutable_attr() = AttrsToProto(op.attrs);
-    SegmentFor(op, lane)->add_actor(actor->id());
+    SegmentFor(op, lane, partner)->add_actor(actor->id());
     return actor;
   }
 
@@ -165,24 +166,26 @@ class Lowering {
       case Phase::kUpdate: return {Part::kUpdate};
       case Phase::kBackward: break;
     }
-    const auto id = static_cast<size_t>(&op - graph_.ops.data());
-    const bool late = id < weight_gradient_.size() && weight_gradient_[id];
+    // No transfer is in W, so a send, which is no op of the graph, is not either.
+    const bool late = op.kind != "transfer" && !weight_gradient_.empty() &&
+                      weight_gradient_[&op - graph_.ops.data()];
     return {late ? Part::kWeights : Part::kBackward, op.chunk};
   }
 
-  proto::Segment* NewSegment(std::string name, int stage, Lane lane, Task task) {
+  proto::Segment* NewSegment(std::string name, int stage, Lane lane, Task task,
+                             int partner = -1) {
     proto::Segment* segment = lowered_.program.add_segment();
     segment->set_id(lowered_.program.segment_size() - 1);
     segment->set_name(std::move(name));
     segment->set_stage(stage);
-    lowered_.segments.push_back({lane, task});
+    lowered_.segments.push_back({lane, task, 1, partner});
     return segment;
   }
 
   // P, F, B, W and U take all compute of their chunk; everything else is a segment of its own.
-  proto::Segment* SegmentFor(const Op& op, Lane lane) {
+  proto::Segment* SegmentFor(const Op& op, Lane lane, int partner) {
     const Task task = TaskOf(op);
-    if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, task);
+    if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, task, partner);
     const auto [known, fresh] =
         segment_of_.try_emplace(std::tuple(op.stage, task.part, task.chunk));
     if (fresh) {
@@ -204,24 +207,44 @@ class Lowering {
     input->set_initial_fills(persistent ? static_cast<int>(1 + lag) : 0);
   }
 
-  static Lane LaneOf(const Op& op) {
-    if (op.kind == "input") return Lane::kHostIn;
-    if (op.kind != "transfer") return Lane::kCompute;
-    static constexpr std::array<Lane, kPhases> kCopies = {Lane::kCopyForward, Lane::kCopyForward,
-                                                          Lane::kCopyBackward, Lane::kCopyUpdate};
-    return kCopies[static_cast<size_t>(op.phase)];
+  // The send goes with the writer of what it sends, on that one's stage.
+  void AddTransfer(const Op& op) {
+    static constexpr std::array<Lane, kPhases> kSends = {Lane::kSendForward, Lane::kSendForward,
+                                                         Lane::kSendBackward, Lane::kSendUpdate};
+    static constexpr std::array<Lane, kPhases> kReceives = {
+        Lane::kReceiveForward, Lane::kReceiveForward, Lane::kReceiveBackward, Lane::kReceiveUpdate};
+    const auto phase = static_cast<size_t>(op.phase);
+    const Op& writer = graph_.ProducerOf(op.inputs[0]);
+    Op sent = op;
+    sent.name = op.name + ".send";
+    sent.stage = writer.stage;
+    sent.chunk = IsOnceAStep(op.phase) ? 0 : writer.chunk;
+    const int send = NewActor(sent, "send", kSends[phase], op.stage)->id();
+    proto::Actor* receive = NewActor(op, "receive", kReceives[phase], writer.stage);
+    receive->add_output(register_of_[op.outputs[0]]);
+    LowerBoxing(graph_, op, options_.groups, options_.cluster, receive);
+    receive->mutable_exchange()->set_partner(send);
+    proto::Actor* sender = lowered_.program.mutable_actor(send);
+    *sender->mutable_exchange() = receive->exchange();
+    sender->mutable_exchange()->set_partner(receive->id());
+    AddInput(sender, op.inputs[0], op.phase);
   }
 
   absl::Status AddActor(const Op& op) {
     if (op.kind == "variable") return absl::OkStatus();
-    proto::Actor* actor = NewActor(op, KernelOf(op), LaneOf(op));
+    if (op.kind == "transfer") {
+      AddTransfer(op);
+      return absl::OkStatus();
+    }
+    const Lane lane = op.kind == "input" ? Lane::kHostIn : Lane::kCompute;
+    proto::Actor* actor = NewActor(op, KernelOf(op), lane);
     if (op.kind == "input") {
       (*actor->mutable_attr())["name"].set_s(AttrString(op, "input", op.name));
     }
     const int updates = FindOpDef(op.kind)->updates;
     for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
-    if (IsBoxing(op.kind)) LowerBoxing(graph_, op, options_.cluster, actor);
+    if (IsBoxing(op.kind)) LowerBoxing(graph_, op, options_.groups, options_.cluster, actor);
     SetCost(op, actor);
     AddWorkspace(op, actor);
     return absl::OkStatus();

@@ -5,8 +5,9 @@
 //   input               a host actor: load_tokens, or feed
 //   ops that update     adamw's w, m, v, and caches, are outputs only: updated in place
 //   ops that renew      read the newest version of a variable and write the next into its slot
-//   boxing ops          actors whose input names peers along the op's mesh axes
-//   transfer            an actor of the receiving stage, on a copy stream, in a segment of its own
+//   boxing ops          exchanges of a group, or local copies (boxing.h)
+//   transfer            a send on the stage that has the tensor and a receive on the one that wants
+//                       it, each on a stream of its own kind, in a segment of its own
 //   all other ops       an actor of the stage, in the segment P, F, B, W or U; of several chunks
 //                       each has an F0, F1, ... of its own
 //
@@ -24,6 +25,7 @@
 #include "compiler/lower/persistent.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
 
 namespace oneflow {
 
@@ -46,6 +48,7 @@ struct LowerOptions {
   int chunks = 1;                // of every stage, each with segments F and B of its own
   bool splits_backward = false;  // W is the gradients of weights that are products
   std::vector<HostOutput> outputs;
+  std::vector<proto::Group> groups;  // of the plan; at least those of the graph (groups.h)
 };
 
 // Requires inferred SBP and inserted boxing.

@@ -9,13 +9,27 @@
 
 namespace oneflow {
 
-// The stream that a segment will stand in.
-enum class Lane : uint8_t { kCompute, kCopyForward, kCopyBackward, kCopyUpdate, kHostIn, kHostOut };
+// The stream that a segment will stand in; sends and receives have one for each stage at their other
+// end.
+enum class Lane : uint8_t {
+  kCompute,
+  kSendForward,
+  kReceiveForward,
+  kSendBackward,
+  kReceiveBackward,
+  kSendUpdate,
+  kReceiveUpdate,
+  kHostIn,
+  kHostOut
+};
 
 struct SegmentInfo {
   Lane lane = Lane::kCompute;
-  Task task;      // the part of a step that it is, or goes with: a copy goes with its reader
-  int times = 1;  // in a row, wherever the task stands
+  // The part of a step that it is, or goes with: a send goes with its writer, a receive with its
+  // reader.
+  Task task;
+  int times = 1;     // in a row, wherever the task stands
+  int partner = -1;  // the stage at the other end of a send or receive
 };
 
 struct Lowered {

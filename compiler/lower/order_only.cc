@@ -24,17 +24,17 @@ proto::Actor* AddOrderOnlyActor(Lowered* lowered, const std::string& name, int s
   return actor;
 }
 
-void AddControlInput(int control, const std::vector<int>& axes, proto::Actor* reader) {
+void AddControlInput(int control, proto::Actor* reader) {
   proto::Input* input = reader->add_input();
   input->set_register_(control);
   input->set_fires_per_read(1);
-  input->mutable_peers()->mutable_along()->Add(axes.begin(), axes.end());
 }
 
-proto::Segment* FirstUpdate(Lowered* lowered, int stage, Lane lane) {
+proto::Segment* FirstUpdate(Lowered* lowered, int stage) {
   for (proto::Segment& segment : *lowered->program.mutable_segment()) {
     const SegmentInfo& info = lowered->segments[segment.id()];
-    if (segment.stage() == stage && info.lane == lane && info.task.part == Part::kUpdate) {
+    const bool update = info.lane == Lane::kCompute && info.task.part == Part::kUpdate;
+    if (segment.stage() == stage && update) {
       return &segment;
     }
   }

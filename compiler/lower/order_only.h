@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "compiler/lower/lowered.h"
 
@@ -15,12 +14,11 @@ proto::Register* AddControlRegister(Lowered* lowered, const std::string& name, i
 // Stands in no segment yet.
 proto::Actor* AddOrderOnlyActor(Lowered* lowered, const std::string& name, int stage);
 
-// Reads register `control`, a fill a firing; of the devices reached along `axes` of the mesh
-// (ascending), too.
-void AddControlInput(int control, const std::vector<int>& axes, proto::Actor* reader);
+// Reads register `control`, a fill a firing.
+void AddControlInput(int control, proto::Actor* reader);
 
-// The first segment of a stage's update in a lane; null if there is none.
-proto::Segment* FirstUpdate(Lowered* lowered, int stage, Lane lane);
+// The first segment of a stage's update on its compute stream; null if there is none.
+proto::Segment* FirstUpdate(Lowered* lowered, int stage);
 
 // As many stages as segments name.
 int StagesOf(const Lowered& lowered);

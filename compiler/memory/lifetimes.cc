@@ -18,8 +18,8 @@ constexpr int64_t kObserved = 2, kSteps = 3;
 
 int ComputeStream(const PlanNet& net, int stage) {
   for (const NetStream& stream : net.streams) {
-    if (stream.proto->stage() == stage && stream.proto->name() == "compute" && stream.firings > 0)
-      return stream.proto->id();
+    const bool computes = stream.proto->kind() == proto::Stream::COMPUTE && stream.firings > 0;
+    if (stream.proto->stage() == stage && computes) return stream.proto->id();
   }
   return -1;
 }
@@ -56,10 +56,9 @@ Spans Folded(const Spans& spans, int64_t length) {
 
 class Observation {
  public:
-  Observation(const PlanNet& net, int stages, const AxisSets& axes, const Interests& interests)
+  Observation(const PlanNet& net, int stages)
       : net_(net),
-        axes_(axes),
-        game_(net, axes, interests, kSteps),
+        game_(net, kSteps),
         seen_(net.registers.size()),
         news_(stages) {
     for (int s = 0; s < stages; ++s) compute_.push_back(ComputeStream(net, s));
@@ -100,8 +99,7 @@ class Observation {
   };
   // One of those who touch a register.
   struct Toucher {
-    AxisSet along = 0;
-    int index = 0;                // of its stream, in the clocks of the register's stage
+    int stream = 0;
     int news = -1;                // of its accesses, among those of the stage; -1: it is compute
     std::vector<int32_t> counts;  // its last accesses, by fill, of what is sent
   };
@@ -115,15 +113,14 @@ class Observation {
     std::vector<Toucher> touchers;           // the writer, the readers
     std::vector<std::vector<int64_t>> over;  // by what the stage sends
   };
-  // Accesses of one stream, here or on peers, that the compute stream has not heard of yet.
+  // Accesses of another stream that the compute stream has not heard of yet.
   struct News {
     struct Access {
       int reg = 0;
       int64_t fill = 0;
       int32_t count = 0;
     };
-    AxisSet along = 0;
-    int index = 0;  // of the stream, in the clocks of the stage
+    int stream = 0;
     std::deque<Access> unheard;
   };
 
@@ -143,18 +140,15 @@ class Observation {
     seen.stage = r.proto->stage();
     seen.observed = kObserved * net_.actors[r.writer].firings / r.fires_per_fill;
     pending_ += seen.observed;
-    const auto add = [&](int actor, AxisSet along) {
-      const int stream = net_.actors[actor].stream, index = game_.IndexOf(seen.stage, stream);
-      // What peers do in their compute streams has to be heard, too.
-      const bool elsewhere = along != 0 || stream != compute_[seen.stage];
-      seen.touchers.push_back({along, index, elsewhere ? NewsOf(seen.stage, along, index) : -1});
+    const auto add = [&](int actor) {
+      const int stream = net_.actors[actor].stream;
+      const bool elsewhere = stream != compute_[seen.stage];
+      seen.touchers.push_back({stream, elsewhere ? NewsOf(seen.stage, stream) : -1, {}});
       return elsewhere;
     };
-    const bool fetched = add(r.writer, 0);
+    const bool fetched = add(r.writer);
     bool sent = false;
-    for (const NetReader& reader : r.readers) {
-      sent = add(reader.actor, axes_.SetOf(reader.along)) || sent;
-    }
+    for (const NetReader& reader : r.readers) sent = add(reader.actor) || sent;
     if (seen.observed < 2 * kObserved) return;
     seen.fetched = fetched;
     seen.sent = sent;
@@ -162,13 +156,12 @@ class Observation {
   }
 
   // Its place among those of the stage.
-  int NewsOf(int stage, AxisSet along, int index) {
+  int NewsOf(int stage, int stream) {
     std::vector<News>& all = news_[stage];
-    const auto found = std::find_if(all.begin(), all.end(), [&](const News& news) {
-      return news.along == along && news.index == index;
-    });
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const News& news) { return news.stream == stream; });
     const int place = static_cast<int>(found - all.begin());
-    if (found == all.end()) all.push_back({along, index, {}});
+    if (found == all.end()) all.push_back({stream, {}});
     return place;
   }
 
@@ -201,7 +194,7 @@ class Observation {
   }
 
   int64_t KnownOfCompute(int stream, int stage) const {
-    return game_.Known(stream, 0, game_.IndexOf(stage, compute_[stage]));
+    return game_.Known(stream, compute_[stage]);
   }
 
   // What the writer of a fetched fill knows of what is sent.
@@ -214,7 +207,7 @@ class Observation {
       int64_t fills = over.empty() ? 0 : over.back();
       const auto known = [&](const Toucher& by) {
         return fills < std::ssize(by.counts) &&
-               game_.Known(stream, by.along, by.index) >= by.counts[fills];
+               game_.Known(stream, by.stream) >= by.counts[fills];
       };
       while (std::all_of(touchers.begin(), touchers.end(), known)) ++fills;
       over.push_back(fills);
@@ -245,7 +238,7 @@ class Observation {
   void Hear(int stage) {
     const int ours = compute_[stage];
     for (News& news : news_[stage]) {
-      const int32_t known = game_.Known(ours, news.along, news.index);
+      const int32_t known = game_.Known(ours, news.stream);
       for (; !news.unheard.empty() && news.unheard.front().count <= known;
            news.unheard.pop_front()) {
         const auto& [id, fill, count] = news.unheard.front();
@@ -278,7 +271,6 @@ class Observation {
   }
 
   const PlanNet& net_;
-  const AxisSets& axes_;
   StreamClocks game_;
   std::vector<int> compute_;             // stream, by stage; -1: none
   std::vector<Seen> seen_;               // by register
@@ -289,10 +281,8 @@ class Observation {
 
 }  // namespace
 
-absl::StatusOr<std::vector<StageLifetimes>> LifetimesOf(const PlanNet& net, int stages) {
-  ASSIGN_OR_RETURN(const AxisSets axes, AxisSets::Of(net));
-  const Interests interests(net);
-  return Observation(net, stages, axes, interests).Run();
+std::vector<StageLifetimes> LifetimesOf(const PlanNet& net, int stages) {
+  return Observation(net, stages).Run();
 }
 
 int64_t Lifetime::fills_a_step() const { return std::ssize(fills) / kObserved; }

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "compiler/memory/pairs.h"
 #include "oneflow_core/plan/plan_net.h"
 
@@ -50,7 +49,7 @@ struct StageLifetimes {
 // By stage. A register whose accesses are not known to be over before its next fill lives for the
 // whole step; so does one that holds fills when a step begins. A program whose order sticks has no
 // lifetimes: everything lives for the whole step, and the proof says why it sticks.
-absl::StatusOr<std::vector<StageLifetimes>> LifetimesOf(const PlanNet& net, int stages);
+std::vector<StageLifetimes> LifetimesOf(const PlanNet& net, int stages);
 
 // Which of several have a moment in common.
 Pairs Meetings(const std::vector<Spans>& all);

@@ -15,7 +15,7 @@ class Game {
  public:
   Game(const PlanNet& net, int stages)
       : net_(net),
-        marking_(net, kSteps),
+        marking_(net, Meeting::kFree, kSteps),
         started_(net.registers.size(), 0),
         now_(stages, 0),
         most_(stages, 0),
@@ -35,7 +35,15 @@ class Game {
 
  private:
   void Fire(int stream) {
-    const int actor = marking_.next(stream);
+    const int actor = marking_.next(stream), partner = marking_.PartnerOf(actor);
+    Begin(actor);
+    if (partner >= 0) Begin(partner);
+    marking_.Fire(stream);
+    End(actor);
+    if (partner >= 0) End(partner);
+  }
+
+  void Begin(int actor) {
     for (int id : net_.outputs_of(actor)) {
       const int64_t per_fill = net_.registers[id].fires_per_fill;
       started_[id] = Whole(marking_.fired(actor), per_fill) + 1;
@@ -43,7 +51,9 @@ class Game {
     }
     const int stage = net_.actors[actor].stage;
     most_[stage] = std::max(most_[stage], now_[stage]);
-    marking_.Fire(stream);
+  }
+
+  void End(int actor) {
     for (const NetInput& input : net_.inputs_of(actor)) Count(input.reg);
     for (int id : net_.outputs_of(actor)) Count(id);
   }

@@ -129,7 +129,7 @@ void PlacePersistent(int stages, proto::Plan* plan) {
 absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program) {
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, *program));
   const std::vector<int64_t> bound = LowerBound(net, stages);
-  ASSIGN_OR_RETURN(const std::vector<StageLifetimes> lifetimes, LifetimesOf(net, stages));
+  const std::vector<StageLifetimes> lifetimes = LifetimesOf(net, stages);
   for (int s = 0; s < stages; ++s) {
     const StageLifetimes& stage = lifetimes[s];
     const Layout layout = BestLayout(stage, bound[s]);

@@ -77,12 +77,13 @@ class SlotCounter {
     return most;
   }
 
-  // What comes from the host or from another stage is fetched while its reader is busy. What the
-  // compute stream writes for others needs no such slot: it is written at the end of a segment, and
-  // the next one's is not due before that segment is over.
+  // What comes from the host or from another stage is fetched while its reader is busy. What a
+  // device makes itself needs no such slot: it is written at the end of a segment, and the next
+  // one's is not due before that segment is over.
   bool FetchedAhead(const NetRegister& r, int64_t fills) const {
-    const proto::Stream& writer = *net_.streams[net_.actors[r.writer].stream].proto;
-    return writer.host() || (fills > 1 && writer.name() != "compute");
+    const bool host = net_.streams[net_.actors[r.writer].stream].proto->kind() ==
+                      proto::Stream::HOST;
+    return host || (fills > 1 && net_.actor(r.writer).kernel() == "receive");
   }
 
   const PlanNet& net_;
@@ -99,7 +100,7 @@ int RegisterToUnblock(const PlanNet& net, const Marking& marking) {
     if (marking.done(start)) continue;
     for (int s : WaitsFrom(start, net, marking)) {
       const Wait wait = marking.BlockerOf(marking.next(s));
-      if (!wait.for_slot || net.registers[wait.reg].persistent) continue;
+      if (wait.kind != Wait::kSlot || net.registers[wait.reg].persistent) continue;
       if (found < 0 || bytes(wait.reg) < bytes(found)) found = wait.reg;
     }
   }
@@ -108,7 +109,7 @@ int RegisterToUnblock(const PlanNet& net, const Marking& marking) {
 
 // Plays one step; where it sticks, a register that lacks a slot gets one.
 void Unblock(PlanNet* net) {
-  Marking marking(*net);
+  Marking marking(*net, Meeting::kFree);
   const auto waits = [&](int s) { return marking.BlockerOf(marking.next(s)); };
   for (bool added = true; added;) {
     for (ReadyStreams ready(*net); !ready.empty();) {

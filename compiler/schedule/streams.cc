@@ -3,17 +3,32 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace oneflow {
 namespace {
 
-constexpr std::array<Lane, 6> kLanes = {Lane::kCompute,    Lane::kCopyForward, Lane::kCopyBackward,
-                                        Lane::kCopyUpdate, Lane::kHostIn,      Lane::kHostOut};
-constexpr std::array<const char*, kLanes.size()> kNames = {
-    "compute", "copy.forward", "copy.backward", "copy.update", "host.in", "host.out"};
+struct LaneInfo {
+  Lane lane;
+  const char* name;
+  proto::Stream::Kind kind;
+};
+constexpr std::array<LaneInfo, 9> kLanes = {{
+    {Lane::kCompute, "compute", proto::Stream::COMPUTE},
+    {Lane::kSendForward, "send.forward", proto::Stream::EXCHANGE},
+    {Lane::kReceiveForward, "receive.forward", proto::Stream::EXCHANGE},
+    {Lane::kSendBackward, "send.backward", proto::Stream::EXCHANGE},
+    {Lane::kReceiveBackward, "receive.backward", proto::Stream::EXCHANGE},
+    {Lane::kSendUpdate, "send.update", proto::Stream::EXCHANGE},
+    {Lane::kReceiveUpdate, "receive.update", proto::Stream::EXCHANGE},
+    {Lane::kHostIn, "host.in", proto::Stream::HOST},
+    {Lane::kHostOut, "host.out", proto::Stream::HOST},
+}};
 
 // A step of a program without a backward: every micro-batch through the chunks, one after another.
 StageOrder ForwardOrder(int chunks, int64_t micro_batches) {
@@ -33,14 +48,14 @@ StageOrder WholeStep(const StageOrder& scheduled, const UpdateRule& rule) {
 }
 
 // The segments of a stage that stand in a lane and go with a task, in topological order.
-using Place = std::tuple<int, Lane, Part, int>;  // stage, lane, part, chunk
+using Place = std::tuple<int, Lane, int, Part, int>;  // stage, lane, partner, part, chunk
 using SegmentIndex = std::map<Place, std::vector<int>>;
 
 SegmentIndex IndexOf(const Lowered& lowered) {
   SegmentIndex index;
   for (const proto::Segment& segment : lowered.program.segment()) {
-    const auto& [lane, task, times] = lowered.segments[segment.id()];
-    std::vector<int>& found = index[{segment.stage(), lane, task.part, task.chunk}];
+    const auto& [lane, task, times, partner] = lowered.segments[segment.id()];
+    std::vector<int>& found = index[{segment.stage(), lane, partner, task.part, task.chunk}];
     found.insert(found.end(), times, segment.id());
   }
   return index;
@@ -51,12 +66,24 @@ class StreamBuilder {
   StreamBuilder(Lowered* lowered, const SegmentIndex& index, int stage, StageOrder order)
       : lowered_(lowered), index_(index), stage_(stage), order_(std::move(order)) {}
 
+  // The streams of a lane: one, or one for each partner.
+  void AddLane(const LaneInfo& lane) {
+    std::set<int> partners;
+    for (const auto& [place, segments] : index_) {
+      if (std::get<0>(place) == stage_ && std::get<1>(place) == lane.lane) {
+        partners.insert(std::get<2>(place));
+      }
+    }
+    for (const int partner : partners) AddStream(lane, partner);
+  }
+
+ private:
   // The stage's order as far as the lane has segments for it.
-  void AddLane(Lane lane) {
+  void AddStream(const LaneInfo& lane, int partner) {
     std::vector<std::pair<std::vector<int>, int64_t>> runs;
     for (const TaskRun& run : order_) {
       std::vector<int> segments;
-      for (const Task& task : run.tasks) AddSegments(lane, task, &segments);
+      for (const Task& task : run.tasks) AddSegments(lane.lane, partner, task, &segments);
       if (segments.empty()) continue;
       if (!runs.empty() && runs.back().first == segments) {
         runs.back().second += run.repeat;
@@ -65,7 +92,7 @@ class StreamBuilder {
       }
     }
     if (runs.empty()) return;
-    proto::Stream* stream = NewStream(lane);
+    proto::Stream* stream = NewStream(lane, partner);
     for (const auto& [segments, repeat] : runs) {
       proto::OrderRun* run = stream->add_order();
       run->mutable_segment()->Add(segments.begin(), segments.end());
@@ -73,19 +100,18 @@ class StreamBuilder {
     }
   }
 
- private:
-  void AddSegments(Lane lane, const Task& task, std::vector<int>* segments) const {
-    const auto found = index_.find({stage_, lane, task.part, task.chunk});
+  void AddSegments(Lane lane, int partner, const Task& task, std::vector<int>* segments) const {
+    const auto found = index_.find({stage_, lane, partner, task.part, task.chunk});
     if (found == index_.end()) return;
     segments->insert(segments->end(), found->second.begin(), found->second.end());
   }
 
-  proto::Stream* NewStream(Lane lane) {
+  proto::Stream* NewStream(const LaneInfo& lane, int partner) {
     proto::Stream* stream = lowered_->program.add_stream();
     stream->set_id(lowered_->program.stream_size() - 1);
-    stream->set_name(kNames[static_cast<size_t>(lane)]);
+    stream->set_name(partner < 0 ? lane.name : absl::StrCat(lane.name, ".", partner));
     stream->set_stage(stage_);
-    stream->set_host(lane == Lane::kHostIn || lane == Lane::kHostOut);
+    stream->set_kind(lane.kind);
     return stream;
   }
 
@@ -113,7 +139,7 @@ void AddStreams(Lowered* lowered, int stages, const Schedule& schedule) {
   const SegmentIndex index = IndexOf(*lowered);
   for (int stage = 0; stage < stages; ++stage) {
     StreamBuilder builder(lowered, index, stage, WholeStep(scheduled[stage], rule));
-    for (Lane lane : kLanes) builder.AddLane(lane);
+    for (const LaneInfo& lane : kLanes) builder.AddLane(lane);
   }
 }
 

@@ -23,7 +23,8 @@ class Costing {
 
   absl::StatusOr<KernelCall> CallOf(const proto::Actor& actor) const {
     KernelCall call{actor.kernel(), DType::kF32, actor.flops(), 0};
-    const int typed = actor.input_size() > 0    ? actor.input(0).register_()
+    const std::vector<int> read_registers = DataInputs(plan_, program_, actor);
+    const int typed = !read_registers.empty()   ? read_registers[0]
                       : actor.output_size() > 0 ? actor.output(0)
                                                 : -1;
     if (typed >= 0) {
@@ -50,8 +51,12 @@ class Costing {
                                  const KernelCost& kernels) const {
     const double firing = cluster.device().firing_seconds();
     if (actor.kernel().empty()) return firing;
+    // A send takes as long as the receive that it is fired with.
+    if (actor.kernel() == "send") {
+      return Seconds(program_.actor(actor.exchange().partner()), cluster, kernels);
+    }
     ASSIGN_OR_RETURN(KernelCall call, CallOf(actor));
-    if (actor.has_boxing() && cluster.device().kind() != proto::Device::CPU) {
+    if (actor.has_exchange() && cluster.device().kind() != proto::Device::CPU) {
       ASSIGN_OR_RETURN(const double received, Received(actor));
       if (received > 0) {
         const Link link = LinkOf(actor, cluster);
@@ -110,21 +115,27 @@ class Costing {
     return matrices;
   }
 
-  int PeersOf(const proto::Actor& actor) const {
-    int peers = 1;
-    for (const int axis : actor.input(0).peers().along()) peers *= mesh_.axes[axis].size;
-    return peers;
+  const proto::Group& GroupOf(const proto::Actor& actor) const {
+    return plan_.group(actor.exchange().group());
+  }
+
+  // Of its group, along the axes of a stage.
+  int MembersOf(const proto::Actor& actor) const {
+    int members = 1;
+    if (!actor.has_exchange()) return members;
+    for (const int axis : GroupOf(actor).axis()) members *= mesh_.axes[axis].size;
+    return members;
   }
 
   absl::StatusOr<double> BytesReadBy(const proto::Actor& actor) const {
     if (actor.has_boxing()) {
       // What is written, from one source; of a sum, from each.
       ASSIGN_OR_RETURN(const double written, BytesOf(actor.output(0)));
-      return actor.boxing().reduce() == proto::Boxing::NONE ? written : PeersOf(actor) * written;
+      return actor.boxing().reduce() == proto::Boxing::NONE ? written : MembersOf(actor) * written;
     }
     std::vector<double> inputs;
-    for (const proto::Input& input : actor.input()) {
-      ASSIGN_OR_RETURN(const double bytes, BytesOf(input.register_()));
+    for (const int id : DataInputs(plan_, program_, actor)) {
+      ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
       inputs.push_back(bytes);
     }
     double first_output = 0;
@@ -138,13 +149,17 @@ class Costing {
   absl::StatusOr<double> Received(const proto::Actor& actor) const {
     if (actor.kernel() != "all_reduce") return actor.bytes_moved();
     ASSIGN_OR_RETURN(const double bytes, BytesOf(actor.output(0)));
-    return ReceivedBytes("all_reduce", bytes, PeersOf(actor));
+    return ReceivedBytes("all_reduce", bytes, MembersOf(actor));
   }
 
+  // Of an exchange.
   Link LinkOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
-    const int from = Reg(actor.input(0).register_()).stage();
-    Link slowest = LinkOfStages(cluster, mesh_, from, actor.stage());
-    for (const int axis : actor.input(0).peers().along()) {
+    const proto::Group& group = GroupOf(actor);
+    if (group.has_stages()) {
+      return LinkOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
+    }
+    Link slowest = LinkOfAxis(cluster, mesh_, group.axis(0));
+    for (const int axis : group.axis()) {
       const Link link = LinkOfAxis(cluster, mesh_, axis);
       slowest.latency = std::max(slowest.latency, link.latency);
       slowest.bandwidth = std::min(slowest.bandwidth, link.bandwidth);

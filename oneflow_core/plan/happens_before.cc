@@ -27,11 +27,10 @@ bool ShareBytes(const proto::Register& a, const proto::Register& b) {
 
 }  // namespace
 
-HappensBefore::HappensBefore(const PlanNet& net, const AxisSets& axes, const Interests& interests,
-                             int64_t steps)
+HappensBefore::HappensBefore(const PlanNet& net, int64_t steps)
     : net_(&net),
-      clocks_(net, axes, interests, steps),
-      holders_(std::make_shared<const Holders>(net, axes, interests)),
+      clocks_(net, steps),
+      holders_(std::make_shared<const Holders>(net)),
       held_(holders_->holders, {.first_valid_fill = kAlways}),
       over_after_(holders_->accesses, 0),
       owner_(holders_->cells, -1),
@@ -133,7 +132,7 @@ absl::Status HappensBefore::Evict(int stream, int actor, int loser, int64_t plac
   for (int i = first; i < h.first_toucher[loser + 1]; ++i) {
     const Holders::Toucher& toucher = h.touchers[i];
     const int32_t count = over_after[i - first];
-    if (count > 0 && clocks_.Known(stream, toucher.along, toucher.index) < count) {
+    if (count > 0 && clocks_.Known(stream, toucher.stream) < count) {
       return NotOver(actor, toucher, i == first, loser, winner);
     }
   }

@@ -29,9 +29,8 @@ namespace oneflow {
 
 class HappensBefore {
  public:
-  // At the initial marking of `steps` steps. All three must outlive the game and its copies.
-  HappensBefore(const PlanNet& net, const AxisSets& axes, const Interests& interests,
-                int64_t steps);
+  // At the initial marking of `steps` steps. The net must outlive the game and its copies.
+  HappensBefore(const PlanNet& net, int64_t steps);
 
   const Marking& marking() const { return clocks_.marking(); }
   const StreamClocks& clocks() const { return clocks_; }

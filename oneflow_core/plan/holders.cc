@@ -46,30 +46,27 @@ class Cuts {
 
 }  // namespace
 
-Holders::Holders(const PlanNet& net, const AxisSets& axes, const Interests& interests)
+Holders::Holders(const PlanNet& net)
     : frames(FramesOf(net)), intrudes(net.registers.size()), spots(net.registers.size()) {
   for (size_t f = 0; f < frames.size(); ++f) {
     for (int reg : frames[f].intruders) intrudes[reg].push_back(static_cast<int>(f));
   }
-  AddTouchers(net, axes, interests);
+  AddTouchers(net);
   LayArenas(net);
   LayFrames(net);
   AddActors(net);
 }
 
-void Holders::AddTouchers(const PlanNet& net, const AxisSets& axes, const Interests& interests) {
+void Holders::AddTouchers(const PlanNet& net) {
   for (const NetRegister& r : net.registers) {
     first_toucher.push_back(static_cast<int>(touchers.size()));
-    const auto add = [&](int actor, AxisSet along) {
-      const int stream = net.actors[actor].stream;
-      touchers.push_back({actor, stream, interests.IndexOf(r.proto->stage(), stream), along});
-    };
+    const auto add = [&](int actor) { touchers.push_back({actor, net.actors[actor].stream}); };
     if (r.writer >= 0) {
-      add(r.writer, 0);
+      add(r.writer);
     } else {
       touchers.push_back({});
     }
-    for (const NetReader& reader : r.readers) add(reader.actor, axes.SetOf(reader.along));
+    for (const NetReader& reader : r.readers) add(reader.actor);
   }
   first_toucher.push_back(static_cast<int>(touchers.size()));
 }

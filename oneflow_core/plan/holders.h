@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "oneflow_core/plan/frames.h"
-#include "oneflow_core/plan/knowledge.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_net.h"
 
@@ -49,8 +48,6 @@ struct Holders {
   // One of those who touch a register.
   struct Toucher {
     int actor = -1, stream = -1;  // -1: nobody writes it
-    int index = 0;                // of the stream, in the clocks of the register's stage
-    AxisSet along = 0;
   };
   struct Cells {
     int first = 0, count = 0;  // 0: it is not written, or empty
@@ -61,7 +58,7 @@ struct Holders {
   };
 
   // Requires that the types of the program are verified: an actor writes on its own stage.
-  Holders(const PlanNet& net, const AxisSets& axes, const Interests& interests);
+  explicit Holders(const PlanNet& net);
 
   int touchers_of(int reg) const { return first_toucher[reg + 1] - first_toucher[reg]; }
   // The place of a register that has the cell. Requires that one has.
@@ -81,7 +78,7 @@ struct Holders {
   int arena_cells = 0;                            // those of arenas come first
 
  private:
-  void AddTouchers(const PlanNet& net, const AxisSets& axes, const Interests& interests);
+  void AddTouchers(const PlanNet& net);
   void LayArenas(const PlanNet& net);
   void LayFrames(const PlanNet& net);
   void AddActors(const PlanNet& net);

@@ -70,11 +70,13 @@ std::shared_ptr<const Marking::Edges> Marking::EdgesOf(const PlanNet& net) {
   return edges;
 }
 
-Marking::Marking(const PlanNet& net, int64_t steps)
+Marking::Marking(const PlanNet& net, Meeting meeting, int64_t steps)
     : net_(&net),
+      meeting_(meeting),
       edges_(EdgesOf(net)),
       steps_(steps),
       places_(net.streams.size()),
+      issue_places_(meeting == Meeting::kInOrder ? net.issues.size() : 0),
       fired_(net.actors.size(), 0) {
   for (size_t s = 0; s < places_.size(); ++s) {
     if (net.streams[s].runs.empty()) places_[s].step = steps;
@@ -82,11 +84,24 @@ Marking::Marking(const PlanNet& net, int64_t steps)
 }
 
 Wait Marking::BlockerOf(int actor) const {
+  if (const Wait wait = TokenOf(actor)) return wait;
+  if (meeting_ == Meeting::kAlone || !net_->actors[actor].exchange) return {};
+  if (const Wait wait = TurnOf(actor)) return wait;
+  const int partner = net_->actors[actor].partner;
+  if (partner < 0) return {};
+  const int stream = net_->actors[partner].stream;
+  if (done(stream)) return {partner, Wait::kPartner};
+  if (next(stream) != partner) return {next(stream), Wait::kPartner};
+  if (const Wait wait = TokenOf(partner)) return wait;
+  return TurnOf(partner);
+}
+
+Wait Marking::TokenOf(int actor) const {
   const int64_t n = fired_[actor];
   for (int i = edges_->first_source[actor]; i < edges_->first_source[actor + 1]; ++i) {
     const Source& s = edges_->sources[i];
     if (s.initial_fills + Whole(fired_[s.writer], s.per_fill) <= Whole(n, s.per_read)) {
-      return {s.writer, s.reg, false};
+      return {s.writer, Wait::kFill, s.reg};
     }
   }
   for (int i = edges_->first_credit[actor]; i < edges_->first_credit[actor + 1]; ++i) {
@@ -94,23 +109,51 @@ Wait Marking::BlockerOf(int actor) const {
     const int64_t fill = Whole(n, c.per_fill), oldest = fill - net_->registers[c.reg].slots;
     if (fill * c.per_fill != n || oldest < -c.initial_fills) continue;
     if (Whole(fired_[c.reader], c.per_read) < oldest + 1 + c.initial_fills) {
-      return {c.reader, c.reg, true};
+      return {c.reader, Wait::kSlot, c.reg};
     }
   }
   return {};
 }
 
-void Marking::Fire(int stream) {
-  const NetStream& s = net_->streams[stream];
-  StreamPlace& p = places_[stream];
-  ++fired_[s.runs[p.run].actors[p.index]];
-  if (++p.index < s.runs[p.run].actors.size()) return;
+// Whether others are issued before it.
+Wait Marking::TurnOf(int actor) const {
+  const int issue = net_->actors[actor].issue;
+  if (issue_places_.empty() || issue < 0) return {};
+  const StreamPlace& p = issue_places_[issue];
+  const int first = net_->issues[issue].runs[p.run].actors[p.index];
+  return first == actor ? Wait() : Wait{first, Wait::kOrder};
+}
+
+namespace {
+
+// On to the next place of an order.
+void Advance(const std::vector<NetStream::Run>& runs, StreamPlace& p) {
+  if (++p.index < runs[p.run].actors.size()) return;
   p.index = 0;
-  if (++p.repeat < s.runs[p.run].repeat) return;
+  if (++p.repeat < runs[p.run].repeat) return;
   p.repeat = 0;
-  if (++p.run < s.runs.size()) return;
+  if (++p.run < runs.size()) return;
   p.run = 0;
   ++p.step;
+}
+
+}  // namespace
+
+void Marking::FireOne(int stream) {
+  const NetStream& s = net_->streams[stream];
+  StreamPlace& p = places_[stream];
+  const int actor = s.runs[p.run].actors[p.index];
+  ++fired_[actor];
+  Advance(s.runs, p);
+  const int issue = net_->actors[actor].issue;
+  if (issue_places_.empty() || issue < 0) return;
+  Advance(net_->issues[issue].runs, issue_places_[issue]);
+}
+
+void Marking::Fire(int stream) {
+  const int partner = PartnerOf(next(stream));
+  FireOne(stream);
+  if (partner >= 0) FireOne(net_->actors[partner].stream);
 }
 
 void Marking::SkipRepeats(int stream, int64_t repeats) {

@@ -32,17 +32,30 @@ struct StreamPlace {
 
 // What a firing waits for.
 struct Wait {
+  enum Kind : uint8_t {
+    kFill,     // of `reg`, by `actor`
+    kSlot,     // of `reg`, held by `actor`
+    kOrder,    // `actor` is issued before it on its device
+    kPartner,  // its partner's stream stands at `actor`
+  };
   int actor = -1;  // that must fire first; -1: nothing is waited for
-  int reg = -1;
-  bool for_slot = false;  // else for a fill
+  Kind kind = kFill;
+  int reg = -1;  // of a fill or a slot
   explicit operator bool() const { return actor >= 0; }
+};
+
+// How devices meet in a game.
+enum class Meeting : uint8_t {
+  kAlone,    // not at all: each stage by itself, its sends and receives like any other actors
+  kFree,     // a send and its receive are fired together, as soon as both may
+  kInOrder,  // so are they, and each device fires its exchanges in its order of issue
 };
 
 // Invariant: fired(a) is the number of firings of a before the places of the streams.
 class Marking {
  public:
   // The initial marking, of a game over `steps` steps. The net must outlive it.
-  explicit Marking(const PlanNet& net, int64_t steps = 1);
+  explicit Marking(const PlanNet& net, Meeting meeting, int64_t steps = 1);
 
   bool done(int stream) const { return places_[stream].step == steps_; }
   // The actor a stream fires next. Requires !done(stream).
@@ -57,8 +70,13 @@ class Marking {
   int64_t reads(const NetReader& reader) const {
     return Whole(fired_[reader.actor], reader.fires_per_read);
   }
-  // What the next firing of `actor` waits for, its order aside.
+  // What the next firing of `actor`, and of its partner where they fire together, waits for; the
+  // order of its own stream aside.
   Wait BlockerOf(int actor) const;
+  // That is fired with `actor`; -1: none.
+  int PartnerOf(int actor) const {
+    return meeting_ == Meeting::kAlone ? -1 : net_->actors[actor].partner;
+  }
   // Calls fn(writer, per_fill, reader, per_read) for every edge over which one may have to wait for
   // the other, reader -1 for a register that none reads. All others are filled and read in turn,
   // by each firing, in a stream's order.
@@ -72,10 +90,15 @@ class Marking {
     }
     for (const auto& [writer, per_fill] : edges_->unread) fn(writer, per_fill, -1, int64_t{1});
   }
-  // Takes the next firing of a stream. Requires that nothing blocks it.
+  // Takes the next firing of a stream, and with it that of a partner. Requires that nothing blocks
+  // it.
   void Fire(int stream);
-  // Takes `repeats` repeats of the present run at once. Requires that they are left.
+  // Takes `repeats` repeats of the present run of a stream, or of an order of issue, at once.
+  // Requires that they are left.
   void SkipRepeats(int stream, int64_t repeats);
+  void SkipIssueRepeats(int issue, int64_t repeats) { issue_places_[issue].repeat += repeats; }
+  // Where the orders of issue stand; none unless devices meet in order.
+  const std::vector<StreamPlace>& issue_places() const { return issue_places_; }
 
  private:
   // What each actor may have to wait for, out of the plan's messages: a game asks often.
@@ -94,11 +117,17 @@ class Marking {
     std::vector<std::pair<int, int64_t>> unread;  // (writer, firings a fill)
   };
   static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net);
+  Wait TokenOf(int actor) const;
+  Wait TurnOf(int actor) const;
+  void FireOne(int stream);
+
   const PlanNet* net_;
+  Meeting meeting_;
   std::shared_ptr<const Edges> edges_;  // of the net; copies share it
   int64_t steps_;
-  std::vector<StreamPlace> places_;  // by stream
-  std::vector<int64_t> fired_;       // by actor
+  std::vector<StreamPlace> places_;        // by stream
+  std::vector<StreamPlace> issue_places_;  // by order of issue
+  std::vector<int64_t> fired_;             // by actor
 };
 
 // Where nothing can fire any more, every stream that is not done waits for one actor, so walking

@@ -23,6 +23,7 @@ std::string Node(const proto::Actor& actor) {
   const size_t newline = line.find('\n');
   line.replace(newline, 1, "\\n");
   if (actor.has_boxing()) line += ", style=filled, fillcolor=lightyellow";
+  if (actor.has_exchange()) line += ", color=red";
   return line + "];\n";
 }
 
@@ -48,8 +49,11 @@ absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view na
       if (from == writer.end()) continue;  // a variable that nobody writes here
       const proto::Register* reg = FindRegister(plan, *program, input.register_());
       text += "  a" + std::to_string(from->second) + " -> a" + std::to_string(actor.id()) +
-              " [label=" + Quoted(reg->name() + " x" + std::to_string(reg->slots())) +
-              (input.peers().along_size() > 0 ? ", color=red" : "") + "];\n";
+              " [label=" + Quoted(reg->name() + " x" + std::to_string(reg->slots())) + "];\n";
+    }
+    if (actor.exchange().has_partner() && actor.kernel() == "send") {
+      text += "  a" + std::to_string(actor.id()) + " -> a" +
+              std::to_string(actor.exchange().partner()) + " [color=red];\n";
     }
   }
   return text + "}\n";

@@ -15,7 +15,7 @@
 namespace oneflow {
 
 // Raised whenever a plan of before would be misread.
-inline constexpr int kPlanVersion = 2;
+inline constexpr int kPlanVersion = 3;
 
 // The file's bytes, the same for equal plans; and back. `where` begins the errors: not a plan, of
 // another version, truncated, corrupt. What is intact may still say anything: ids of what is not

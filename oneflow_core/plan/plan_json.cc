@@ -6,6 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/plan/plan_text.h"
 
 namespace oneflow {
 namespace {
@@ -26,8 +27,9 @@ Json StageJson(const proto::Program& program, int stage, const std::vector<doubl
   Json streams = Json::array();
   for (const proto::Stream& stream : program.stream()) {
     if (stream.stage() != stage) continue;
-    streams.push_back(
-        {{"name", stream.name()}, {"host", stream.host()}, {"order", OrderJson(program, stream)}});
+    streams.push_back({{"name", stream.name()},
+                       {"kind", KindText(stream.kind())},
+                       {"order", OrderJson(program, stream)}});
   }
   int actors = 0, registers = 0;
   double flops = 0;
@@ -58,6 +60,7 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
     boxing.push_back({{"actor", actor.name()},
                       {"kernel", actor.kernel()},
                       {"stage", actor.stage()},
+                      {"group", GroupText(plan, actor)},
                       {"bytes", actor.bytes_moved()},
                       {"seconds", actor.boxing().seconds()},
                       {"why", actor.boxing().why()}});

@@ -4,6 +4,16 @@
 
 namespace oneflow {
 
+std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
+                            const proto::Actor& actor) {
+  std::vector<int> data;
+  for (const proto::Input& input : actor.input()) {
+    const proto::Register* r = FindRegister(plan, program, input.register_());
+    if (r != nullptr && r->slot_bytes() > 0) data.push_back(r->id());
+  }
+  return data;
+}
+
 std::vector<double> FiringsOf(const proto::Program& program) {
   std::vector<double> of_segment(program.segment_size(), 0), firings(program.actor_size(), 0);
   for (const proto::Stream& stream : program.stream()) {

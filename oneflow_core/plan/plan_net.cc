@@ -65,11 +65,7 @@ absl::Status IndexEdges(PlanNet& net) {
       std::vector<NetReader>& readers = net.registers[input.register_()].readers;
       net.inputs.push_back({input.register_(), static_cast<int>(readers.size()),
                             input.fires_per_read(), input.initial_fills()});
-      readers.push_back({a,
-                         i,
-                         input.fires_per_read(),
-                         input.initial_fills(),
-                         {input.peers().along().begin(), input.peers().along().end()}});
+      readers.push_back({a, i, input.fires_per_read(), input.initial_fills()});
     }
     for (int id : actor.output()) RETURN_IF_ERROR(AddOutput(net, actor, id));
     if (!actor.has_workspace()) continue;
@@ -81,8 +77,32 @@ absl::Status IndexEdges(PlanNet& net) {
   return absl::OkStatus();
 }
 
-absl::Status IndexSegments(PlanNet& net) {
+absl::Status IndexExchanges(PlanNet& net) {
   net.actors.resize(net.program->actor_size());
+  for (int a = 0; a < net.program->actor_size(); ++a) {
+    const proto::Actor& actor = net.program->actor(a);
+    if (!actor.has_exchange()) continue;
+    net.actors[a].exchange = true;
+    const int group = actor.exchange().group();
+    if (group < 0 || group >= net.plan->group_size()) {
+      return Bad(*net.program, absl::StrCat("actor ", actor.name(), " names group ", group,
+                                            ", which does not exist"));
+    }
+    if (!actor.exchange().has_partner()) continue;
+    const int partner = actor.exchange().partner();
+    const bool mutual = partner >= 0 && partner < net.program->actor_size() && partner != a &&
+                        net.program->actor(partner).exchange().has_partner() &&
+                        net.program->actor(partner).exchange().partner() == a;
+    if (!mutual) {
+      return Bad(*net.program, absl::StrCat("actor ", actor.name(), " has partner ", partner,
+                                            ", which is not its own"));
+    }
+    net.actors[a].partner = partner;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexSegments(PlanNet& net) {
   for (int s = 0; s < net.program->segment_size(); ++s) {
     const proto::Segment& segment = net.program->segment(s);
     if (segment.id() != s) {
@@ -171,24 +191,78 @@ absl::Status IndexStreams(PlanNet& net) {
   return absl::OkStatus();
 }
 
+absl::Status IndexIssues(PlanNet& net) {
+  int64_t listed = 0;
+  for (const proto::IssueOrder& order : net.program->issue()) {
+    const auto bad = [&](int actor, absl::string_view what) {
+      return Bad(*net.program, absl::StrCat("the order of issue of stage ", order.stage(),
+                                            " holds actor ", actor, what));
+    };
+    const int index = static_cast<int>(net.issues.size());
+    NetIssue& issue = net.issues.emplace_back(NetIssue{order.stage(), {}});
+    for (const proto::ActorRun& proto : order.run()) {
+      NetStream::Run run{{}, proto.repeat()};
+      listed += proto.actor_size();
+      if (run.repeat < 0 || listed > kMostListed) {
+        return Bad(*net.program, absl::StrCat("the order of issue of stage ", order.stage(),
+                                              " is too long, or repeats ", run.repeat, " times"));
+      }
+      for (const int a : proto.actor()) {
+        if (a < 0 || a >= std::ssize(net.actors)) return bad(a, ", which does not exist");
+        NetActor& actor = net.actors[a];
+        if (!actor.exchange || actor.stage != order.stage()) {
+          return bad(a, ", which is no exchange of it");
+        }
+        if (actor.issue >= 0 && actor.issue != index) return bad(a, ", which is in another, too");
+        actor.issue = index;
+        run.actors.push_back(a);
+      }
+      if (run.repeat > 0 && !run.actors.empty()) issue.runs.push_back(std::move(run));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void SortUnique(std::vector<int>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+// A firing may free those that share a register with its stream, and those whose exchanges come after
+// it in the order of issue. One of a send is also one of its receive, so it may free whom that may
+// free.
 void JoinNeighbours(PlanNet& net) {
+  std::vector<std::vector<int>> sharing(net.streams.size());
   const auto join = [&](int a, int b) {
-    net.streams[a].neighbours.push_back(b);
-    net.streams[b].neighbours.push_back(a);
+    if (a < 0 || b < 0) return;  // in no order, which a proof refuses
+    sharing[a].push_back(b);
+    sharing[b].push_back(a);
   };
-  for (NetStream& stream : net.streams) stream.neighbours.push_back(stream.proto->id());
+  for (const NetStream& stream : net.streams) sharing[stream.proto->id()] = {stream.proto->id()};
   for (const NetRegister& r : net.registers) {
     if (r.writer < 0) continue;
     for (const NetReader& reader : r.readers) {
       const int a = net.actors[r.writer].stream, b = net.actors[reader.actor].stream;
-      if (a != b && a >= 0 && b >= 0) join(a, b);  // -1: in no order, which a proof refuses
+      if (a != b) join(a, b);
     }
   }
-  for (NetStream& stream : net.streams) {
-    std::vector<int>& n = stream.neighbours;
-    std::sort(n.begin(), n.end());
-    n.erase(std::unique(n.begin(), n.end()), n.end());
+  std::vector<std::vector<int>> issuing(net.issues.size());
+  for (const NetActor& actor : net.actors) {
+    if (actor.issue >= 0 && actor.stream >= 0) issuing[actor.issue].push_back(actor.stream);
   }
+  for (std::vector<int>& streams : issuing) {
+    SortUnique(streams);
+    for (const int a : streams) sharing[a].insert(sharing[a].end(), streams.begin(), streams.end());
+  }
+  for (std::vector<int>& streams : sharing) SortUnique(streams);
+  for (size_t s = 0; s < net.streams.size(); ++s) net.streams[s].neighbours = sharing[s];
+  for (const NetActor& actor : net.actors) {
+    if (actor.partner < 0 || actor.stream < 0 || net.actors[actor.partner].stream < 0) continue;
+    const std::vector<int>& freed = sharing[net.actors[actor.partner].stream];
+    std::vector<int>& neighbours = net.streams[actor.stream].neighbours;
+    neighbours.insert(neighbours.end(), freed.begin(), freed.end());
+  }
+  for (NetStream& stream : net.streams) SortUnique(stream.neighbours);
 }
 
 }  // namespace
@@ -215,8 +289,10 @@ absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Progra
   PlanNet net{&plan, &program};
   RETURN_IF_ERROR(IndexRegisters(net));
   RETURN_IF_ERROR(IndexEdges(net));
+  RETURN_IF_ERROR(IndexExchanges(net));
   RETURN_IF_ERROR(IndexSegments(net));
   RETURN_IF_ERROR(IndexStreams(net));
+  RETURN_IF_ERROR(IndexIssues(net));
   JoinNeighbours(net);
   return net;
 }

@@ -2,7 +2,8 @@
 // An index over a plan for the verifiers, the planner and the printers; it copies nothing and the
 // plan must outlive it. It does not run anything.
 //
-// Peers along mesh axes behave alike, so one device stands for all devices of its stage.
+// Devices of a stage behave alike, so one stands for all of them: an exchange within a stage is
+// fired like any other actor, a send and its receive on another stage are fired together.
 //
 //   ASSIGN_OR_RETURN(PlanNet net, MakePlanNet(plan, plan.program(0)));
 //   for (const NetStream& stream : net.streams) for (int actor : Unrolled(stream)) ...
@@ -24,7 +25,6 @@ struct NetReader {
   int input = 0;  // index in Actor.input
   int64_t fires_per_read = 1;
   int64_t initial_fills = 0;
-  std::vector<int> along;  // mesh axes
 };
 
 struct NetRegister {
@@ -48,7 +48,14 @@ struct NetStream {
   };
   std::vector<Run> runs;        // none is empty
   int64_t firings = 0;          // a step
-  std::vector<int> neighbours;  // itself, and the streams that share a register with it; ascending
+  // Those that a firing of this one may free, itself among them; ascending.
+  std::vector<int> neighbours;
+};
+
+// The order in which a stage issues its exchanges.
+struct NetIssue {
+  int stage = 0;
+  std::vector<NetStream::Run> runs;  // none is empty
 };
 
 // Firings of a step that a plan may have, all streams together: two steps of them are counted in 32
@@ -70,6 +77,9 @@ struct NetActor {
   int stream = -1, segment = -1;
   int stage = 0;
   int64_t firings = 0;  // a step
+  bool exchange = false;
+  int partner = -1;  // of a send its receive, of a receive its send
+  int issue = -1;    // in PlanNet::issues: the order that holds it; -1: none does
 };
 
 struct PlanNet {
@@ -78,6 +88,7 @@ struct PlanNet {
   std::vector<NetRegister> registers;          // by register id
   std::vector<NetActor> actors;                // by actor id
   std::vector<NetStream> streams;              // by stream id
+  std::vector<NetIssue> issues;
   std::vector<NetInput> inputs;                // by actor
   std::vector<int> outputs;                    // by actor
   std::vector<int> first_input, first_output;  // by actor, and the end

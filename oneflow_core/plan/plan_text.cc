@@ -50,16 +50,9 @@ std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
   for (int i = 0; i < layout.dim_size(); ++i)
     absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
   absl::StrAppend(&text, "]");
-  const int axes = layout.has_sub_mesh() ? layout.sub_mesh().axis_size() : plan.mesh().axis_size();
   for (const auto& cut : layout.cut()) {
-    const bool known = cut.axis() >= 0 && cut.axis() < axes;
-    const std::string name = !known                  ? "?"
-                             : layout.has_sub_mesh() ? layout.sub_mesh().axis(cut.axis()).name()
-                                                     : plan.mesh().axis(cut.axis()).name();
-    absl::StrAppend(&text, "/", name, ":", cut.dim());
-  }
-  if (layout.has_sub_mesh()) {
-    absl::StrAppend(&text, " on ", ToString(SubMeshFromProto(layout.sub_mesh())));
+    const bool known = cut.axis() >= 0 && cut.axis() < plan.mesh().axis_size();
+    absl::StrAppend(&text, "/", known ? plan.mesh().axis(cut.axis()).name() : "?", ":", cut.dim());
   }
   return text;
 }
@@ -95,12 +88,8 @@ std::string RegisterLine(const proto::Plan& plan, const proto::Register& r) {
   return text + "\n";
 }
 
-std::string InputText(const proto::Plan& plan, const proto::Input& input) {
+std::string InputText(const proto::Input& input) {
   std::string text = absl::StrCat("r", input.register_());
-  for (int axis : input.peers().along()) {
-    const bool known = axis >= 0 && axis < plan.mesh().axis_size();
-    absl::StrAppend(&text, "*", known ? plan.mesh().axis(axis).name() : "?");
-  }
   if (input.fires_per_read() != 1) absl::StrAppend(&text, "/", input.fires_per_read());
   if (input.initial_fills() != 0) absl::StrAppend(&text, "+", input.initial_fills());
   return text;
@@ -110,13 +99,17 @@ std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
   std::string text = absl::StrCat("  a", actor.id(), " ", actor.name(), " ", actor.kernel(),
                                   " stage=", actor.stage());
   for (const proto::Input& input : actor.input())
-    absl::StrAppend(&text, " ", InputText(plan, input));
+    absl::StrAppend(&text, " ", InputText(input));
   absl::StrAppend(&text, " ->");
   for (int id : actor.output()) absl::StrAppend(&text, " r", id);
   std::map<std::string, std::string> attrs;
   for (const auto& [key, value] : actor.attr()) attrs[key] = AttrText(value);
   for (const auto& [key, value] : attrs) absl::StrAppend(&text, " ", key, "=", value);
   if (actor.has_workspace()) absl::StrAppend(&text, " workspace=r", actor.workspace());
+  if (actor.has_exchange()) absl::StrAppend(&text, " group=", GroupText(plan, actor));
+  if (actor.exchange().has_partner()) {
+    absl::StrAppend(&text, " partner=a", actor.exchange().partner());
+  }
   if (actor.boxing().reduce() == proto::Boxing::SUM) absl::StrAppend(&text, " reduce=sum");
   if (actor.boxing().reduce() == proto::Boxing::MAX) absl::StrAppend(&text, " reduce=max");
   return text + "\n";
@@ -153,7 +146,7 @@ std::string ProgramSummary(const proto::Program& program, int stages) {
   text += "\n";
   for (int s = 0; s < stages; ++s) {
     for (const proto::Stream& stream : program.stream()) {
-      if (stream.stage() != s || stream.name() != "compute") continue;
+      if (stream.stage() != s || stream.kind() != proto::Stream::COMPUTE) continue;
       absl::StrAppend(&text, "    stage ", s, ": ", OrderText(program, stream), "\n");
     }
   }
@@ -227,6 +220,21 @@ std::string NotesText(const proto::Plan& plan) {
 }
 
 }  // namespace
+
+std::string KindText(proto::Stream::Kind kind) {
+  switch (kind) {
+    case proto::Stream::COMPUTE: return "compute";
+    case proto::Stream::EXCHANGE: return "exchange";
+    case proto::Stream::HOST: return "host";
+    default: return "?";
+  }
+}
+
+std::string GroupText(const proto::Plan& plan, const proto::Actor& actor) {
+  if (!actor.has_exchange()) return "";
+  const int group = actor.exchange().group();
+  return group >= 0 && group < plan.group_size() ? plan.group(group).name() : "?";
+}
 
 std::string MeshText(const proto::Mesh& mesh) {
   std::string text;
@@ -328,7 +336,17 @@ std::string PlanText(const proto::Plan& plan, std::string_view only) {
     }
     for (const proto::Stream& s : program.stream()) {
       absl::StrAppend(&text, "  stream ", s.name(), " stage=", s.stage(),
-                      s.host() ? " host: " : ": ", OrderText(program, s), "\n");
+                      s.kind() == proto::Stream::COMPUTE ? "" : " " + KindText(s.kind()), ": ",
+                      OrderText(program, s), "\n");
+    }
+    for (const proto::IssueOrder& issue : program.issue()) {
+      absl::StrAppend(&text, "  issue stage=", issue.stage(), ":");
+      for (const proto::ActorRun& run : issue.run()) {
+        std::vector<std::string> names;
+        for (int a : run.actor()) names.push_back(absl::StrCat("a", a));
+        absl::StrAppend(&text, " ", TimesText(names, run.repeat()));
+      }
+      text += "\n";
     }
   }
   return text;

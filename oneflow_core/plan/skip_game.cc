@@ -20,9 +20,7 @@ bool FramesTurn(const PlanNet& net, const Marking& from, const Marking& to) {
 }  // namespace
 
 std::string FirstBadSkip(const PlanNet& net, SkipCounts* counts) {
-  const AxisSets axes = AxisSets::Of(net).value();
-  const Interests interests(net);
-  HappensBefore game(net, axes, interests, /*steps=*/2);
+  HappensBefore game(net, /*steps=*/2);
   for (bool going = true, refused = false; going && !refused;) {
     const Round round(net, game.marking());
     const HappensBefore begin = game;

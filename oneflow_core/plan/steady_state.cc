@@ -20,16 +20,25 @@ int64_t TimesOf(int64_t from, int64_t to, int64_t per_fill) {
   return (per_fill - 1 - to % per_fill) / moved;
 }
 
-// Repeats that the streams' runs leave for more of the same; 0 if a stream is not where it was.
+// How often more of the same may be taken as led from `a` to `b`, places in `runs`; 0 if they are
+// not the same place of one run.
+int64_t TimesOfPlace(const StreamPlace& a, const StreamPlace& b,
+                     const std::vector<NetStream::Run>& runs, Cycle* cycle) {
+  if (a.step != b.step || a.run != b.run || a.index != b.index) return 0;
+  const int64_t repeats = b.repeat - a.repeat;
+  cycle->repeats.push_back(repeats);
+  return repeats == 0 ? kForever : (runs[b.run].repeat - 1 - b.repeat) / repeats;
+}
+
+// Repeats that the orders' runs leave for more of the same; 0 if one is not where it was.
 int64_t TimesOfPlaces(const PlanNet& net, const Marking& from, const Marking& to, Cycle* cycle) {
   int64_t times = kForever;
-  for (size_t s = 0; s < net.streams.size(); ++s) {
-    const StreamPlace &a = from.place(s), &b = to.place(s);
-    if (a.step != b.step || a.run != b.run || a.index != b.index) return 0;
-    const int64_t repeats = b.repeat - a.repeat;
-    cycle->repeats.push_back(repeats);
-    if (repeats == 0) continue;
-    times = std::min(times, (net.streams[s].runs[b.run].repeat - 1 - b.repeat) / repeats);
+  for (size_t s = 0; s < net.streams.size() && times > 0; ++s) {
+    times = std::min(times, TimesOfPlace(from.place(s), to.place(s), net.streams[s].runs, cycle));
+  }
+  for (size_t i = 0; i < to.issue_places().size() && times > 0; ++i) {
+    times = std::min(times, TimesOfPlace(from.issue_places()[i], to.issue_places()[i],
+                                         net.issues[i].runs, cycle));
   }
   return times == kForever ? 0 : times;  // nothing moved
 }
@@ -60,8 +69,11 @@ Cycle CycleBetween(const PlanNet& net, const Marking& from, const Marking& to) {
 }
 
 void Skip(const Cycle& cycle, int64_t times, Marking* marking) {
-  for (size_t s = 0; s < cycle.repeats.size(); ++s) {
-    if (cycle.repeats[s] > 0) marking->SkipRepeats(static_cast<int>(s), times * cycle.repeats[s]);
+  const int streams = static_cast<int>(cycle.repeats.size() - marking->issue_places().size());
+  for (int i = 0; i < static_cast<int>(cycle.repeats.size()); ++i) {
+    if (cycle.repeats[i] == 0) continue;
+    const int64_t repeats = times * cycle.repeats[i];
+    i < streams ? marking->SkipRepeats(i, repeats) : marking->SkipIssueRepeats(i - streams, repeats);
   }
 }
 

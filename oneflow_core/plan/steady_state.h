@@ -32,7 +32,7 @@ enum class Play : uint8_t { kSkipCycles, kEveryFiring };
 
 struct Cycle {
   int64_t times = 0;             // how often it may be taken again from its end; 0: it is none
-  std::vector<int64_t> repeats;  // by stream: repeats of its present run in one cycle
+  std::vector<int64_t> repeats;  // by stream, then by order of issue: of its present run
 };
 
 // The cycle that the game from `from` to `to` was.
@@ -60,10 +60,16 @@ class Round {
 template <typename Fire>
 bool PlayRound(const PlanNet& net, const Round& round, const Marking& marking, Fire fire) {
   bool any = false;
+  const auto may_fire = [&](int s) {
+    if (marking.done(s) || round.Over(s, marking)) return false;
+    const int partner = marking.PartnerOf(marking.next(s));
+    if (partner >= 0 && round.Over(net.actors[partner].stream, marking)) return false;
+    return !marking.BlockerOf(marking.next(s));
+  };
   for (ReadyStreams ready(net); !ready.empty();) {
     const int s = ready.Pop();
     bool fired = false;
-    while (!marking.done(s) && !round.Over(s, marking) && !marking.BlockerOf(marking.next(s))) {
+    while (may_fire(s)) {
       if (!fire(s)) return false;
       fired = true;
     }

@@ -5,10 +5,10 @@ namespace oneflow {
 // Lays the clocks of a game and lists its edges.
 class StreamClocks::EdgesBuilder {
  public:
-  EdgesBuilder(const PlanNet& net, const AxisSets& axes, const Interests& interests)
-      : net_(net), axes_(axes), interests_(interests), clocks_(net.registers.size()) {}
+  explicit EdgesBuilder(const PlanNet& net) : net_(net), clocks_(net.registers.size()) {}
 
   Edges Build() && {
+    for (const NetStream& stream : net_.streams) AddIndex(stream);
     for (int s = 0; s < static_cast<int>(net_.streams.size()); ++s) AddOwn(s);
     edges_.own_end = edges_.end;
     for (int reg = 0; reg < static_cast<int>(net_.registers.size()); ++reg) AddCarried(reg);
@@ -26,11 +26,18 @@ class StreamClocks::EdgesBuilder {
 
   int StageOf(int stream) const { return net_.streams[stream].proto->stage(); }
 
+  void AddIndex(const NetStream& stream) {
+    const size_t stage = stream.proto->stage();
+    if (edges_.streams_of.size() <= stage) edges_.streams_of.resize(stage + 1);
+    std::vector<int>& streams = edges_.streams_of[stage];
+    edges_.index.push_back(static_cast<int>(streams.size()));
+    streams.push_back(stream.proto->id());
+  }
+
   void AddOwn(int stream) {
-    const int stage = StageOf(stream);
-    const ClockShape shape{axes_.axes(), static_cast<int>(interests_.of(stage).size())};
-    edges_.own.push_back({edges_.end, shape, interests_.IndexOf(stage, stream)});
-    edges_.end += shape.size();
+    const int size = static_cast<int>(edges_.streams_of[StageOf(stream)].size());
+    edges_.own.push_back({edges_.end, size});
+    edges_.end += size;
   }
 
   size_t AddClocks(int reg, int reader, int actor) {
@@ -38,7 +45,7 @@ class StreamClocks::EdgesBuilder {
     const int stream = net_.actors[actor].stream;
     const size_t begin = edges_.end;
     edges_.carried.push_back({begin, slots, stream, reg, reader});
-    edges_.end += slots * edges_.own[stream].shape.size();
+    edges_.end += slots * edges_.own[stream].size;
     return begin;
   }
 
@@ -71,7 +78,7 @@ class StreamClocks::EdgesBuilder {
       if (!Crosses(net_, r, reader)) continue;
       const Clocks& clocks = clocks_[input.reg];
       edges_.reads.push_back({clocks.filled, clocks.returned[input.reader], input.fires_per_read,
-                              input.initial_fills, r.slots, LessonOf(reader, r.writer, a)});
+                              input.initial_fills, r.slots});
     }
     for (int reg : net_.outputs_of(a)) AddOutput(a, reg);
   }
@@ -84,45 +91,30 @@ class StreamClocks::EdgesBuilder {
       const NetReader& reader = r.readers[k];
       if (!Crosses(net_, r, reader)) continue;
       crosses = true;
-      edges_.credits.push_back({clocks_[reg].returned[k], per_fill, reader.initial_fills, r.slots,
-                                LessonOf(reader, reader.actor, a)});
+      edges_.credits.push_back({clocks_[reg].returned[k], per_fill, reader.initial_fills, r.slots});
     }
     if (crosses) edges_.fills.push_back({clocks_[reg].filled, per_fill, r.slots});
   }
 
-  Lesson LessonOf(const NetReader& reader, int from, int to) const {
-    return {axes_.SetOf(reader.along),
-            interests_.Common(net_.actors[from].stage, net_.actors[to].stage),
-            edges_.own[net_.actors[from].stream].shape};
-  }
-
   const PlanNet& net_;
-  const AxisSets& axes_;
-  const Interests& interests_;
   std::vector<Clocks> clocks_;  // by register
   Edges edges_;
 };
 
-StreamClocks::StreamClocks(const PlanNet& net, const AxisSets& axes, const Interests& interests,
-                           int64_t steps)
+StreamClocks::StreamClocks(const PlanNet& net, int64_t steps)
     : net_(&net),
-      interests_(&interests),
-      edges_(std::make_shared<const Edges>(EdgesBuilder(net, axes, interests).Build())),
-      marking_(net, steps),
+      edges_(std::make_shared<const Edges>(EdgesBuilder(net).Build())),
+      marking_(net, Meeting::kAlone, steps),
       count_(net.streams.size(), 0),
       known_(edges_->end, 0) {}
 
 bool StreamClocks::MovesAlong(const Snapshot& since) const {
   for (int s = 0; s < static_cast<int>(edges_->own.size()); ++s) {
-    const Own& own = edges_->own[s];
-    const std::vector<int>& streams = interests_->of(net_->streams[s].proto->stage());
-    size_t at = own.begin;
-    for (AxisSet set = 0; set < (1u << own.shape.axes); ++set) {
-      for (const int of : streams) {
-        const int32_t moved = known_[at] - since.known[at];
-        if (moved != 0 && moved != count_[of] - since.counts[of]) return false;
-        ++at;
-      }
+    size_t at = edges_->own[s].begin;
+    for (const int of : edges_->streams_of[net_->streams[s].proto->stage()]) {
+      const int32_t moved = known_[at] - since.known[at];
+      if (moved != 0 && moved != count_[of] - since.counts[of]) return false;
+      ++at;
     }
   }
   return true;
@@ -131,11 +123,11 @@ bool StreamClocks::MovesAlong(const Snapshot& since) const {
 std::vector<int32_t> StreamClocks::Spread(const std::vector<int32_t>& by_stream) const {
   std::vector<int32_t> spread;
   spread.reserve(known_.size());
-  // So many sets of axes, in each the streams that the stage keeps.
   const auto add = [&](int stream, int64_t slots) {
-    const std::vector<int>& streams = interests_->of(net_->streams[stream].proto->stage());
-    for (int64_t i = 0; i < slots << edges_->own[stream].shape.axes; ++i) {
-      for (const int of : streams) spread.push_back(by_stream[of]);
+    for (int64_t i = 0; i < slots; ++i) {
+      for (const int of : edges_->streams_of[net_->streams[stream].proto->stage()]) {
+        spread.push_back(by_stream[of]);
+      }
     }
   };
   for (int s = 0; s < static_cast<int>(edges_->own.size()); ++s) add(s, 1);
@@ -156,7 +148,7 @@ void StreamClocks::Skip(const Cycle& cycle, int64_t times, const std::vector<int
   for (size_t i = 0; i < told.size(); ++i) {
     const Carried& carried = edges_->carried[i];
     Turn(known_.begin() + carried.begin, carried.slots, Told(carried) - told[i],
-         edges_->own[carried.stream].shape.size());
+         edges_->own[carried.stream].size);
   }
 }
 
@@ -168,8 +160,7 @@ void StreamClocks::Begin(int stream) {
     const Read& read = edges_->reads[i];
     const int64_t fill = Whole(n, read.per_read) - read.initial_fills;
     if (fill < 0) continue;
-    const size_t slot = InTurn(fill, read.slots);
-    Learn(stream, read.filled + slot * read.lesson.shape.size(), read.lesson);
+    Learn(stream, read.filled, InTurn(fill, read.slots));
   }
   // A fill may start only after the readers have returned the slot's old one: that is knowledge
   // too.
@@ -177,16 +168,14 @@ void StreamClocks::Begin(int stream) {
     const Credit& credit = edges_->credits[i];
     const int64_t fill = Whole(n, credit.per_fill), old = fill - credit.slots;
     if (fill * credit.per_fill != n || old < -credit.initial_fills) continue;
-    const size_t slot = InTurn(old, credit.slots);
-    Learn(stream, credit.returned + slot * credit.lesson.shape.size(), credit.lesson);
+    Learn(stream, credit.returned, InTurn(old, credit.slots));
   }
 }
 
 void StreamClocks::End(int stream) {
   const int actor = marking_.next(stream);
   const int64_t n = marking_.fired(actor);
-  const Own& own = edges_->own[stream];
-  known_[own.begin + own.index] = count_[stream];
+  known_[edges_->own[stream].begin + edges_->index[stream]] = count_[stream];
   for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
     const Read& read = edges_->reads[i];
     if (!Completes(n, read.per_read)) continue;

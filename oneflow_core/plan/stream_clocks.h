@@ -1,9 +1,11 @@
-// A legal game over a program's net in which every stream carries a clock: what it knows to be
-// complete. Knowledge goes the way tokens go: with a fill to its readers, and with a returned slot
-// back to the writer. The memory proof (happens_before.h) plays it to check who may write where,
-// the memory planner (compiler/memory/lifetimes.h) to find out.
+// A legal game over a program's net in which every stream carries a clock: how many firings of each
+// stream of its own device it knows to be complete. Knowledge goes the way tokens go: with a fill to
+// its readers, and with a returned slot back to the writer. No token leaves a device, so each stage is
+// played by itself: that an exchange has completed here says nothing of other devices. The memory
+// proof (happens_before.h) plays it to check who may write where, the memory planner
+// (compiler/memory/lifetimes.h) to find out.
 //
-//   StreamClocks game(net, axes, interests, steps);
+//   StreamClocks game(net, steps);
 //   while (... nothing blocks game.marking().next(s)) {
 //     game.Begin(s);     // counted, and knows what it has read and what credits told
 //     ... game.Known(s, ...) ...
@@ -19,36 +21,29 @@
 #include <memory>
 #include <vector>
 
-#include "oneflow_core/plan/knowledge.h"
 #include "oneflow_core/plan/marking.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/steady_state.h"
 
 namespace oneflow {
 
-// Whether the edge leaves the stream of the device, so that program order does not carry it.
+// Whether the edge leaves the stream, so that program order does not carry it.
 inline bool Crosses(const PlanNet& net, const NetRegister& r, const NetReader& reader) {
-  return r.writer >= 0 &&
-         (!reader.along.empty() || net.actors[r.writer].stream != net.actors[reader.actor].stream);
+  return r.writer >= 0 && net.actors[r.writer].stream != net.actors[reader.actor].stream;
 }
 
 class StreamClocks {
  public:
-  // At the initial marking of `steps` steps. All three must outlive the game and its copies.
-  StreamClocks(const PlanNet& net, const AxisSets& axes, const Interests& interests, int64_t steps);
+  // At the initial marking of `steps` steps. The net must outlive the game and its copies.
+  StreamClocks(const PlanNet& net, int64_t steps);
 
   const Marking& marking() const { return marking_; }
   // Firings of a stream so far; counted from Begin, before the firing writes: an actor must not
   // write over what it reads.
   int32_t count(int stream) const { return count_[stream]; }
-  // Place of a stream in the clocks of a stage. Requires that a register of the stage is touched by
-  // it.
-  int IndexOf(int stage, int stream) const { return interests_->IndexOf(stage, stream); }
-  // How many firings of the stream at place `index` of its clock `stream` knows to be complete on
-  // all devices reached along `along`; on its own device, if that is none.
-  int32_t Known(int stream, AxisSet along, int index) const {
-    const Own& own = edges_->own[stream];
-    return known_[own.begin + own.shape.at(along, index)];
+  // How many firings of another stream of its stage `stream` knows to be complete.
+  int32_t Known(int stream, int of) const {
+    return known_[edges_->own[stream].begin + edges_->index[of]];
   }
 
   // Whether a stream may learn something when a firing of `actor` begins; else only from itself.
@@ -90,8 +85,7 @@ class StreamClocks {
   // edges to other streams and devices carry, one a slot.
   struct Own {
     size_t begin = 0;
-    ClockShape shape;
-    int index = 0;  // of the stream itself, in its clock
+    int size = 0;  // streams of the stage
   };
   // Clocks of a register's fills, or of what one of its readers returns.
   struct Carried {
@@ -100,23 +94,15 @@ class StreamClocks {
     int stream = 0;     // whose knowledge it is
     int reg = 0, reader = -1;
   };
-  // Knowledge on its way: what an edge that leaves its stream is to the one who learns by it.
-  struct Lesson {
-    AxisSet along = 0;
-    CommonStreams common = nullptr;
-    ClockShape shape;  // of the clock that is learned
-  };
   // An edge that leaves its stream, as its reader sees it and as its writer does; and a register
   // with such edges, as its writer sees it. Out of the plan's messages: a game asks often.
   struct Read {
     size_t filled, returned;  // where the clocks begin
     int64_t per_read, initial_fills, slots;
-    Lesson lesson;
   };
   struct Credit {
     size_t returned;
     int64_t per_fill, initial_fills, slots;
-    Lesson lesson;
   };
   struct Fill {
     size_t filled;
@@ -124,8 +110,10 @@ class StreamClocks {
   };
   // By actor, and the end.
   struct Edges {
-    std::vector<Own> own;  // by stream
-    size_t own_end = 0;    // of the streams' own clocks
+    std::vector<Own> own;                       // by stream
+    std::vector<int> index;                     // by stream: of its count in the clocks of its stage
+    std::vector<std::vector<int>> streams_of;   // by stage: its streams, as their counts lie in clocks
+    size_t own_end = 0;                         // of the streams' own clocks
     std::vector<Carried> carried;
     size_t end = 0;  // of all
     std::vector<Read> reads;
@@ -136,15 +124,17 @@ class StreamClocks {
   };
   class EdgesBuilder;
 
-  void Learn(int stream, size_t clock, const Lesson& lesson) {
+  // The stream learns what lies in a slot.
+  void Learn(int stream, size_t slots, int64_t slot) {
     const Own& own = edges_->own[stream];
-    oneflow::Learn(&known_[clock], lesson.shape, lesson.along, lesson.common, &known_[own.begin],
-                   own.shape);
+    const int32_t* told = &known_[slots + slot * own.size];
+    int32_t* known = &known_[own.begin];
+    for (int i = 0; i < own.size; ++i) known[i] = std::max(known[i], told[i]);
   }
   // What the stream knows now goes into a slot.
   void Tell(int stream, size_t slots, int64_t slot) {
     const Own& own = edges_->own[stream];
-    std::copy_n(&known_[own.begin], own.shape.size(), &known_[slots + slot * own.shape.size()]);
+    std::copy_n(&known_[own.begin], own.size, &known_[slots + slot * own.size]);
   }
   // Fills, or reads, that are over.
   int64_t Told(const Carried& carried) const {
@@ -153,7 +143,6 @@ class StreamClocks {
   }
 
   const PlanNet* net_;
-  const Interests* interests_;
   std::shared_ptr<const Edges> edges_;  // of the net; copies share it
   Marking marking_;
   std::vector<int32_t> count_;  // by stream

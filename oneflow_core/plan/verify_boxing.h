@@ -1,7 +1,7 @@
-// Part of verify_types: what a boxing actor reads covers what it writes, on every device: once, or
-// once for each combination of peers that are reduced or hold the same.
+// Part of verify_types: what an actor of the boxing family reads covers what it writes, on every
+// device: once, or once for each combination of members that are reduced or hold the same.
 //
-// Requires an actor whose registers and peers exist; takes nothing else in it for granted.
+// Requires an actor whose registers and group exist; takes nothing else in it for granted.
 #pragma once
 
 #include <compare>
@@ -22,30 +22,25 @@ class BoxingCheck {
  public:
   explicit BoxingCheck(const Mesh& mesh) : mesh_(mesh) {}  // must outlive this
 
-  // `from`, `to`: the registers of its one input and one output. `where` begins the error.
+  // `from`, `to`: one input and the output that it becomes. `along`: mesh axes of the group whose
+  // members are read; none: the device itself, or the other one of a pair of stages. `where` begins
+  // the error.
   absl::Status Check(const proto::Actor& actor, const proto::Register& from,
-                     const proto::Register& to, const std::string& where);
+                     const proto::Register& to, const std::vector<int>& along,
+                     const std::string& where);
 
  private:
-  // Whom a boxing reads: along axes of the mesh, and of these along axes of the input's sub-mesh.
-  struct Reach {
-    std::vector<int> mesh, sub_mesh;
-    auto operator<=>(const Reach&) const = default;
-  };
   struct Covering {
     Layout in, out;
-    Reach reach;
+    std::vector<int> along;
     int64_t copies;
     auto operator<=>(const Covering&) const = default;
   };
 
-  absl::Status CheckSubMeshes(const proto::Actor& actor, const Layout& in, const Layout& out,
-                              const std::string& where) const;
   absl::Status CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
                          const std::string& where) const;
   int64_t Holders(const Layout& in, const std::vector<int>& along) const;
   std::string Uncovered(const Covering& covering) const;
-  bool IsRead(const Covering& covering, const Coordinate& from, const Coordinate& c) const;
   std::vector<Coordinate> CoordinatesThatDiffer(const Layout& a, const Layout& b) const;
 
   const Mesh& mesh_;

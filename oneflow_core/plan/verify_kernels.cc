@@ -13,6 +13,7 @@
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -71,7 +72,12 @@ const OpDef* FindHostKernel(std::string_view kind) {
 
 // Kinds that stand in graphs only: no actor has them.
 bool HasNoKernel(std::string_view kind) {
-  return HasOwnShape(kind) || kind == "softmax_cross_entropy";
+  return HasOwnShape(kind) || kind == "softmax_cross_entropy" || kind == "transfer";
+}
+
+// Boxing that devices of a stage fire together.
+bool IsCollective(std::string_view kernel) {
+  return IsBoxing(kernel) && kernel != "slice" && kernel != "zero_fill";
 }
 
 // Which registers hold which variable, by name.
@@ -88,9 +94,24 @@ Holdings HoldingsOf(const proto::Plan& plan) {
 // One actor as an op of a graph of its own, with the layouts of its tensors.
 class ActorOp {
  public:
+  // With all that the actor reads and writes.
   ActorOp(const PlanNet& net, const Mesh& mesh, const Holdings& holdings, const proto::Actor& actor,
           std::string where)
-      : net_(net), mesh_(mesh), holdings_(holdings), actor_(actor), where_(std::move(where)) {}
+      : net_(net),
+        mesh_(mesh),
+        holdings_(holdings),
+        actor_(actor),
+        where_(std::move(where)),
+        outputs_(actor.output().begin(), actor.output().end()) {
+    for (const proto::Input& input : actor.input()) inputs_.push_back(input.register_());
+  }
+  // An exchange of several tensors is an op of each.
+  ActorOp(const PlanNet& net, const Mesh& mesh, const Holdings& holdings, const proto::Actor& actor,
+          std::string where, int input, int output)
+      : ActorOp(net, mesh, holdings, actor, std::move(where)) {
+    inputs_ = {input};
+    outputs_ = {output};
+  }
 
   absl::Status Check() {
     if (actor_.kernel().empty()) return CheckOrderOnly();
@@ -103,9 +124,6 @@ class ActorOp {
     RETURN_IF_ERROR(CheckForm());
     if (host_ != nullptr) return CheckHost();
     RETURN_IF_ERROR(CheckShapes());
-    // Its layouts are on different axes: that they lead from one to the other is verify_types's.
-    if (op().kind == "send_receive") return absl::OkStatus();
-    RETURN_IF_ERROR(CheckOneMesh());
     RETURN_IF_ERROR(CheckRows());
     return CheckWorkspaceBytes();
   }
@@ -114,12 +132,10 @@ class ActorOp {
   const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
   const Op& op() const { return graph_.ops[0]; }
   OpView view() const { return {graph_, graph_.ops[0]}; }
-  // Whose axes cut its tensors: the whole mesh's, or their sub-mesh's.
-  const Mesh& mesh() const { return layouts_.empty() ? mesh_ : MeshOf(layouts_[0], mesh_); }
 
   absl::Status CheckOrderOnly() const {
     const auto is_control = [&](int id) { return Reg(id).slot_bytes() == 0; };
-    bool control = !actor_.has_boxing();
+    bool control = !actor_.has_boxing() && !actor_.has_exchange();
     for (const proto::Input& input : actor_.input()) control &= is_control(input.register_());
     for (const int id : actor_.output()) control &= is_control(id);
     return control ? absl::OkStatus() : Bad(where_, "has no kernel, but touches data");
@@ -149,7 +165,7 @@ class ActorOp {
   absl::Status Build() {
     Op op{.name = actor_.name(), .kind = actor_.kernel()};
     ASSIGN_OR_RETURN(op.attrs, AttrsFromProto(actor_.attr(), where_));
-    for (const int id : actor_.output()) {
+    for (const int id : outputs_) {
       ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
       op.outputs.push_back(t);
       if (static_cast<int>(op.outputs.size()) > def_->updates) continue;
@@ -158,8 +174,8 @@ class ActorOp {
       }
       op.inputs.push_back(t);
     }
-    for (const proto::Input& input : actor_.input()) {
-      ASSIGN_OR_RETURN(const TensorId t, AddTensor(input.register_()));
+    for (const int id : inputs_) {
+      ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
       op.inputs.push_back(t);
     }
     graph_.ops.push_back(std::move(op));
@@ -185,6 +201,10 @@ class ActorOp {
     if (static_cast<int>(op().outputs.size()) != def_->outputs) {
       return Bad(where_, absl::StrCat("writes ", op().outputs.size(), " registers, kernel ",
                                       def_->kind, " writes ", def_->outputs));
+    }
+    if (actor_.has_exchange() != IsCollective(actor_.kernel())) {
+      return Bad(where_, absl::StrCat("kernel ", def_->kind,
+                                      actor_.has_exchange() ? " is no exchange" : " needs a group"));
     }
     if (actor_.has_boxing() != IsBoxing(actor_.kernel())) {
       return Bad(where_, absl::StrCat("kernel ", def_->kind,
@@ -214,14 +234,6 @@ class ActorOp {
 
   absl::Status CheckShapes() const { return CheckInferred(*def_); }
 
-  absl::Status CheckOneMesh() const {
-    for (const Layout& layout : layouts_) {
-      if (layout.sub_mesh == layouts_[0].sub_mesh) continue;
-      return Bad(where_, absl::StrCat("kernel ", def_->kind, " works on different sub-meshes"));
-    }
-    return absl::OkStatus();
-  }
-
   bool Fits(Sbp sbp, TensorId t, int axis) const {
     for (const Layout::Cut& cut : layouts_[t].cuts) {
       if (cut.axis == axis) return sbp == S(cut.dim);
@@ -240,13 +252,13 @@ class ActorOp {
   // On each axis the tensors are cut as one row of the table says.
   absl::Status CheckRows() const {
     const std::vector<Signature> rows = def_->signatures(view());
-    for (int axis = 0; axis < static_cast<int>(mesh().axes.size()); ++axis) {
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
       const auto fits = [&](const Signature& row) {
         return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
       };
       if (std::any_of(rows.begin(), rows.end(), fits)) continue;
       return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
-                                      " as they are by axis ", mesh().axes[axis].name));
+                                      " as they are by axis ", mesh_.axes[axis].name));
     }
     return absl::OkStatus();
   }
@@ -330,6 +342,7 @@ class ActorOp {
   const Holdings& holdings_;
   const proto::Actor& actor_;
   const std::string where_;
+  std::vector<int> inputs_, outputs_;  // registers
   const OpDef* def_ = nullptr;
   const OpDef* host_ = nullptr;  // the same, where it is a host kernel
   Graph graph_;                  // one op
@@ -344,7 +357,16 @@ absl::Status VerifyKernels(const PlanNet& net) {
   for (const proto::Actor& actor : net.program->actor()) {
     const std::string where =
         absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name());
-    RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where).Check());
+    if (!actor.has_exchange()) {
+      RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where).Check());
+      continue;
+    }
+    if (actor.exchange().has_partner()) continue;  // no op: verify_exchanges says all of it
+    const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
+    for (size_t i = 0; i < in.size(); ++i) {
+      const int out = actor.output(static_cast<int>(i));
+      RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out).Check());
+    }
   }
   return absl::OkStatus();
 }

@@ -16,7 +16,7 @@ namespace {
 //  once.
 class TokenGame {
  public:
-  TokenGame(const PlanNet& net, Play play) : net_(net), play_(play), marking_(net) {}
+  TokenGame(const PlanNet& net, Play play) : net_(net), play_(play), marking_(net, Meeting::kInOrder) {}
 
   absl::Status Run() {
     const auto fire = [&](int s) {
@@ -57,9 +57,7 @@ class TokenGame {
         absl::StrCat(net_.NameOf(first), " in micro-batch ", marking_.fired(first), " waits for ");
     for (size_t i = 0; i < cycle.size(); ++i) {
       const Wait wait = marking_.BlockerOf(marking_.next(cycle[i]));
-      absl::StrAppend(&text, wait.for_slot ? "a free slot of " : "a fill of ",
-                      net_.registers[wait.reg].proto->name(),
-                      wait.for_slot ? ", held by " : ", written by ", net_.NameOf(wait.actor));
+      text += WaitText(wait);
       const int stream_of_wait = net_.actors[wait.actor].stream;
       if (marking_.done(stream_of_wait)) return text + ", whose step is over";
       const int stands = marking_.next(stream_of_wait);
@@ -67,6 +65,21 @@ class TokenGame {
       if (i + 1 < cycle.size()) absl::StrAppend(&text, ", which waits for ");
     }
     return text;
+  }
+
+  std::string WaitText(const Wait& wait) const {
+    const std::string actor = net_.NameOf(wait.actor);
+    switch (wait.kind) {
+      case Wait::kFill:
+        return absl::StrCat("a fill of ", net_.registers[wait.reg].proto->name(), ", written by ",
+                            actor);
+      case Wait::kSlot:
+        return absl::StrCat("a free slot of ", net_.registers[wait.reg].proto->name(),
+                            ", held by ", actor);
+      case Wait::kOrder: return absl::StrCat(actor, ", which is issued before it");
+      case Wait::kPartner: return absl::StrCat("its partner, which comes after ", actor);
+    }
+    return actor;
   }
 
   const PlanNet& net_;

@@ -1,5 +1,6 @@
 #include "oneflow_core/plan/verify_memory.h"
 
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,10 +22,10 @@ constexpr int64_t kSteps = 2;
 // knowledge lies; each further one a quarter later.
 class MemoryProof {
  public:
-  MemoryProof(const PlanNet& net, const AxisSets& axes, const Interests& interests, Play play)
+  MemoryProof(const PlanNet& net, Play play)
       : net_(net),
         play_(play),
-        game_(net, axes, interests, kSteps),
+        game_(net, kSteps),
         next_trial_(game_.clocks().most_slots()) {}
 
   absl::Status Run() {
@@ -75,16 +76,14 @@ constexpr int64_t kMostCounts = int64_t{1} << 28;
 
 // How much the game has to remember: of each place who touched it last, and for each slot of an
 // edge that leaves its stream what both ends knew.
-int64_t CountsOf(const PlanNet& net, const AxisSets& axes, const Interests& interests) {
-  const auto clock = [&](int actor) {
-    const auto streams = std::ssize(interests.of(net.actors[actor].stage));
-    return (int64_t{1} << axes.axes()) * streams;
-  };
+int64_t CountsOf(const PlanNet& net) {
+  std::map<int, int64_t> streams;  // by stage
+  for (const NetStream& stream : net.streams) ++streams[stream.proto->stage()];
   int64_t counts = 0;
   for (const NetRegister& r : net.registers) {
     counts += PlacesOf(*r.proto) * (1 + std::ssize(r.readers));
     for (const NetReader& reader : r.readers) {
-      if (Crosses(net, r, reader)) counts += r.slots * (clock(r.writer) + clock(reader.actor));
+      if (Crosses(net, r, reader)) counts += 2 * r.slots * streams[r.proto->stage()];
     }
   }
   return counts;
@@ -93,14 +92,12 @@ int64_t CountsOf(const PlanNet& net, const AxisSets& axes, const Interests& inte
 }  // namespace
 
 absl::Status VerifyMemory(const PlanNet& net, Play play) {
-  ASSIGN_OR_RETURN(const AxisSets axes, AxisSets::Of(net));
-  const Interests interests(net);
-  if (CountsOf(net, axes, interests) > kMostCounts) {
+  if (CountsOf(net) > kMostCounts) {
     return InputError(absl::StrCat("plan, program ", net.program->name()),
                       "has too many slots to prove that its registers are apart",
                       "the file was edited, or it takes fewer micro-batches in flight");
   }
-  return MemoryProof(net, axes, interests, play).Run();
+  return MemoryProof(net, play).Run();
 }
 
 }  // namespace oneflow

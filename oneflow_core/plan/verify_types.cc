@@ -8,6 +8,7 @@
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/verify_boxing.h"
+#include "oneflow_core/plan/verify_exchanges.h"
 #include "oneflow_core/plan/verify_rates.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -55,9 +56,7 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh, where));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), where));
   for (const Layout::Cut& cut : layout.cuts) {
-    if (!layout.sub_mesh && cut.axis == mesh.stage_axis()) {
-      return Bad(where, "is cut by the stage axis");
-    }
+    if (cut.axis == mesh.stage_axis()) return Bad(where, "is cut by the stage axis");
   }
   const int64_t places = PlacesOf(r), stride = StrideOf(r);
   if (r.slots() < 1 || r.places() < 0 || places < r.slots() || places > kMaxSlots) {
@@ -162,6 +161,7 @@ class ProgramTypes {
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
+    RETURN_IF_ERROR(VerifyIssue(net_));
     RETURN_IF_ERROR(VerifyRates(net_));
     return CheckPlaces();
   }
@@ -195,11 +195,12 @@ class ProgramTypes {
                    absl::StrCat("writes ", net_.registers[id].proto->name(), " of another stage"));
       }
     }
+    if (actor.has_exchange()) return VerifyExchange(net_, actor, where, &boxing_);
     if (!actor.has_boxing()) return absl::OkStatus();
     if (actor.input_size() != 1 || actor.output_size() != 1)
       return Bad(where, "a boxing has one input and one output");
     return boxing_.Check(actor, *net_.registers[actor.input(0).register_()].proto,
-                         *net_.registers[actor.output(0)].proto, where);
+                         *net_.registers[actor.output(0)].proto, {}, where);
   }
 
   // Scratch is at rest between firings: nobody reads it, and it has one place.
@@ -225,18 +226,8 @@ class ProgramTypes {
     if (input.initial_fills() > 0 && !r.persistent && r.proto->slot_bytes() > 0) {
       return Bad(where, absl::StrCat("reads ", r.proto->name(), " before its first fill"));
     }
-    const auto& along = input.peers().along();
-    for (int i = 0; i < along.size(); ++i) {
-      if (along[i] < 0 || along[i] >= static_cast<int>(mesh_.axes.size()) ||
-          along[i] == mesh_.stage_axis() || (i > 0 && along[i] <= along[i - 1])) {
-        return Bad(where, absl::StrCat("peers along axis ", along[i]));
-      }
-    }
-    // Order may be kept with any device; only a boxing reads its data.
-    const bool data = r.proto->slot_bytes() > 0;
-    if (data && !actor.has_boxing() && (!along.empty() || r.proto->stage() != actor.stage())) {
-      return Bad(where,
-                 absl::StrCat("reads ", r.proto->name(), " of another device, but is no boxing"));
+    if (r.proto->stage() != actor.stage()) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), " of another stage"));
     }
     return absl::OkStatus();
   }
@@ -293,6 +284,13 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
   if (plan.kernel_threads() < 1 || plan.kernel_threads() > kMaxKernelThreads) {
     return Bad("plan", absl::StrCat("kernels have ", plan.kernel_threads(), " threads"));
   }
+  if (!proto::DeviceKind_IsValid(plan.device_kind())) {
+    return Bad("plan", absl::StrCat("devices are of kind ", plan.device_kind()));
+  }
+  if (plan.launch_queue() < 1) {
+    return Bad("plan", absl::StrCat("a launch queue of ", plan.launch_queue(), " firings"));
+  }
+  RETURN_IF_ERROR(VerifyGroups(plan, mesh));
   RETURN_IF_ERROR(CheckPersistent(plan, mesh));
   RETURN_IF_ERROR(CheckVariables(plan, mesh));
   std::set<std::string> names;
