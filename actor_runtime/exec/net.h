@@ -27,6 +27,17 @@ struct StreamOrder {
   ActorTable table;             // of `actors`
 };
 
+// Concrete actors that fire together, one of each member of a group, in the group's order.
+struct NetExchange {
+  std::vector<int32_t> members;
+};
+
+// Which exchange an actor is a member of.
+struct ExchangeMember {
+  int32_t exchange = -1;  // in ActorNet::exchanges; -1: of none
+  int32_t index = 0;      // among its members
+};
+
 struct ActorNet {
   std::string program;
   uint32_t program_index = 0;
@@ -37,6 +48,8 @@ struct ActorNet {
   std::vector<int32_t> stream_of;    // for each of them: index in `streams`
   std::vector<int32_t> place_of;     // for each of them: place in StreamOrder::actors
   std::vector<int64_t> firings;      // of each of them in a step
+  std::vector<ExchangeMember> member_of;    // for each of them
+  std::vector<NetExchange> exchanges;
   std::vector<StreamOrder> streams;  // by (rank, stream)
   std::vector<std::string> names;    // of actors, by index in the program
   std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank

@@ -90,11 +90,24 @@ struct Runtime::Impl {
     // Who spins while others wait for a core slows them down.
     const int busy = (n - 1) * loaded->kernel_threads();
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
+    SetWakes();
     for (int w = 0; w < n; ++w) {
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin));
       threads.emplace_back([this, worker = workers.back().get()] {
         for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
       });
+    }
+  }
+
+  // What an exchange has for a member wakes the worker of that one's device.
+  void SetWakes() {
+    for (LoadedProgram& program : loaded->programs()) {
+      for (size_t x = 0; x < program.exchanges.size(); ++x) {
+        program.exchanges[x]->SetWake([this, &net = program.net, x](int member) {
+          const int32_t actor = net.exchanges[x].members[member];
+          bus->mailbox(static_cast<int>(net.specs[actor].rank)).Wake();
+        });
+      }
     }
   }
 
@@ -105,8 +118,14 @@ struct Runtime::Impl {
       for (BoundActor& actor : of_stream) actor.Begin(&context);
     }
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
-    const ProgramRun run{&of_program, &states[program],   &assignments[program].worker_of, ++epoch,
-                         steps,       context.first_step, trace ? &*trace : nullptr};
+    const ProgramRun run{&of_program,
+                         &states[program],
+                         &assignments[program].worker_of,
+                         loaded->pools(),
+                         ++epoch,
+                         steps,
+                         context.first_step,
+                         trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
@@ -133,6 +152,9 @@ struct Runtime::Impl {
     }
     for (size_t s = 0; s < net.streams.size(); ++s) {
       Reset(net.streams[s].table, &states[program][s]);
+    }
+    if (!status.ok()) {
+      for (const auto& exchange : loaded->programs()[program].exchanges) exchange->Reset();
     }
     return status;
   }
@@ -187,7 +209,7 @@ std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);
   if (!impl_->running) return {};
   const ProgramRun& run = *impl_->running;
-  return AskWorkers(run.program->net, impl_->workers, &*impl_->bus, kPatience);
+  return AskWorkers(*run.program, impl_->workers, &*impl_->bus, kPatience);
 }
 
 std::vector<int64_t> Runtime::Firings() const {

@@ -28,12 +28,19 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
   Snapshot shape;
   for (const int32_t s : streams) {
     const StreamOrder& stream = net.streams[s];
-    positions_.push_back({&stream, &(*run.states)[s], run.program->actors[s].data(),
-                          run.trace ? run.trace->buffer(s) : nullptr});
+    Position& position = positions_.emplace_back();
+    position.order = &stream;
+    position.states = &(*run.states)[s];
+    position.actors = run.program->actors[s].data();
+    position.trace = run.trace ? run.trace->buffer(s) : nullptr;
+    for (const int32_t actor : stream.actors) {
+      const int32_t exchange = net.member_of[actor].exchange;
+      position.exchanges.push_back(exchange < 0 ? nullptr : run.program->exchanges[exchange].get());
+    }
     for (const ActorTable::Actor& actor : stream.table.actors) {
       sends_.reserve(actor.end_peer - actor.first_peer);
     }
-    shape.streams.push_back({s, 0, false, (*run.states)[s]});
+    shape.streams.push_back({s, 0, false, false, (*run.states)[s]});
   }
   desk_.Prepare(std::move(shape));
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
@@ -66,6 +73,7 @@ void Worker::Answer() {
       Snapshot::Stream& stream = snapshot->streams[i];
       stream.place = positions_[i].order->firings.PlaceAt(positions_[i].next);
       stream.over = positions_[i].step == run_.steps;
+      stream.entered = positions_[i].entered != nullptr;
       stream.states = *positions_[i].states;
     }
   });
@@ -87,6 +95,7 @@ void Worker::Hand(const Message& message) {
 }
 
 bool Worker::FireNext(Position* position) {
+  if (position->entered != nullptr) return Look(position);
   if (position->step == run_.steps) return false;
   const StreamOrder& stream = *position->order;
   const int32_t place = stream.firings.PlaceAt(position->next);
@@ -95,16 +104,56 @@ bool Worker::FireNext(Position* position) {
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const Launch launch = Issue(stream.table, place, position->states);
+  if (position->exchanges[place] != nullptr) return Enter(position, place, launch);
   const absl::Status status = position->trace == nullptr ? position->actors[place].Run(launch)
                                                          : RunTraced(*position, place, launch);
   if (!status.ok()) [[unlikely]] {
     Fail(*position, place, launch, status);
     return true;
   }
-  Complete(stream.table, place, position->states, &sends_);
+  End(position, place);
+  return true;
+}
+
+void Worker::End(Position* position, int32_t place) {
+  Complete(position->order->table, place, position->states, &sends_);
   if (!sends_.empty()) Send(*position, place);
   Advance(position);
+}
+
+bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
+  const ExchangeMember& member =
+      run_.program->net.member_of[position->order->actors[place]];
+  position->entered = position->exchanges[place];
+  position->member = member.index;
+  position->launch = launch;
+  if (position->trace != nullptr) position->begin = Now();
+  const BoundActor::Addresses addresses = position->actors[place].AddressesOf(launch);
+  position->entered->Enter(member.index, addresses.in, addresses.out, launch.accumulate);
+  Look(position);
   return true;
+}
+
+// Goes on with an exchange that has been entered: whether anything was done.
+bool Worker::Look(Position* position) {
+  ThreadPool* pool = run_.pools[position->order->rank].get();
+  const LocalExchange::Progress progress = position->entered->Poll(position->member, pool);
+  if (progress != LocalExchange::kOver) return progress == LocalExchange::kWorked;
+  const int32_t place = position->order->firings.PlaceAt(position->next);
+  if (position->trace != nullptr) {
+    position->trace->Add(
+        {position->begin, Now(), position->launch.firing, position->order->actors[place]});
+  }
+  position->entered = nullptr;
+  End(position, place);
+  return true;
+}
+
+bool Worker::HasWork() const {
+  return mailbox_.HasMail() ||
+         std::any_of(positions_.begin(), positions_.end(), [](const Position& position) {
+           return position.entered != nullptr && position.entered->HasNews(position.member);
+         });
 }
 
 absl::Status Worker::RunTraced(const Position& position, int32_t place, const Launch& launch) {
@@ -153,13 +202,13 @@ void Worker::Fail(const Position& position, int32_t place, const Launch& launch,
 }
 
 void Worker::Idle() {
-  if (spin_.count() > 0 && SpinUntil([&] { return mailbox_.HasMail(); }, spin_)) return;
+  if (spin_.count() > 0 && SpinUntil([&] { return HasWork(); }, spin_)) return;
   // A worker that waits for this core may have our message: cheaper than to sleep and be woken.
   std::this_thread::yield();
-  if (mailbox_.HasMail()) return;
+  if (HasWork()) return;
   const uint32_t ticket = mailbox_.PrepareToPark();
   // Whoever cancels or asks says so first and wakes us second, so one of the two is seen.
-  if (mailbox_.HasMail() || board_->cancelled() || desk_.asked()) {
+  if (HasWork() || board_->cancelled() || desk_.asked()) {
     mailbox_.StayAwake();
   } else {
     mailbox_.Park(ticket);

@@ -3,7 +3,8 @@
 // next actor of a stream fires when it may.
 //
 // Invariants:
-//  1. A stream's states and position, and the slots its actors write, belong to one worker.
+//  1. A stream's states and position, and the slots its actors write, belong to one worker. Until an
+//     exchange that it has entered is over, other members touch those of the exchange, too.
 //  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
 #pragma once
@@ -28,6 +29,7 @@ struct ProgramRun {
   LoadedProgram* program = nullptr;
   std::vector<ActorStates>* states = nullptr;       // by stream
   const std::vector<int32_t>* worker_of = nullptr;  // by stream
+  std::span<const std::unique_ptr<ThreadPool>> pools;  // by rank
   uint32_t epoch = 0;
   int64_t steps = 0;
   int64_t first_step = 0;  // for messages
@@ -63,13 +65,22 @@ class Worker {
     ActorStates* states = nullptr;
     BoundActor* actors = nullptr;  // by place
     TraceBuffer* trace = nullptr;
+    std::vector<LocalExchange*> exchanges;  // by place; null: the actor is none
     FiringOrder::Cursor next = {};
     int64_t step = 0;
+    LocalExchange* entered = nullptr;  // that the actor at `next` has entered
+    int member = 0;                    // of it
+    Launch launch = {};                // of it
+    int64_t begin = 0;                 // when, for the trace
   };
 
   void Drain();
   void Hand(const Message& message);
   bool FireNext(Position* position);
+  bool Enter(Position* position, int32_t place, const Launch& launch);
+  bool Look(Position* position);
+  void End(Position* position, int32_t place);
+  bool HasWork() const;
   absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
   void Send(const Position& position, int32_t place);
   void Advance(Position* position);
