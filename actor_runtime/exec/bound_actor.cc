@@ -1,7 +1,5 @@
 #include "actor_runtime/exec/bound_actor.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
@@ -22,7 +20,6 @@ absl::StatusOr<Port> PortOf(const proto::Register& reg, const StageMesh& mesh, i
   port.dims = layout.dims;
   port.coordinate = mesh.mesh.CoordinateOf(rank);
   port.slice = SliceOf(layout, mesh.mesh, port.coordinate);
-  if (layout.sub_mesh) port.in_sub_mesh = PlaceOf(layout, mesh.mesh, port.coordinate);
   return port;
 }
 
@@ -46,10 +43,8 @@ struct Binder {
     const proto::Register& reg = Reg(actor.input(i).register_());
     const std::vector<int> along = Ints(actor.input(i).peers().along());
     std::vector<Port>& ports = setup.in.emplace_back();
-    ASSIGN_OR_RETURN(const Port own, PortOf(reg, context.mesh, rank));
     for (const int source : context.mesh.PeersOf(rank, reg.stage(), along)) {
       ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, source));
-      if (!along.empty() && reg.layout().has_sub_mesh() && !IsRead(port, own)) continue;
       ASSIGN_OR_RETURN(std::byte * base, context.devices[source].Find(reg));
       if (PlacesOf(reg) > 1) {
         bound.reads_.push_back(
@@ -59,24 +54,6 @@ struct Binder {
       bound.in_pointers_.push_back(base);
     }
     return absl::OkStatus();
-  }
-
-  // Of peers of an input on a sub-mesh: whether it is inside, and its place there is one to read.
-  bool IsRead(const Port& peer, const Port& own) const {
-    if (!peer.in_sub_mesh) return false;
-    const std::vector<int> along = Ints(actor.boxing().sub_mesh_along());
-    if (along.size() == peer.in_sub_mesh->size()) return true;
-    return own.in_sub_mesh && EqualExcept(along, *peer.in_sub_mesh, *own.in_sub_mesh);
-  }
-
-  // Whether the device lies outside of the sub-meshes of all that the actor works on.
-  bool HoldsNothing() const {
-    const auto outside = [](const Port& port) { return port.slice.outside; };
-    if (!setup.out.empty()) return std::all_of(setup.out.begin(), setup.out.end(), outside);
-    return !setup.in.empty() &&
-           std::all_of(setup.in.begin(), setup.in.end(), [&](const std::vector<Port>& ports) {
-             return std::all_of(ports.begin(), ports.end(), outside);
-           });
   }
 
   absl::Status AddOutput(int o) {
@@ -148,7 +125,7 @@ struct Binder {
     RETURN_IF_ERROR(AddWorkspace());
     RETURN_IF_ERROR(AddSetup(pool));
     AddSpans();
-    if (!actor.kernel().empty() && !HoldsNothing()) {
+    if (!actor.kernel().empty()) {
       absl::StatusOr<Kernel> kernel = context.make_kernel(setup);
       if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("actor ", actor.name()));
       bound.kernel_ = *std::move(kernel);

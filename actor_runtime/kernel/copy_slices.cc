@@ -86,7 +86,7 @@ std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& holde
   auto key = [&](int j) {
     Coordinate k;
     if (s.reduce != kNone) {
-      for (int axis : s.reduce_axes) k.push_back(s.in[0][j].place()[axis]);
+      for (int axis : s.reduce_axes) k.push_back(s.in[0][j].coordinate[axis]);
     }
     return k;
   };
@@ -279,9 +279,8 @@ Kernel ZeroKernel(int64_t bytes) {
 
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const Port& out = s.out[0];
-  const Coordinate& place = out.in_sub_mesh ? *out.in_sub_mesh : s.coordinate;
   for (int axis : s.zero_unless_first) {
-    if (place[axis] != 0)
+    if (s.coordinate[axis] != 0)
       return ZeroKernel(Elements(out) * static_cast<int64_t>(SizeOf(out.dtype)));
   }
   absl::StatusOr<CopyList> list = MakeCopyList(s);

@@ -69,7 +69,6 @@ constexpr Entry kTable[] = {
     {"row_max", MakeRowMax},
     {"row_sum_exp", MakeRowSumExp},
     {"save_slice", MakeSaveSlice},
-    {"send_receive", MakeCopySlices},
     {"slice", MakeCopySlices},
     {"split_heads", MakeSplitHeads},
     {"split_heads_grad", MakeSplitHeadsGrad},

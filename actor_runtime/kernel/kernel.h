@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,10 +35,6 @@ struct Port {
   Dims dims;    // logical sizes
   Slice slice;  // the piece: begin and size in the logical tensor; local dims = slice.size
   Coordinate coordinate;  // of the device that holds it
-  // Where the tensor lies on a sub-mesh: of the same device there.
-  std::optional<Coordinate> in_sub_mesh = std::nullopt;
-  // On the axes that a Boxing names.
-  const Coordinate& place() const { return in_sub_mesh ? *in_sub_mesh : coordinate; }
   const Dims& local() const { return slice.size; }
 };
 

@@ -2,9 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <optional>
-#include <vector>
-
 #include "compiler/passes/boxing_path.h"
 #include "compiler/passes/boxing_primitive.h"
 #include "oneflow_core/cost/link_cost.h"
@@ -23,30 +20,6 @@ void LowerTransfer(const Graph& graph, const Op& op, const proto::Cluster& clust
   const Link link = LinkOfStages(cluster, graph.mesh, from, op.stage);
   actor->set_bytes_moved(bytes);
   actor->mutable_boxing()->set_seconds(PrimitiveSeconds("transfer", bytes, 2, link));
-}
-
-void ReadStage(const Mesh& mesh, proto::Actor* actor) {
-  for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
-    if (axis != mesh.stage_axis()) actor->mutable_input(0)->mutable_peers()->add_along(axis);
-  }
-}
-
-// Along axes of the op's sub-mesh its peers may stand anywhere on the stage.
-void ReadAlong(const Graph& graph, const Op& op, const std::vector<int>& along,
-               proto::Actor* actor) {
-  if (!op.sub_mesh) {
-    for (const int axis : along) actor->mutable_input(0)->mutable_peers()->add_along(axis);
-    return;
-  }
-  if (!along.empty()) ReadStage(graph.mesh, actor);
-  for (const int axis : along) actor->mutable_boxing()->add_sub_mesh_along(axis);
-}
-
-// Every device of the stage that holds something, on whatever mesh it lies.
-void ReadAll(const Graph& graph, const std::optional<SubMesh>& from, proto::Actor* actor) {
-  ReadStage(graph.mesh, actor);
-  const int axes = from ? static_cast<int>(from->strides.size()) : 0;
-  for (int axis = 0; axis < axes; ++axis) actor->mutable_boxing()->add_sub_mesh_along(axis);
 }
 
 void SetReduction(const BoxingPrimitive& primitive, const NdSbp& from, proto::Boxing* boxing) {
@@ -78,19 +51,13 @@ void LowerBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster
   boxing->set_why(op.why);
   if (op.kind == "transfer") return LowerTransfer(graph, op, cluster, actor);
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
-  const std::optional<SubMesh>& sub_mesh = graph.ProducerOf(op.inputs[0]).sub_mesh;
-  if (op.kind == "send_receive") {
-    ReadAll(graph, sub_mesh, actor);
-  } else {
-    const BoxingPrimitive primitive = PrimitiveBetween(graph.MeshOf(op), from.sbp, to.sbp);
-    CHECK(primitive.kind == op.kind) << op.name;
-    ReadAlong(graph, op, primitive.along, actor);
-    SetReduction(primitive, from.sbp, boxing);
-    if (op.kind == "zero_fill") SetFill(from.sbp, to.sbp, boxing);
-  }
+  const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from.sbp, to.sbp);
+  CHECK(primitive.kind == op.kind) << op.name;
+  for (const int axis : primitive.along) actor->mutable_input(0)->mutable_peers()->add_along(axis);
+  SetReduction(primitive, from.sbp, boxing);
+  if (op.kind == "zero_fill") SetFill(from.sbp, to.sbp, boxing);
   const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
-  const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor,
-                                            MeshSbp{sub_mesh, from.sbp}, {op.sub_mesh, to.sbp});
+  const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
   actor->set_bytes_moved(static_cast<double>(step.bytes));
   boxing->set_seconds(step.seconds);
 }

@@ -8,7 +8,7 @@ namespace oneflow {
 namespace {
 
 Layout LayoutOf(const Graph& graph, const Tensor& tensor) {
-  return LayoutOf(tensor.shape.dims, tensor.sbp, graph.ops[tensor.producer].sub_mesh);
+  return LayoutOf(tensor.shape.dims, tensor.sbp);
 }
 
 proto::Register NewRegister(const std::string& name, int stage, const Layout& layout, DType dtype,

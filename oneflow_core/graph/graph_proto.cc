@@ -190,10 +190,6 @@ class Importer {
     if (op.stage() < 0) {
       return InputError(Where(i), "stage is " + std::to_string(op.stage()), "stages count from 0");
     }
-    if (op.has_sub_mesh() && HasOwnShape(op.kind())) {
-      return InputError(Where(i), "is of kind " + Quoted(op.kind()) + " and has a sub-mesh",
-                        "give it to the ops that read it: what they need is sent there");
-    }
     ASSIGN_OR_RETURN(AttrMap attrs, AttrsFromProto(op.attr(), Where(i)));
     std::vector<TensorId> inputs;
     for (const Reference& input : inputs_[i]) inputs.push_back(TensorOf(input));
@@ -203,7 +199,6 @@ class Importer {
     if (!source_.op_lines.empty()) graph_.ops[id].written_at = LineOf(i);
     graph_.ops[id].stage = op.stage();
     graph_.ops[id].recompute = op.recompute();
-    if (op.has_sub_mesh()) graph_.ops[id].sub_mesh = SubMeshFromProto(op.sub_mesh());
     for (int k = 0; k < op.sbp_size(); ++k) {
       Tensor& tensor = graph_.tensors[graph_.ops[id].outputs[k]];
       ASSIGN_OR_RETURN(tensor.constraint, ConstraintFromProto(op.sbp(k), Where(i)));
@@ -276,7 +271,6 @@ proto::Graph GraphToProto(const Graph& graph) {
     *added->mutable_attr() = AttrsToProto(op.attrs);
     added->set_stage(op.stage);
     added->set_recompute(op.recompute);
-    if (op.sub_mesh) *added->mutable_sub_mesh() = ToProto(*op.sub_mesh);
     int constrained = 0;  // outputs up to the last one with a constraint
     for (const TensorId t : op.outputs) {
       if (!graph.tensors[t].constraint.empty()) constrained = graph.tensors[t].output + 1;

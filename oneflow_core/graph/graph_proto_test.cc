@@ -67,15 +67,6 @@ TEST_CASE("strings that are not UTF-8 are refused where they stand") {
             .starts_with("g.txt:5:10: s: "));
 }
 
-TEST_CASE("a sub-mesh is kept and printed, and belongs to ops that compute") {
-  const std::string sub = "sub_mesh { axis { name: \"a\" size: 2 } first: 1 }";
-  const Graph graph = *ParseGraphText(kX + Line(R"(name: "y" kind: "gelu" input: "x" )" + sub));
-  CHECK(ToText(graph).find("on=a=2@1") != std::string::npos);
-  CHECK(ToText(*GraphFromProto(GraphToProto(graph), "again")) == ToText(graph));
-  CHECK(Error(Line(R"(name: "x" kind: "input" shape { dim { size: 4 } } )" + sub))
-            .find("is of kind \"input\" and has a sub-mesh") != std::string::npos);
-}
-
 TEST_CASE("an order that is topological is kept") {
   const Graph graph = *ParseGraphText(kX + Line(R"(name: "b" kind: "gelu" input: "x")") +
                                       Line(R"(name: "a" kind: "gelu" input: "x")"));

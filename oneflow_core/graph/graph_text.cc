@@ -26,7 +26,7 @@ void Append(std::string* text, const std::string& word) {
 
 std::string TensorText(const Graph& graph, TensorId id) {
   const Tensor& tensor = graph.tensors[id];
-  const std::string sbp = SbpText(tensor.sbp, graph.MeshOf(graph.ProducerOf(id)));
+  const std::string sbp = SbpText(tensor.sbp, graph.mesh);
   return sbp.empty() ? tensor.name : tensor.name + ':' + sbp;
 }
 
@@ -46,7 +46,6 @@ std::string RestText(const Graph& graph, const Op& op, bool staged,
                      const GraphTextOptions& options) {
   std::string text;
   if (staged) Append(&text, "stage=" + std::to_string(op.stage));
-  if (op.sub_mesh) Append(&text, "on=" + ToString(*op.sub_mesh));
   if (op.chunk > 0) Append(&text, "chunk=" + std::to_string(op.chunk));
   if (!op.recompute.empty()) Append(&text, "recompute=" + op.recompute);
   if (op.phase == Phase::kPrepare) Append(&text, "phase=P");

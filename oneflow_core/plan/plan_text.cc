@@ -50,16 +50,9 @@ std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
   for (int i = 0; i < layout.dim_size(); ++i)
     absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
   absl::StrAppend(&text, "]");
-  const int axes = layout.has_sub_mesh() ? layout.sub_mesh().axis_size() : plan.mesh().axis_size();
   for (const auto& cut : layout.cut()) {
-    const bool known = cut.axis() >= 0 && cut.axis() < axes;
-    const std::string name = !known                  ? "?"
-                             : layout.has_sub_mesh() ? layout.sub_mesh().axis(cut.axis()).name()
-                                                     : plan.mesh().axis(cut.axis()).name();
-    absl::StrAppend(&text, "/", name, ":", cut.dim());
-  }
-  if (layout.has_sub_mesh()) {
-    absl::StrAppend(&text, " on ", ToString(SubMeshFromProto(layout.sub_mesh())));
+    const bool known = cut.axis() >= 0 && cut.axis() < plan.mesh().axis_size();
+    absl::StrAppend(&text, "/", known ? plan.mesh().axis(cut.axis()).name() : "?", ":", cut.dim());
   }
   return text;
 }

@@ -14,10 +14,6 @@ absl::Status Bad(const std::string& where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
 }
 
-std::vector<int> Ints(const google::protobuf::RepeatedField<int32_t>& field) {
-  return {field.begin(), field.end()};
-}
-
 bool CutsBy(const Layout& layout, int axis) {
   return std::any_of(layout.cuts.begin(), layout.cuts.end(),
                      [axis](const Layout::Cut& cut) { return cut.axis == axis; });
@@ -32,59 +28,34 @@ absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register
   ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh_, where));
   if (in.dims != out.dims)
     return Bad(where, absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
-  RETURN_IF_ERROR(CheckSubMeshes(actor, in, out, where));
-  const Reach reach{Ints(actor.input(0).peers().along()), Ints(actor.boxing().sub_mesh_along())};
-  const std::vector<int>& along = in.sub_mesh ? reach.sub_mesh : reach.mesh;
+  const auto& peers = actor.input(0).peers().along();
+  const std::vector<int> along(peers.begin(), peers.end());
   int64_t copies = 1;
   for (int axis : actor.boxing().reduce_axis()) {
     if (std::find(along.begin(), along.end(), axis) == along.end()) {
       return Bad(where, absl::StrCat("reduces along axis ", axis, ", where it has no peers"));
     }
-    copies *= MeshOf(in, mesh_).axes[axis].size;
+    copies *= mesh_.axes[axis].size;
   }
   for (int axis : actor.boxing().zero_unless_first()) {
-    if (axis < 0 || axis >= static_cast<int>(MeshOf(out, mesh_).axes.size()))
+    if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
       return Bad(where, "zeroes along no axis");
   }
   if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
     return Bad(where, "sums without a reduction");
   if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
-  if (actor.kernel() == "all_to_all" || actor.kernel() == "send_receive") {
-    copies *= Holders(in, along);
-  }
-  const Covering covering{in, out, reach, copies};
+  if (actor.kernel() == "all_to_all") copies *= Holders(in, along);
+  const Covering covering{in, out, along, copies};
   const auto [known, fresh] = coverings_.try_emplace(covering);
   if (fresh) known->second = Uncovered(covering);
   return known->second.empty() ? absl::OkStatus() : Bad(where, known->second);
-}
-
-// Only send_receive leads from one mesh to another; what reads along axes of a sub-mesh can reach
-// all devices of its stage.
-absl::Status BoxingCheck::CheckSubMeshes(const proto::Actor& actor, const Layout& in,
-                                         const Layout& out, const std::string& where) const {
-  const bool crosses = actor.kernel() == "send_receive";
-  if ((in.sub_mesh != out.sub_mesh) != crosses) {
-    return Bad(where, crosses ? "sends and receives on one mesh" : "leads to another sub-mesh");
-  }
-  const auto& along = actor.boxing().sub_mesh_along();
-  const int axes = in.sub_mesh ? static_cast<int>(in.sub_mesh->mesh.axes.size()) : 0;
-  for (int i = 0; i < along.size(); ++i) {
-    if (along[i] < 0 || along[i] >= axes || (i > 0 && along[i] <= along[i - 1])) {
-      return Bad(where, absl::StrCat("peers along axis ", along[i], " of a sub-mesh"));
-    }
-  }
-  if (!in.sub_mesh && !out.sub_mesh) return absl::OkStatus();
-  const int peers = actor.input(0).peers().along_size();
-  const int whole = static_cast<int>(mesh_.axes.size()) - (mesh_.stage_axis() < 0 ? 0 : 1);
-  if (peers == (along.empty() && !crosses ? 0 : whole)) return absl::OkStatus();
-  return Bad(where, absl::StrCat("reads peers along ", peers, " of ", whole, " axes"));
 }
 
 // Peers that hold the same part, where each is held as often.
 int64_t BoxingCheck::Holders(const Layout& in, const std::vector<int>& along) const {
   int64_t holders = 1;
   for (const int axis : along) {
-    if (!CutsBy(in, axis)) holders *= MeshOf(in, mesh_).axes[axis].size;
+    if (!CutsBy(in, axis)) holders *= mesh_.axes[axis].size;
   }
   return holders;
 }
@@ -110,10 +81,8 @@ std::string BoxingCheck::Uncovered(const Covering& covering) const {
     const Slice mine = SliceOf(covering.out, mesh_, c);
     int64_t covered = 0;
     std::map<Dims, int64_t> holders;  // of each part, by where it begins: equal or disjoint
-    for (int peer : mesh_.Peers(c, covering.reach.mesh)) {
-      const Coordinate from = mesh_.CoordinateOf(peer);
-      if (!IsRead(covering, from, c)) continue;
-      const Slice part = Intersect(mine, SliceOf(covering.in, mesh_, from));
+    for (int peer : mesh_.Peers(c, covering.along)) {
+      const Slice part = Intersect(mine, SliceOf(covering.in, mesh_, mesh_.CoordinateOf(peer)));
       if (part.elements() == 0) continue;
       covered += part.elements();
       ++holders[part.begin];
@@ -131,24 +100,11 @@ std::string BoxingCheck::Uncovered(const Covering& covering) const {
   return "";
 }
 
-// Whether the device at `c` reads that at `from`, one of its peers along the mesh.
-bool BoxingCheck::IsRead(const Covering& covering, const Coordinate& from,
-                         const Coordinate& c) const {
-  const std::vector<int>& along = covering.reach.sub_mesh;
-  const Layout& in = covering.in;
-  if (!in.sub_mesh || along.size() == in.sub_mesh->strides.size()) return true;
-  const auto there = PlaceOf(in, mesh_, from), here = PlaceOf(in, mesh_, c);
-  return there && here && EqualExcept(along, *there, *here);
-}
-
 // One coordinate of the first stage for each that one of the layouts tells from others.
 std::vector<Coordinate> BoxingCheck::CoordinatesThatDiffer(const Layout& a, const Layout& b) const {
   std::vector<Coordinate> found = {Coordinate(mesh_.axes.size(), 0)};
   for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
-    const auto tells = [&](const Layout& layout) {
-      return layout.sub_mesh ? axis != mesh_.stage_axis() : CutsBy(layout, axis);
-    };
-    if (!tells(a) && !tells(b)) continue;
+    if (!CutsBy(a, axis) && !CutsBy(b, axis)) continue;
     const size_t before = found.size();
     for (int i = 1; i < mesh_.axes[axis].size; ++i) {
       for (size_t j = 0; j < before; ++j) {

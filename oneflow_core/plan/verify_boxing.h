@@ -27,25 +27,17 @@ class BoxingCheck {
                      const proto::Register& to, const std::string& where);
 
  private:
-  // Whom a boxing reads: along axes of the mesh, and of these along axes of the input's sub-mesh.
-  struct Reach {
-    std::vector<int> mesh, sub_mesh;
-    auto operator<=>(const Reach&) const = default;
-  };
   struct Covering {
     Layout in, out;
-    Reach reach;
+    std::vector<int> along;  // the axes whose peers are read
     int64_t copies;
     auto operator<=>(const Covering&) const = default;
   };
 
-  absl::Status CheckSubMeshes(const proto::Actor& actor, const Layout& in, const Layout& out,
-                              const std::string& where) const;
   absl::Status CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
                          const std::string& where) const;
   int64_t Holders(const Layout& in, const std::vector<int>& along) const;
   std::string Uncovered(const Covering& covering) const;
-  bool IsRead(const Covering& covering, const Coordinate& from, const Coordinate& c) const;
   std::vector<Coordinate> CoordinatesThatDiffer(const Layout& a, const Layout& b) const;
 
   const Mesh& mesh_;

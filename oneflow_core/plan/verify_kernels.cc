@@ -103,9 +103,6 @@ class ActorOp {
     RETURN_IF_ERROR(CheckForm());
     if (host_ != nullptr) return CheckHost();
     RETURN_IF_ERROR(CheckShapes());
-    // Its layouts are on different axes: that they lead from one to the other is verify_types's.
-    if (op().kind == "send_receive") return absl::OkStatus();
-    RETURN_IF_ERROR(CheckOneMesh());
     RETURN_IF_ERROR(CheckRows());
     return CheckWorkspaceBytes();
   }
@@ -114,8 +111,6 @@ class ActorOp {
   const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
   const Op& op() const { return graph_.ops[0]; }
   OpView view() const { return {graph_, graph_.ops[0]}; }
-  // Whose axes cut its tensors: the whole mesh's, or their sub-mesh's.
-  const Mesh& mesh() const { return layouts_.empty() ? mesh_ : MeshOf(layouts_[0], mesh_); }
 
   absl::Status CheckOrderOnly() const {
     const auto is_control = [&](int id) { return Reg(id).slot_bytes() == 0; };
@@ -214,14 +209,6 @@ class ActorOp {
 
   absl::Status CheckShapes() const { return CheckInferred(*def_); }
 
-  absl::Status CheckOneMesh() const {
-    for (const Layout& layout : layouts_) {
-      if (layout.sub_mesh == layouts_[0].sub_mesh) continue;
-      return Bad(where_, absl::StrCat("kernel ", def_->kind, " works on different sub-meshes"));
-    }
-    return absl::OkStatus();
-  }
-
   bool Fits(Sbp sbp, TensorId t, int axis) const {
     for (const Layout::Cut& cut : layouts_[t].cuts) {
       if (cut.axis == axis) return sbp == S(cut.dim);
@@ -240,13 +227,13 @@ class ActorOp {
   // On each axis the tensors are cut as one row of the table says.
   absl::Status CheckRows() const {
     const std::vector<Signature> rows = def_->signatures(view());
-    for (int axis = 0; axis < static_cast<int>(mesh().axes.size()); ++axis) {
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
       const auto fits = [&](const Signature& row) {
         return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
       };
       if (std::any_of(rows.begin(), rows.end(), fits)) continue;
       return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
-                                      " as they are by axis ", mesh().axes[axis].name));
+                                      " as they are by axis ", mesh_.axes[axis].name));
     }
     return absl::OkStatus();
   }

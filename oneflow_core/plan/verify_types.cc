@@ -55,7 +55,7 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh, where));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), where));
   for (const Layout::Cut& cut : layout.cuts) {
-    if (!layout.sub_mesh && cut.axis == mesh.stage_axis()) {
+    if (cut.axis == mesh.stage_axis()) {
       return Bad(where, "is cut by the stage axis");
     }
   }

@@ -13,7 +13,6 @@
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
-#include "oneflow_core/tensor/sub_mesh.h"
 #include "proto/tensor.pb.h"
 
 namespace oneflow {
@@ -35,12 +34,7 @@ proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint);
 absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where = "mesh");
 proto::Mesh ToProto(const Mesh& mesh);
 
-// Strides of 0 become those of neighbours. Whether it fits a stage is known only where there is a
-// mesh: CheckSubMesh.
-SubMesh SubMeshFromProto(const proto::SubMesh& sub);
-proto::SubMesh ToProto(const SubMesh& sub);
-
-// Dimensions and axes of all cuts exist, no axis cuts twice, and a sub-mesh fits a stage of `mesh`.
+// Dimensions and axes of all cuts exist, and no axis cuts twice.
 absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& mesh,
                                        std::string_view where);
 proto::Layout ToProto(const Layout& layout);

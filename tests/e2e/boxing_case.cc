@@ -35,27 +35,21 @@ Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
   return c;
 }
 
-Layout LayoutOf(const BoxingCase& c, const MeshSbp& lies) {
-  return LayoutOf(c.dims, lies.sbp, lies.sub_mesh);
-}
-
 // The tensor that pieces stand for: over the axes that are Pmax the maximum of, over those that are
 // P, the sums of their parts. `piece(rank)`: the local values on a rank of `stage`. Ranks that
 // should hold the same are required to.
 template <typename PieceOf>
-Values Whole(const BoxingCase& c, const MeshSbp& lies, int stage, PieceOf piece) {
+Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
   const int64_t n = Product(c.dims);
-  const Layout layout = LayoutOf(c, lies);
+  const Layout layout = LayoutOf(c.dims, lies);
   std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by place on Pmax, on P
   for (const int rank : c.mesh.RanksOfStage(stage)) {
     const Coordinate at = c.mesh.CoordinateOf(rank);
-    const auto place = PlaceOf(layout, c.mesh, at);
-    if (!place) continue;
-    Values& part = parts
-                       .try_emplace({On(lies.sbp, Sbp::kPartialMax, *place),
-                                     On(lies.sbp, Sbp::kPartialSum, *place)},
-                                    n, std::nanf(""))
-                       .first->second;
+    Values& part =
+        parts
+            .try_emplace({On(lies, Sbp::kPartialMax, at), On(lies, Sbp::kPartialSum, at)}, n,
+                         std::nanf(""))
+            .first->second;
     const Values& local = piece(rank);
     const Slice slice = SliceOf(layout, c.mesh, at);
     REQUIRE(static_cast<int64_t>(local.size()) == slice.elements());
@@ -79,27 +73,26 @@ Values Whole(const BoxingCase& c, const MeshSbp& lies, int stage, PieceOf piece)
 
 // What rank `rank` holds: pieces of tensors drawn for each place on the partial axes.
 Values Fed(const BoxingCase& c, int rank) {
-  const Layout layout = LayoutOf(c, c.from);
-  const Coordinate at = *PlaceOf(layout, c.mesh, c.mesh.CoordinateOf(rank));
-  Coordinate place = On(c.from.sbp, Sbp::kPartialMax, at);
-  const Coordinate sum = On(c.from.sbp, Sbp::kPartialSum, at);
+  const Layout layout = LayoutOf(c.dims, c.from);
+  const Coordinate at = c.mesh.CoordinateOf(rank);
+  Coordinate place = On(c.from, Sbp::kPartialMax, at);
+  const Coordinate sum = On(c.from, Sbp::kPartialSum, at);
   for (size_t a = 0; a < place.size(); ++a) place[a] += sum[a];
-  std::mt19937 random(static_cast<uint32_t>(MeshOf(layout, c.mesh).RankOf(place) + 1));
+  std::mt19937 random(static_cast<uint32_t>(c.mesh.RankOf(place) + 1));
   Values tensor(Product(c.dims));
   for (float& v : tensor) v = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
-  const Slice slice = SliceOf(layout, c.mesh, c.mesh.CoordinateOf(rank));
+  const Slice slice = SliceOf(layout, c.mesh, at);
   Values piece(slice.elements());
   for (int64_t i = 0; i < slice.elements(); ++i) piece[i] = tensor[IndexInTensor(c.dims, slice, i)];
   return piece;
 }
 
 TensorId Add(Graph* graph, const char* kind, const std::string& name, std::vector<TensorId> inputs,
-             const BoxingCase& c, const MeshSbp& lies) {
+             const BoxingCase& c, const NdSbp& lies) {
   const OpId op = graph->AddOp(kind, name, std::move(inputs), {});
-  graph->ops[op].sub_mesh = lies.sub_mesh;
   Tensor& tensor = graph->tensors[graph->ops[op].outputs[0]];
   tensor.shape = Shape(c.dims);
-  tensor.sbp = lies.sbp;
+  tensor.sbp = lies;
   return graph->ops[op].outputs[0];
 }
 
@@ -129,10 +122,6 @@ std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
   return fetched;
 }
 
-std::string Text(const MeshSbp& lies) {
-  return (lies.sub_mesh ? ToString(*lies.sub_mesh) + " " : "") + ToString(lies.sbp);
-}
-
 }  // namespace
 
 std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
@@ -141,14 +130,6 @@ std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
   std::vector<std::vector<Sbp>> choices(mesh.axes.size(), any);
   if (mesh.stage_axis() >= 0) choices[mesh.stage_axis()] = {B()};
   return AllSbps(choices);
-}
-
-std::vector<MeshSbp> AllOn(const Mesh& mesh, const std::optional<SubMesh>& sub_mesh, int rank) {
-  std::vector<MeshSbp> all;
-  for (NdSbp& sbp : AllSbps(sub_mesh ? sub_mesh->mesh : mesh, rank)) {
-    all.push_back({sub_mesh, std::move(sbp)});
-  }
-  return all;
 }
 
 proto::Cluster NodesOfTwo() {
@@ -172,7 +153,7 @@ proto::Plan PlanOf(const BoxingCase& c) {
     const std::string name = "y" + std::to_string(i);
     const TensorId y = Add(&graph, "add_n", name, {x}, c, c.to[i]);
     graph.ops.back().stage = c.mesh.stages() - 1;
-    choice.op_inputs.push_back({c.to[i].sbp});
+    choice.op_inputs.push_back({c.to[i]});
     options.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
   }
   REQUIRE(InsertBoxing(&graph, choice, c.cluster).ok());
@@ -194,8 +175,8 @@ void CheckBoxing(const BoxingCase& c, uint64_t seed) {
   const auto fetched = Run(c, seed);
   const Values whole = Whole(c, c.from, 0, [&](int rank) { return Fed(c, rank); });
   for (size_t i = 0; i < c.to.size(); ++i) {
-    INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << Text(c.from) << " to "
-                          << Text(c.to[i]));
+    INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << ToString(c.from) << " to "
+                          << ToString(c.to[i]));
     const Pieces& pieces = fetched.at("y" + std::to_string(i));
     const int last = c.mesh.stages() - 1;
     CHECK(Whole(c, c.to[i], last, [&](int rank) { return pieces.at(rank); }) == whole);
