@@ -157,9 +157,15 @@ class PathSearch {
     const bool last = to_.sub_mesh == sub_mesh;
     if (last) add(to_.sbp[axis]);
     const Mesh& mesh = MeshOf(prices_, sub_mesh);
-    if (axis == mesh.stage_axis() || (last && mesh.axes[axis].size == 1)) return options;
+    if (axis == mesh.stage_axis()) return options;
+    const bool one = mesh.axes[axis].size == 1;
+    // A part of a sum is none of a maximum, on one device either: what is between them is B.
+    const auto partial = [&](const MeshSbp& end) {
+      return end.sub_mesh == sub_mesh && end.sbp[axis].partial();
+    };
+    if (one && last && !partial(from_) && !partial(to_)) return options;
     add(B());
-    if (mesh.axes[axis].size == 1) return options;
+    if (one) return options;
     for (int d = 0; d < static_cast<int>(tensor_.dims.size()); ++d) add(S(d));
     return options;
   }

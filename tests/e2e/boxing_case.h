@@ -21,6 +21,9 @@ struct BoxingCase {
   MeshSbp from;             // on the first stage
   std::vector<MeshSbp> to;  // each has a reader of its own, on the last stage
   proto::Cluster cluster = {};
+  // Whether constraints say how x and its readers lie, and infer_sbp obeys. Then a whole tensor is
+  // fed, and x is made of it: requires no Pmax and no sub-mesh.
+  bool constrained = false;
 };
 
 // B, P, Pmax and S of each of `rank` dimensions on every axis but the stage axis, which has B.
