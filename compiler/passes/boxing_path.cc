@@ -148,8 +148,12 @@ class PathSearch {
       if (std::find(options.begin(), options.end(), sbp) == options.end()) options.push_back(sbp);
     };
     const Mesh& mesh = prices_.mesh;
-    if (axis == mesh.stage_axis() || mesh.axes[axis].size == 1) return options;
+    if (axis == mesh.stage_axis()) return options;
+    const bool one = mesh.axes[axis].size == 1;
+    // A part of a sum is none of a maximum, on one device either: what is between them is B.
+    if (one && !from_[axis].partial() && !to_[axis].partial()) return options;
     add(B());
+    if (one) return options;
     for (int d = 0; d < static_cast<int>(tensor_.dims.size()); ++d) add(S(d));
     return options;
   }

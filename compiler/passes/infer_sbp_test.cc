@@ -194,6 +194,25 @@ TEST_CASE("infer_sbp: no axis may cut what another left too small") {
   CHECK((!lies[0].split() || !(lies[0] == lies[1])));
 }
 
+TEST_CASE(
+    "infer_sbp: what the writer's constraint leaves small, its reader may cut by another axis") {
+  Graph graph;
+  graph.mesh = *ParseMesh("a=2,b=2");
+  const TensorId x = Add(&graph, "input", {}, {2, 13});
+  const TensorId y = Add(&graph, "add_n", {x});
+  graph.outputs = {y};
+  graph.tensors[x].constraint = {{"a", S(1)}, {"b", S(0)}};
+  graph.tensors[y].constraint = {{"a", S(0)}, {"b", B()}};
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  const auto choice = InferSbp(&graph);
+  REQUIRE(choice.ok());
+  CHECK(choice->op_inputs[graph.tensors[y].producer][0] == NdSbp{S(0), B()});
+  // A layout of its own that leaves a device without an element is refused.
+  graph.tensors[y].constraint = {{"a", S(0)}, {"b", S(0)}};
+  CHECK_THAT(InferSbp(&graph).status().ToString(),
+             Catch::Contains("leaves some of its 2 devices without an element"));
+}
+
 TEST_CASE("infer_sbp: products are priced at the rate of their type") {
   // Some columns of x w each, and the result gathered: worth it where the product takes long.
   const auto product_lies = [](DType dtype) {

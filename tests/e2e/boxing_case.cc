@@ -13,6 +13,7 @@
 #include "actor_runtime/kernel/kernel.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/passes/infer_sbp.h"
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/schedule/slots.h"
@@ -71,12 +72,18 @@ Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
   return whole;
 }
 
+NdSbp AllWhole(const Mesh& mesh) { return NdSbp(mesh.axes.size(), B()); }
+
+// How that lies which is fed.
+NdSbp FedAs(const BoxingCase& c) { return c.constrained ? AllWhole(c.mesh) : c.from; }
+
 // What rank `rank` holds: pieces of tensors drawn for each place on the partial axes.
 Values Fed(const BoxingCase& c, int rank) {
-  const Layout layout = LayoutOf(c.dims, c.from);
+  const NdSbp lies = FedAs(c);
+  const Layout layout = LayoutOf(c.dims, lies);
   const Coordinate at = c.mesh.CoordinateOf(rank);
-  Coordinate place = On(c.from, Sbp::kPartialMax, at);
-  const Coordinate sum = On(c.from, Sbp::kPartialSum, at);
+  Coordinate place = On(lies, Sbp::kPartialMax, at);
+  const Coordinate sum = On(lies, Sbp::kPartialSum, at);
   for (size_t a = 0; a < place.size(); ++a) place[a] += sum[a];
   std::mt19937 random(static_cast<uint32_t>(c.mesh.RankOf(place) + 1));
   Values tensor(Product(c.dims));
@@ -94,6 +101,26 @@ TensorId Add(Graph* graph, const char* kind, const std::string& name, std::vecto
   tensor.shape = Shape(c.dims);
   tensor.sbp = lies;
   return graph->ops[op].outputs[0];
+}
+
+// What infer_sbp chooses where each tensor is constrained to lie as it does.
+SbpChoice Infer(const BoxingCase& c, Graph* graph) {
+  std::vector<NdSbp> wanted;
+  for (Tensor& tensor : graph->tensors) {
+    for (size_t a = 0; a < c.mesh.axes.size(); ++a) {
+      tensor.constraint[c.mesh.axes[a].name] = tensor.sbp[a];
+    }
+    wanted.push_back(std::move(tensor.sbp));
+  }
+  absl::StatusOr<SbpChoice> choice = InferSbp(graph, {.cluster = c.cluster});
+  INFO(choice.status().ToString());
+  REQUIRE(choice.ok());
+  for (size_t t = 0; t < wanted.size(); ++t) {
+    for (size_t a = 0; a < c.mesh.axes.size(); ++a) {
+      if (c.mesh.axes[a].size > 1) REQUIRE(graph->tensors[t].sbp[a] == wanted[t][a]);
+    }
+  }
+  return *std::move(choice);
 }
 
 using Pieces = std::map<int, Values>;  // by rank
@@ -147,7 +174,8 @@ proto::Plan PlanOf(const BoxingCase& c) {
   Graph graph;
   graph.mesh = c.mesh;
   SbpChoice choice{.op_inputs = {{}}};
-  const TensorId x = Add(&graph, "input", "x", {}, c, c.from);
+  TensorId x = Add(&graph, "input", "x", {}, c, FedAs(c));
+  if (c.constrained) x = Add(&graph, "add_n", "x.laid", {x}, c, c.from);
   LowerOptions options{.name = "run", .cluster = c.cluster, .feed_inputs = true};
   for (size_t i = 0; i < c.to.size(); ++i) {
     const std::string name = "y" + std::to_string(i);
@@ -156,6 +184,7 @@ proto::Plan PlanOf(const BoxingCase& c) {
     choice.op_inputs.push_back({c.to[i]});
     options.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
   }
+  if (c.constrained) choice = Infer(c, &graph);
   REQUIRE(InsertBoxing(&graph, choice, c.cluster).ok());
   proto::Plan plan;
   plan.set_version(kPlanVersion);
@@ -173,7 +202,7 @@ proto::Plan PlanOf(const BoxingCase& c) {
 
 void CheckBoxing(const BoxingCase& c, uint64_t seed) {
   const auto fetched = Run(c, seed);
-  const Values whole = Whole(c, c.from, 0, [&](int rank) { return Fed(c, rank); });
+  const Values whole = Whole(c, FedAs(c), 0, [&](int rank) { return Fed(c, rank); });
   for (size_t i = 0; i < c.to.size(); ++i) {
     INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << ToString(c.from) << " to "
                           << ToString(c.to[i]));

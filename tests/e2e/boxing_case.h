@@ -19,6 +19,9 @@ struct BoxingCase {
   NdSbp from;             // on the first stage
   std::vector<NdSbp> to;  // each has a reader of its own, on the last stage
   proto::Cluster cluster = {};
+  // Whether constraints say how x and its readers lie, and infer_sbp obeys. Then a whole tensor is
+  // fed, and x is made of it: requires no Pmax.
+  bool constrained = false;
 };
 
 // B, P, Pmax and S of each of `rank` dimensions on every axis but the stage axis, which has B.
