@@ -42,15 +42,6 @@ bool FewEnoughWays(const SbpLabels& labels) {
   return true;
 }
 
-// All of more than one device but that of stages.
-std::vector<int> AxesToChoose(const Mesh& mesh) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
-    if (axis != mesh.stage_axis() && mesh.axes[axis].size > 1) axes.push_back(axis);
-  }
-  return axes;
-}
-
 // Where it is not proved, with more cells, the fewer axes there are.
 Choices EliminateFurther(const ChoiceNetwork& network, size_t axes) {
   Choices best = Eliminate(network, kJointCells);

@@ -241,12 +241,6 @@ class Importer {
   std::map<std::string, OpId> op_ids_;
 };
 
-// The tensor that boxing moved to make `t`; t itself where there is none.
-TensorId BeforeBoxing(const Graph& graph, TensorId t) {
-  while (IsBoxing(graph.ProducerOf(t).kind)) t = graph.ProducerOf(t).inputs[0];
-  return t;
-}
-
 }  // namespace
 
 absl::StatusOr<Graph> GraphFromSource(const GraphSource& source) {
@@ -255,41 +249,6 @@ absl::StatusOr<Graph> GraphFromSource(const GraphSource& source) {
 
 absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file) {
   return GraphFromSource({graph, std::string(file), {}});
-}
-
-proto::Graph GraphToProto(const Graph& graph) {
-  proto::Graph result;
-  result.set_name(graph.name);
-  for (const Op& op : graph.ops) {
-    if (op.phase != Phase::kForward || IsBoxing(op.kind)) continue;
-    proto::Op* added = result.add_op();
-    added->set_name(op.name);
-    added->set_kind(op.kind);
-    for (const TensorId t : op.inputs) {
-      added->add_input(graph.tensors[BeforeBoxing(graph, t)].name);
-    }
-    *added->mutable_attr() = AttrsToProto(op.attrs);
-    added->set_stage(op.stage);
-    added->set_recompute(op.recompute);
-    int constrained = 0;  // outputs up to the last one with a constraint
-    for (const TensorId t : op.outputs) {
-      if (!graph.tensors[t].constraint.empty()) constrained = graph.tensors[t].output + 1;
-    }
-    for (int i = 0; i < constrained; ++i) {
-      *added->add_sbp() = ToProto(graph.tensors[op.outputs[i]].constraint);
-    }
-    if (HasOwnShape(op.kind)) {
-      const Tensor& tensor = graph.tensors[op.outputs[0]];
-      *added->mutable_shape() = ToProto(tensor.shape);
-      added->set_dtype(ToProto(tensor.dtype));
-    }
-  }
-  if (graph.loss >= 0) result.set_loss(graph.tensors[BeforeBoxing(graph, graph.loss)].name);
-  for (const TensorId t : graph.outputs) {
-    result.add_output(graph.tensors[BeforeBoxing(graph, t)].name);
-  }
-  if (!graph.mesh.axes.empty()) *result.mutable_mesh() = ToProto(graph.mesh);
-  return result;
 }
 
 }  // namespace oneflow

@@ -58,16 +58,6 @@ absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view
   return result;
 }
 
-proto::Shape ToProto(const Shape& shape) {
-  proto::Shape result;
-  for (int i = 0; i < shape.rank(); ++i) {
-    proto::Shape::Dim* dim = result.add_dim();
-    dim->set_size(shape.dims[i]);
-    if (!shape.names.empty()) dim->set_name(shape.names[i]);
-  }
-  return result;
-}
-
 absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
                                                                std::string_view where) {
   std::map<std::string, Sbp> constraint;
@@ -81,12 +71,6 @@ absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSb
     constraint[axis] = *parsed;
   }
   return constraint;
-}
-
-proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint) {
-  proto::NdSbp result;
-  for (const auto& [axis, sbp] : constraint) (*result.mutable_on())[axis] = ToString(sbp);
-  return result;
 }
 
 absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where) {

@@ -23,13 +23,11 @@ proto::DataType ToProto(DType type);
 
 // A size of 0 is allowed where the dimension's name is "batch": it is bound at compile time.
 absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view where);
-proto::Shape ToProto(const Shape& shape);
 
 // An nd-SBP by axis name, as users write it: what is not named is free (in a constraint).
 // Whether the axes exist is known only where there is a mesh.
 absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
                                                                std::string_view where);
-proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint);
 
 absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where = "mesh");
 proto::Mesh ToProto(const Mesh& mesh);

@@ -44,8 +44,10 @@ Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
   const int64_t n = Product(c.dims);
   const Layout layout = LayoutOf(c.dims, lies);
   std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by place on Pmax, on P
-  for (const int rank : c.mesh.RanksOfStage(stage)) {
+  const int stage_axis = c.mesh.stage_axis();
+  for (int rank = 0; rank < c.mesh.devices(); ++rank) {
     const Coordinate at = c.mesh.CoordinateOf(rank);
+    if (stage_axis >= 0 && at[stage_axis] != stage) continue;
     Values& part =
         parts
             .try_emplace({On(lies, Sbp::kPartialMax, at), On(lies, Sbp::kPartialSum, at)}, n,
