@@ -154,15 +154,11 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
 }  // namespace
 
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
-  const proto::Graph& graph = source.graph;
   ASSIGN_OR_RETURN(const Schedule schedule, options.order
                                                 ? *options.order
                                                 : ScheduleOf(options.train, options.mesh.stages()));
   RETURN_IF_ERROR(CheckFits(schedule, options.mesh.stages(), options.train.micro_batches()));
-  // A sub-mesh names devices by their place, so the axes must stay in theirs.
-  const bool placed = std::any_of(graph.op().begin(), graph.op().end(),
-                                  [](const proto::Op& op) { return op.has_sub_mesh(); });
-  if (options.keep_axis_order || placed || options.cluster.level_size() < 2) {
+  if (options.keep_axis_order || options.cluster.level_size() < 2) {
     return CompileOnMesh(source, options, schedule, options.mesh);
   }
   CompileOptions laid = options;

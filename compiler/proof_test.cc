@@ -149,9 +149,6 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
     cut->set_dim(1), cut->set_axis(1);
     y->set_slot_bytes(y->slot_bytes() / 2);
   };
-  const auto on_one_device = [&](auto* p, auto* a) {
-    output(p, *a)->mutable_layout()->mutable_sub_mesh();
-  };
   CheckEach(
       TrainPlan("data=2,tensor=2"),
       {
@@ -193,7 +190,6 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
            },
            "is not cut in the order of the mesh axes"},
           {"layer_norm", cut_more, "kernel layer_norm cannot compute with its tensors cut"},
-          {"global_norm", on_one_device, "works on different sub-meshes"},
           {"adamw",
            [](auto* p, auto* a) {
              p->mutable_persistent(a->output(0))->set_fill_mode(proto::Register::FRESH);

@@ -81,8 +81,6 @@ class CheckpointReader {
 
   int64_t step() const;
   uint64_t seed() const;
-  const std::string& model() const;
-  const std::string& plan_fingerprint() const;  // of the plan that wrote it
   const std::string& mesh() const;  // that wrote it, as text; empty: not known, as of older ones
   int64_t tokens() const;           // of the data that it was trained on; 0: not known
   const proto::Graph& graph() const;

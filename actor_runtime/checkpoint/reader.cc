@@ -153,8 +153,6 @@ CheckpointReader::~CheckpointReader() = default;
 
 int64_t CheckpointReader::step() const { return impl_->manifest.step; }
 uint64_t CheckpointReader::seed() const { return impl_->manifest.seed; }
-const std::string& CheckpointReader::model() const { return impl_->manifest.model; }
-const std::string& CheckpointReader::plan_fingerprint() const { return impl_->manifest.plan; }
 const std::string& CheckpointReader::mesh() const { return impl_->manifest.mesh; }
 int64_t CheckpointReader::tokens() const { return impl_->manifest.tokens; }
 const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }

@@ -10,9 +10,6 @@
 // best that was found and with one axis chosen after the other, each the cheapest given the axes
 // before it; a note says how much less time another choice could take at most. Where there are too
 // many ways even for that, one axis is chosen after the other.
-//
-// Ops on a sub-mesh choose on its axes. All meshes choose together: what crosses between them is
-// priced as insert_boxing will pay for it (sbp_crossings.h).
 #pragma once
 
 #include <cstdint>

@@ -130,19 +130,20 @@ bool SbpUnits::MeetsConstraints(OpId op, const Signature& row) const {
   return true;
 }
 
-// Every device gets at least one element of what this axis splits after the axes before it, and
-// leaves enough for the axes after it that a constraint splits alike.
+// Every device gets at least one element of what this axis splits after the axes before it. An
+// output leaves enough for the axes after it that its constraint splits alike; of an input nothing
+// is known there: it is boxed from how its writer has it.
 bool SbpUnits::Fits(OpId op, const Signature& row) const {
   const Op& o = graph_->ops[op];
   const bool together = !split_positions_ && !IsVariable(o) && !IsOnceAStep(o.phase);
-  auto fits = [&](TensorId t, const NdSbp& settled, Sbp sbp) {
+  const auto fits = [&](TensorId t, const NdSbp& settled, Sbp sbp, bool output) {
     if (!sbp.split()) return true;
     if (together && SplitsPositions(graph_->tensors[t], sbp)) return false;
     int64_t size = graph_->tensors[t].shape.dims[sbp.dim];
     for (int b = 0; b < axis_; ++b) {
       if (settled[b] == sbp) size /= graph_->mesh.axes[b].size;
     }
-    for (int b = axis_ + 1; b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
+    for (int b = axis_ + 1; output && b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
       if (ConstraintOn(graph_->tensors[t], graph_->mesh, b) == sbp) {
         size /= graph_->mesh.axes[b].size;
       }
@@ -150,10 +151,10 @@ bool SbpUnits::Fits(OpId op, const Signature& row) const {
     return size >= devices_;
   };
   for (size_t i = 0; i < o.inputs.size(); ++i) {
-    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i])) return false;
+    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i], false)) return false;
   }
   for (size_t i = 0; i < o.outputs.size(); ++i) {
-    if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i])) return false;
+    if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i], true)) return false;
   }
   return true;
 }

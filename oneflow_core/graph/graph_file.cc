@@ -28,11 +28,6 @@ absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path) {
   return ParseGraphSource(text, path);
 }
 
-absl::StatusOr<Graph> LoadGraph(const std::string& path) {
-  ASSIGN_OR_RETURN(const GraphSource source, ReadGraphSource(path));
-  return GraphFromSource(source);
-}
-
 absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file) {
   ASSIGN_OR_RETURN(const GraphSource source, ParseGraphSource(text, file));
   return GraphFromSource(source);

@@ -285,39 +285,11 @@ TEST_CASE("boxing") {
         "sums without a reduction"},
        {[&](Plan& p) { cut(p, 1, 1), In(p, 1).clear_peers(); },
         "its sources hold 0 of 8 elements it needs on rank 2"},
-       {[](Plan& p) { Act(p, 1).set_kernel("send_receive"); }, "sends and receives on one mesh"},
-       {[](Plan& p) { Reg(p, 1).mutable_layout()->mutable_sub_mesh(); }, "leads to another"},
-       {[&](Plan& p) { boxing(p)->add_sub_mesh_along(0); }, "peers along axis 0 of a sub-mesh"},
        {[&](Plan& p) { boxing(p)->set_fill(proto::Boxing::ZERO); }, "is no zero_fill"},
        {[&](Plan& p) { fill(p), boxing(p)->set_fill(static_cast<proto::Boxing::Fill>(7)); },
         "fills with 7"},
        {[&](Plan& p) { fill(p), In(p, 1).mutable_peers()->add_along(0); }, "but reads peers"},
        {[&](Plan& p) { fill(p), cut(p, 1, 1); }, "loses elements of rank 2"}});
-}
-
-TEST_CASE("boxing on a sub-mesh") {
-  // The four devices as c=2,d=2: x lies there in halves, and each device reads both.
-  PlanBuilder b({{"a", 2}, {"b", 2}});
-  const int x = b.Register("x"), y = b.Register("y");
-  const int first = b.Actor("first", 0, {}, {x}), gather = b.Actor("gather", 0, {{x, {0, 1}}}, {y});
-  b.Stream("compute", 0, {{{b.Segment("F", 0, {first, gather})}, 1}});
-  Plan good = b.Finish();
-  for (int reg : {x, y}) {
-    proto::SubMesh& sub = *Reg(good, reg).mutable_layout()->mutable_sub_mesh();
-    for (const char* name : {"c", "d"}) sub.add_axis()->set_name(name);
-    sub.mutable_axis(0)->set_size(2), sub.mutable_axis(1)->set_size(2);
-  }
-  proto::Layout::Cut* cut = Reg(good, x).mutable_layout()->add_cut();
-  cut->set_dim(0), cut->set_axis(0);
-  const auto boxing = [](Plan& p) { return Act(p, 1).mutable_boxing(); };
-  boxing(good)->clear_reduce_axis(), boxing(good)->set_reduce(proto::Boxing::NONE);
-  boxing(good)->add_sub_mesh_along(0);
-  CheckEach(good, {{[&](Plan& p) { boxing(p)->set_sub_mesh_along(0, 1); },
-                    "its sources hold the part at [0] 2 times, not 1, on rank 0"},
-                   {[&](Plan& p) { boxing(p)->add_sub_mesh_along(0); },
-                    "peers along axis 0 of a sub-mesh"},
-                   {[](Plan& p) { In(p, 1).mutable_peers()->mutable_along()->RemoveLast(); },
-                    "reads peers along 1 of 2 axes"}});
 }
 
 }  // namespace oneflow

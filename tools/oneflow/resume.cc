@@ -89,7 +89,6 @@ std::map<std::string, std::string> PropertiesOf(const proto::Op* op) {
     properties.erase("init_value");
   }
   for (const proto::NdSbp& sbp : op->sbp()) properties["sbp"] += "{" + Text(sbp) + "}";
-  if (op->has_sub_mesh()) properties["sub_mesh"] = Text(op->sub_mesh());
   Dims sizes;  // what dimensions are called is no matter
   for (const auto& dim : op->shape().dim()) sizes.push_back(dim.size());
   properties["shape"] = ToString(sizes);
