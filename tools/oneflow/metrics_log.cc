@@ -1,5 +1,7 @@
 #include "tools/oneflow/metrics_log.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -43,6 +45,16 @@ absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
 std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
 
 }  // namespace
+
+void FlushProgress() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
+  pollfd reader = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  if (poll(&reader, 1, 0) != 1 || (reader.revents & (POLLERR | POLLHUP)) == 0) return;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  if (dup2(nowhere, STDOUT_FILENO) >= 0) std::clearerr(stdout);
+  close(nowhere);
+}
 
 std::string ExactDouble(double value) {
   char text[32];
@@ -94,7 +106,7 @@ void MetricsLog::WriteLoop(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     while (written_ < n && written_ + 1 < entries_.size())
       Write(written_, std::nullopt), ++written_;
-    if (file_.is_open()) file_.flush();  // whoever follows the file sees each step
+    FlushProgress();
     if (n >= entries_.size()) return;
     recorded_.wait(n, std::memory_order_acquire);
   }
@@ -115,7 +127,7 @@ absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
     Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
   }
   if ((!steps || !all) && line_open_) std::printf("\n");  // what comes next is an error
-  if (file_.is_open()) file_.flush();
+  FlushProgress();
   if (steps && recorded < static_cast<size_t>(*steps)) {
     return InputError("plan, program train",
                       "reports the loss of " + std::to_string(recorded) + " steps of those it took",
@@ -150,7 +162,8 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   }
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
   line += "}\n";
-  if (file_.is_open()) file_ << line;
+  // Whoever follows the file sees each step, no later than on stdout.
+  if (file_.is_open()) file_ << line << std::flush;
   if (options_.json) {
     std::fputs(line.c_str(), stdout);
     return;
@@ -170,7 +183,6 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
       Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
   line_open_ = terminal_ && !last && !eval_loss;
   if (!line_open_) std::printf("\n");
-  std::fflush(stdout);
 }
 
 }  // namespace oneflow

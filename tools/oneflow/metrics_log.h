@@ -84,6 +84,10 @@ class MetricsLog {
   size_t written_ = 0;  // the writer's; the control thread's once the writer has joined
 };
 
+// Flushes stdout. If whoever read it has left (`oneflow train | head`), all that comes goes
+// nowhere, and nothing has failed. Requires that SIGPIPE is ignored.
+void FlushProgress();
+
 // The shortest text that reads back as the same double.
 std::string ExactDouble(double value);
 

@@ -1,8 +1,8 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
-#include <stop_token>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
@@ -81,15 +81,14 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
 }
 
 // On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
-void End(Runtime& runtime, std::stop_source* stop) {
+void End(Runtime& runtime, bool* told) {
   if (FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
-  if (stop->request_stop()) {
-    std::fputs(
-        "oneflow: interrupted: a checkpoint is written when the step that has begun is done; a "
-        "second signal ends at once\n",
-        stderr);
-  }
-  runtime.Stop();
+  if (*told) return;
+  *told = true;
+  std::fputs(
+      "oneflow: interrupted: a checkpoint is written when the step that has begun is done; a "
+      "second signal ends at once\n",
+      stderr);
 }
 
 // The loop, and the trace of what ran even if it failed.
@@ -99,9 +98,9 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
   absl::Status trained;
   {
-    std::stop_source stop;
-    options.stop = stop.get_token();
-    const Interrupt interrupt([&] { End(runtime, &stop); });
+    bool told = false;
+    const Interrupt interrupt([&] { End(runtime, &told); });
+    options.stop = &interrupt.signalled();
     const Watchdog watchdog(runtime, FLAGS_stall_seconds);
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
@@ -159,6 +158,7 @@ void WarnOfSteps(int64_t steps, const proto::Plan& plan) {
 
 absl::Status Train(const Arguments& args) {
   ListenToSigusr1();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
   RETURN_IF_ERROR(CheckNumbers());
   if (!FLAGS_plan.empty() && args.Given("cluster")) {
     return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
@@ -212,6 +212,7 @@ absl::Status Train(const Arguments& args) {
   if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
   }
+  FlushProgress();
   return absl::OkStatus();
 }
 

@@ -22,6 +22,10 @@ constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
 
 absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
 
+bool StopAsked(const TrainLoopOptions& options) {
+  return options.stop != nullptr && options.stop->load();
+}
+
 // The first multiple of `every` after `step`, or `end` if that comes first.
 int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
   return every > 0 ? std::min(end, (step / every + 1) * every) : end;
@@ -101,7 +105,8 @@ class Loop {
       rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
     }
     log_.StartChunk(first, steps, std::move(rates));
-    RETURN_IF_ERROR(runtime_.Run("train", context, steps / StepsARound(plan_)));
+    RETURN_IF_ERROR(
+        runtime_.Run("train", context, steps / StepsARound(plan_), {.stop = options_.stop}));
     return runtime_.steps_done() * StepsARound(plan_);
   }
 
@@ -111,8 +116,8 @@ class Loop {
     context.tokens = &tokens;
     double sum = 0;  // in the order of the batches
     context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
-    RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches));
-    if (options_.stop.stop_requested()) return Stopped();  // perhaps before the last batch
+    RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches, {.stop = options_.stop}));
+    if (StopAsked(options_)) return Stopped();  // perhaps before the last batch
     return sum / static_cast<double>(options_.eval_batches);
   }
 
@@ -212,13 +217,14 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
   }
   const int64_t round = StepsARound(plan);
   const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
-  bool stopped = options.stop.stop_requested();
+  int64_t saved = step;
+  bool stopped = StopAsked(options);
   while (step < options.steps && !stopped) {
     const int64_t next = std::min({NextBoundary(step, options.eval_every, options.steps),
                                    NextBoundary(step, options.checkpoint_every, options.steps),
                                    NextBoundary(step, most, options.steps)});
     const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, train);
-    stopped = options.stop.stop_requested();
+    stopped = StopAsked(options);
     std::optional<double> eval_loss;
     const bool eval_due =
         next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
@@ -235,7 +241,10 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
     step += *trained;
     const bool save_due = stopped || !evaluated.ok() || step == options.steps ||
                           (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
-    if (save_due && !options.checkpoint_dir.empty()) RETURN_IF_ERROR(loop.Save(step));
+    if (save_due && step > saved && !options.checkpoint_dir.empty()) {
+      RETURN_IF_ERROR(loop.Save(step));
+      saved = step;
+    }
     RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
     if (!stopped) RETURN_IF_ERROR(evaluated);
   }
