@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -70,14 +71,24 @@ MetricsLog::~MetricsLog() = default;
 absl::Status MetricsLog::Open(int64_t first_step) {
   if (options_.path.empty()) return absl::OkStatus();
   if (first_step > 0) RETURN_IF_ERROR(KeepStepsBefore(options_.path, first_step));
+  errno = 0;
   file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
+  if (!file_) file_error_ = errno;
   return FileStatus();
+}
+
+// Whoever follows the file sees each line at once.
+void MetricsLog::Append(const std::string& line) {
+  if (!file_.is_open()) return;
+  errno = 0;
+  file_ << line << std::flush;
+  if (!file_ && file_error_ == 0) file_error_ = errno;
 }
 
 absl::Status MetricsLog::FileStatus() const {
   if (file_) return absl::OkStatus();
-  return InputError("--metrics=" + options_.path, "cannot be written",
-                    "check its folder and the disk");
+  return WriteError("--metrics=" + options_.path, "cannot be written",
+                    file_error_ == 0 ? EIO : file_error_, "check its folder and the disk");
 }
 
 void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates) {
@@ -147,6 +158,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const Entry& entry = entries_[index];
   const int64_t step = first_ + static_cast<int64_t>(index);
   nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
+  last_loss_ = entry.loss;
   const auto before = index == 0 ? start_ : entries_[index - 1].time;
   const double seconds = std::chrono::duration<double>(entry.time - before).count();
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
@@ -162,8 +174,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   }
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
   line += "}\n";
-  // Whoever follows the file sees each step, no later than on stdout.
-  if (file_.is_open()) file_ << line << std::flush;
+  Append(line);  // so that the file has what stdout shows
   if (options_.json) {
     std::fputs(line.c_str(), stdout);
     return;
