@@ -146,7 +146,7 @@ class InterruptTest(unittest.TestCase):
             process.send_signal(signal.SIGINT)
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertEqual(process.stderr.read(), "")
-        self.assertEqual(os.listdir(self.dir + "/ckpt"), [])
+        self.assertEqual(os.listdir(self.dir + "/ckpt"), ["lock"])  # it holds nobody: folder_test.py
 
 
 if __name__ == "__main__":

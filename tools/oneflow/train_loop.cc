@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
+#include "tools/oneflow/old_checkpoints.h"
 #include "tools/oneflow/resume.h"
 
 namespace oneflow {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Some bytes are kept of each step of a chunk: memory must not grow with --steps.
 constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
@@ -57,8 +55,6 @@ class Loop {
   // That a checkpoint can be written is known before the first step, not after the last.
   absl::Status CheckFolder() const {
     if (options_.checkpoint_dir.empty()) return absl::OkStatus();
-    // A folder to resume from is there already: a mistyped one is not made.
-    if (options_.resume) RETURN_IF_ERROR(LatestCheckpoint(options_.checkpoint_dir).status());
     return CheckpointWriter::Create(options_.checkpoint_dir, plan_, {}).status();
   }
 
@@ -66,13 +62,10 @@ class Loop {
   absl::StatusOr<int64_t> Start() {
     RunContext context = Context("init");
     if (!options_.resume) {
-      RETURN_IF_ERROR(SetOldCheckpointsAside());
+      const std::string& dir = options_.checkpoint_dir;
+      if (!dir.empty()) RETURN_IF_ERROR(SetCheckpointsAside(dir));
       RETURN_IF_ERROR(runtime_.Run("init", context, 1));
       return 0;
-    }
-    if (options_.checkpoint_dir.empty()) {
-      return InputError("--resume", "there is no folder to resume from",
-                        "add --checkpoint_dir=DIR");
     }
     ASSIGN_OR_RETURN(const std::string folder, CheckpointToUse(options_.checkpoint_dir));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
@@ -132,7 +125,13 @@ class Loop {
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
     RETURN_IF_ERROR(runtime_.Run("save", context, 1));
-    return writer->Commit().status();
+    RETURN_IF_ERROR(writer->Commit().status());
+    if (options_.keep == 0) return absl::OkStatus();
+    // The new one is on the disk. One too many costs no run.
+    const absl::Status kept = KeepNewest(options_.checkpoint_dir, options_.keep);
+    const std::string what(kept.message());
+    if (!kept.ok()) std::fprintf(stderr, "oneflow: warning: %s\n", what.c_str());
+    return absl::OkStatus();
   }
 
  private:
@@ -143,29 +142,6 @@ class Loop {
     context.micro_batches = p == nullptr ? 1 : p->micro_batches();
     context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();
     return context;
-  }
-
-  // A fresh run into a folder that holds another run's checkpoints: they are moved to old-N, so
-  // that nothing is lost and "the latest" is never another run's.
-  absl::Status SetOldCheckpointsAside() {
-    const std::string& dir = options_.checkpoint_dir;
-    if (dir.empty() || !LatestCheckpoint(dir).ok()) return absl::OkStatus();
-    std::error_code error;
-    fs::path aside;
-    for (int n = 1; aside.empty() || fs::exists(aside, error); ++n)
-      aside = fs::path(dir) / ("old-" + std::to_string(n));
-    std::vector<fs::path> entries;
-    for (const auto& entry : fs::directory_iterator(dir, error)) {
-      if (entry.path().filename().string().rfind("step-", 0) == 0) entries.push_back(entry.path());
-    }
-    if (!error) fs::create_directory(aside, error);
-    for (const fs::path& entry : entries) {
-      if (!error) fs::rename(entry, aside / entry.filename(), error);  // a success clears the error
-    }
-    if (!error) return absl::OkStatus();
-    return InputError("--checkpoint_dir=" + dir,
-                      "cannot set its old checkpoints aside: " + error.message(),
-                      "give another folder");
   }
 
   const proto::Plan& plan_;

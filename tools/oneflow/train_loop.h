@@ -23,7 +23,8 @@ struct TrainLoopOptions {
   int64_t eval_every = 0;  // 0: only at the end
   int64_t eval_batches = 8;
   int64_t checkpoint_every = 0;  // 0: only at the end
-  std::string checkpoint_dir;    // empty: no checkpoints
+  std::string checkpoint_dir;    // empty: no checkpoints; no other run writes there meanwhile
+  int64_t keep = 0;              // complete checkpoints, the newest; 0: all
   bool resume = false;
   // Once it is true, no device begins a step that none has begun yet (RunOptions): the loop ends
   // early, with a checkpoint. A signal handler may set it. null: it does not end early.
