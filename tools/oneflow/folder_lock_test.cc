@@ -10,7 +10,6 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "actor_runtime/data/temporary_directory.h"

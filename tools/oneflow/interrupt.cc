@@ -33,10 +33,11 @@ int64_t Milliseconds() {
 }
 
 void Handle(int signal) {
-  was_signalled = true;
   int64_t first = 0;
   const int64_t now = Milliseconds();
-  if (first_at.compare_exchange_strong(first, now) || now - first < kTwice) return;
+  const bool is_first = first_at.compare_exchange_strong(first, now);
+  was_signalled = true;  // last: who sees it sees when it was
+  if (is_first || now - first < kTwice) return;
   std::signal(signal, SIG_DFL);
   raise(signal);  // taken when this returns
 }
@@ -45,10 +46,12 @@ void Watch(const std::stop_token& stop, const std::function<void()>& end) {
   std::mutex mutex;
   std::condition_variable_any ended;
   std::unique_lock lock(mutex);
+  bool called = false;
   while (!stop.stop_requested()) {
-    if (first_at.load() != 0) end();
+    if (first_at.load() != 0) end(), called = true;
     ended.wait_for(lock, stop, kPeriod, [] { return false; });
   }
+  if (first_at.load() != 0 && !called) end();  // what it stopped was over sooner
 }
 
 }  // namespace
