@@ -18,6 +18,7 @@
 #include "actor_runtime/checkpoint/durable.h"
 #include "actor_runtime/checkpoint/manifest.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -98,7 +99,7 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
   std::error_code error;
   fs::remove_all(impl->temporary, error);
   if (error) {
-    return InputError(dir, "cannot be written to: " + error.message(),
+    return WriteError(dir, "cannot be written to", error.value(),
                       "give a folder that can be created and written");
   }
   RETURN_IF_ERROR(CreateFolders(impl->temporary));

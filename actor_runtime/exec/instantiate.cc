@@ -108,7 +108,8 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   for (const NetStream& stream : plan_net.streams) {
     if (stream.proto->stage() != stage || stream.firings == 0) continue;
     StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(),
-                      stream.proto->kind() == proto::Stream::HOST, stream.proto->name()};
+                      stream.proto->kind() == proto::Stream::HOST,
+                      stream.proto->kind() != proto::Stream::COMPUTE, stream.proto->name()};
     for (const NetStream::Run& run : stream.runs) {
       std::vector<int32_t> places;
       for (const int actor : run.actors) {

@@ -21,6 +21,9 @@ struct StreamOrder {
   uint32_t rank = 0;
   int32_t id = 0;  // in the program
   bool host = false;
+  // What it does is for the compute streams of the step, which alone begin one: streams of the host and
+  // of exchanges.
+  bool follows = false;
   std::string name;
   std::vector<int32_t> actors;  // concrete, in the order in which they first fire
   FiringOrder firings;          // one step: places in `actors`

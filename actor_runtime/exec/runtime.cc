@@ -133,18 +133,21 @@ struct Runtime::Impl {
   }
 
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
-  // itself.
+  // itself, unless it was stopped and streams that follow had gone ahead.
   absl::Status Finish(int program, const absl::Status& failure) {
     const std::lock_guard lock(running_mutex);
     running.reset();
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
+    bool ahead = false;
     for (const std::unique_ptr<Worker>& worker : workers) {
       failure.ok() ? worker->DrainAfterRun() : worker->DropMail();
+      ahead |= worker->ahead();
     }
     for (size_t a = 0; a < net.specs.size(); ++a) {
       const int32_t s = net.stream_of[a];
-      if (status.ok() && !IsDrained(net.streams[s].table, states[program][s], net.place_of[a])) {
+      if (status.ok() && !ahead &&
+          !IsDrained(net.streams[s].table, states[program][s], net.place_of[a])) {
         status = absl::InternalError(absl::StrCat("program ", net.program, " ended, but ",
                                                   net.NameOf(static_cast<int32_t>(a)),
                                                   " is not back at the initial marking"));
@@ -153,7 +156,7 @@ struct Runtime::Impl {
     for (size_t s = 0; s < net.streams.size(); ++s) {
       Reset(net.streams[s].table, &states[program][s]);
     }
-    if (!status.ok()) {
+    if (!status.ok() || ahead) {
       for (const auto& exchange : loaded->programs()[program].exchanges) exchange->Reset();
     }
     return status;
@@ -185,7 +188,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   ASSIGN_OR_RETURN(const int index, impl_->loaded->FindProgram(program));
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
   impl_->Prepare(index, context, steps);
-  impl_->board->Start();
+  impl_->board->Start(options.stop);
   int64_t told = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
     at_rest = impl_->board->AtRest();
@@ -198,8 +201,6 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
 }
 
 int64_t Runtime::steps_done() const { return impl_->steps_done; }
-
-void Runtime::Stop() { impl_->board->Stop(); }
 
 void Runtime::Cancel() {
   if (impl_->board->Fail(absl::CancelledError("the run was cancelled"))) impl_->bus->WakeAll();

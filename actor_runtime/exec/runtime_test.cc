@@ -123,29 +123,6 @@ TEST_CASE("Cancel ends a long run; the next one works") {
   CHECK(runtime->Run("train", {}, 2).ok());
 }
 
-TEST_CASE("Stop ends a long run with whole steps, as many on all devices; the next one works") {
-  for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
-    for (int64_t at = 0; at < 20; ++at) {
-      const std::unique_ptr<Runtime> stopped = Make(plan), whole = Make(plan);
-      const absl::Status status =
-          stopped->Run("train", {}, int64_t{1} << 40, {.on_step = [&](int64_t step) {
-                         if (step == at) stopped->Stop();
-                       }});
-      INFO(status);
-      REQUIRE(status.ok());
-      const int64_t steps = stopped->steps_done();
-      CHECK(steps > at);
-      stopped->Stop();  // nothing runs: no effect
-      REQUIRE(stopped->Run("train", {}, 2).ok());
-      CHECK(stopped->steps_done() == 2);
-      REQUIRE(whole->Run("train", {}, steps).ok());
-      REQUIRE(whole->Run("train", {}, 2).ok());
-      CHECK(Persistent(plan, *stopped, stopped->ranks()) ==
-            Persistent(plan, *whole, whole->ranks()));
-    }
-  }
-}
-
 TEST_CASE("a run that stands still says who waits for whom; between runs there is nothing to say") {
   const proto::Plan plan = TwoStagesPlan();
   std::promise<void> entered, leave;

@@ -54,9 +54,19 @@ void Worker::DropMail() {
   }
 }
 
+bool Worker::ahead() const {
+  return std::any_of(positions_.begin(), positions_.end(), [&](const Position& p) {
+    return p.step > run_.steps || (p.step == run_.steps && p.begun);
+  });
+}
+
 void Worker::Drive() {
   if (unfinished_ == 0) board_->StepsDone(id_, run_.steps);
   while (unfinished_ > 0 && !board_->cancelled()) {
+    if (board_->end() < run_.steps) [[unlikely]] {
+      EndAfter(board_->end());
+      continue;
+    }
     if (desk_.asked()) [[unlikely]]
       Answer();
     bool progress = mailbox_.HasMail();
@@ -72,7 +82,7 @@ void Worker::Answer() {
     for (size_t i = 0; i < positions_.size(); ++i) {
       Snapshot::Stream& stream = snapshot->streams[i];
       stream.place = positions_[i].order->firings.PlaceAt(positions_[i].next);
-      stream.over = positions_[i].step == run_.steps;
+      stream.over = positions_[i].step >= run_.steps;
       stream.entered = positions_[i].entered != nullptr;
       stream.states = *positions_[i].states;
     }
@@ -96,10 +106,11 @@ void Worker::Hand(const Message& message) {
 
 bool Worker::FireNext(Position* position) {
   if (position->entered != nullptr) return Look(position);
-  if (position->step == run_.steps) return false;
+  if (position->step >= run_.steps) return false;
   const StreamOrder& stream = *position->order;
   const int32_t place = stream.firings.PlaceAt(position->next);
   if (!CanFire(*position->states, place)) return false;
+  if (!position->begun && !Begin(position)) return true;
 
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -178,14 +189,34 @@ void Worker::Send(const Position& position, int32_t place) {
   sends_.clear();
 }
 
+// A step begins when its first actor may fire, not when the step before it is over.
+bool Worker::Begin(Position* position) {
+  position->begun = board_->Begin(position->step, position->order->follows);
+  if (!position->begun) {
+    EndAfter(board_->end());
+    bus_->WakeAll();
+  }
+  return position->begun;
+}
+
 void Worker::Advance(Position* position) {
   if (position->order->firings.Next(&position->next)) return;
-  // Where one stream may not go on, none of them may begin more than it has.
-  if (!board_->Begin(++position->step)) run_.steps = position->step;
-  if (position->step == run_.steps) --unfinished_;
+  position->begun = false;
+  if (++position->step == run_.steps) --unfinished_;
+  TellDone();
+}
+
+void Worker::EndAfter(int64_t steps) {
+  run_.steps = steps;
+  unfinished_ = std::count_if(positions_.begin(), positions_.end(),
+                              [&](const Position& p) { return p.step < steps; });
+  TellDone();
+}
+
+void Worker::TellDone() {
   int64_t done = run_.steps;
   for (const Position& p : positions_) done = std::min(done, p.step);
-  if (done == steps_done_) return;
+  if (done <= steps_done_) return;
   steps_done_ = done;
   board_->StepsDone(id_, done);
 }
@@ -207,8 +238,9 @@ void Worker::Idle() {
   std::this_thread::yield();
   if (HasWork()) return;
   const uint32_t ticket = mailbox_.PrepareToPark();
-  // Whoever cancels or asks says so first and wakes us second, so one of the two is seen.
-  if (HasWork() || board_->cancelled() || desk_.asked()) {
+  // Whoever cancels, stops or asks says so first and wakes us second, so one of the two is seen.
+  const bool stopped = board_->end() < run_.steps;
+  if (HasWork() || board_->cancelled() || stopped || desk_.asked()) {
     mailbox_.StayAwake();
   } else {
     mailbox_.Park(ticket);

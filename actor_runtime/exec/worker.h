@@ -1,6 +1,6 @@
 // Worker: one thread that fires the streams given to it, in their orders, until each has gone N
-// times through its own; fewer times where the run is stopped, all alike. It decides nothing: the
-// next actor of a stream fires when it may.
+// times through its own; fewer times where the run is stopped, all alike, but that a stream that
+// follows may have gone ahead. It decides nothing: the next actor of a stream fires when it may.
 //
 // Invariants:
 //  1. A stream's states and position, and the slots its actors write, belong to one worker. Until an
@@ -48,6 +48,9 @@ class Worker {
   void DrainAfterRun() { Drain(); }
   // Drops what a cancelled run left behind. Control thread, all at rest.
   void DropMail();
+  // Whether a stream that follows has begun a step that a stopped run did not come to. Control thread, all
+  // at rest.
+  bool ahead() const;
 
   // The worker's thread: one run.
   void Drive();
@@ -68,6 +71,7 @@ class Worker {
     std::vector<LocalExchange*> exchanges;  // by place; null: the actor is none
     FiringOrder::Cursor next = {};
     int64_t step = 0;
+    bool begun = false;  // the step
     LocalExchange* entered = nullptr;  // that the actor at `next` has entered
     int member = 0;                    // of it
     Launch launch = {};                // of it
@@ -83,7 +87,10 @@ class Worker {
   bool HasWork() const;
   absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
   void Send(const Position& position, int32_t place);
+  bool Begin(Position* position);
   void Advance(Position* position);
+  void EndAfter(int64_t steps);
+  void TellDone();
   void Fail(const Position& position, int32_t place, const Launch& launch,
             const absl::Status& status);
   void Idle();

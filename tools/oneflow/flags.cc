@@ -98,7 +98,11 @@ DEFINE_int64(checkpoint_every, 0,
 DEFINE_double(
     stall_seconds, 60,
     "print who waits for whom when nothing has fired for so long (SIGUSR1: at once); 0: never");
-DEFINE_bool(resume, false, "go on from the latest checkpoint of --checkpoint_dir");
+DEFINE_string(resume, "false",
+              "go on from the latest checkpoint of --checkpoint_dir; auto: if there is one");
+DEFINE_int64(
+    keep, 0,
+    "checkpoints to keep, the newest: older ones go when a newer one is on the disk; 0: all");
 
 DEFINE_string(text, "", "text to tokenise, FILE[,FILE...]; each file is a document");
 DEFINE_string(

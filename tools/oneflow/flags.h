@@ -69,7 +69,8 @@ DECLARE_double(eval_fraction);
 DECLARE_int64(eval_every);
 DECLARE_int64(eval_batches);
 DECLARE_int64(checkpoint_every);
-DECLARE_bool(resume);
+DECLARE_string(resume);
+DECLARE_int64(keep);
 DECLARE_double(stall_seconds);
 
 // data and generate.

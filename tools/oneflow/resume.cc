@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <set>
-#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
@@ -173,6 +175,31 @@ void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFact
   for (const std::string& change : ChangesOfRun(was, now)) {
     std::fprintf(stderr, "oneflow: warning: %s was trained %s\n", folder.c_str(), change.c_str());
   }
+}
+
+absl::StatusOr<Resume> ParseResume(std::string_view text) {
+  bool always = false;
+  if (text == "auto") return Resume::kIfThere;
+  if (absl::SimpleAtob(ToAbsl(text), &always)) return always ? Resume::kAlways : Resume::kNever;
+  return InputError("--resume=" + std::string(text), "is neither true, false nor auto",
+                    "write --resume, or --resume=auto to begin where there is no checkpoint");
+}
+
+absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir) {
+  if (resume == Resume::kNever) return false;
+  const absl::StatusOr<std::string> latest = LatestCheckpoint(dir);
+  if (resume == Resume::kAlways) {
+    RETURN_IF_ERROR(latest.status());
+    return true;
+  }
+  std::error_code error;
+  if (!latest.ok() && std::filesystem::exists(dir + "/manifest.json", error)) {
+    return latest.status();
+  }
+  std::fprintf(stderr, "oneflow: --resume=auto: %s\n",
+               latest.ok() ? ("the run goes on from " + *latest).c_str()
+                           : (dir + " holds no complete checkpoint: the run begins").c_str());
+  return latest.ok();
 }
 
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir) {
