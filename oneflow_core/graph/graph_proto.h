@@ -44,7 +44,7 @@ absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path);
 // The forward ops as a user would write them: without inferred shapes and SBP, and without boxing.
 proto::Graph GraphToProto(const Graph& graph);
 
-// The text form that ReadGraphFile reads: one line an op.
+// The text form that ReadGraphFile reads: one line an op, and one a layout.
 std::string GraphFileText(const proto::Graph& graph);
 
 }  // namespace oneflow
