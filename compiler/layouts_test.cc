@@ -118,6 +118,12 @@ TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
       Refusal(wrong, options),
       Contains("op h.0.mlp.gelu: the layouts of program train on axis tensor do not name it") &&
           Contains("--layouts_out"));
+  CompileOptions few = OptionsFor("tensor=4");
+  few.train.set_micro_batches(8);  // of two sequences each
+  wrong = laid;
+  Find(&wrong, "h.*.attn.core").set_signature("(S(0)) -> S(0), S(0)");
+  CHECK_THAT(Refusal(wrong, few), Contains("op h.0.attn.core: (S(0)) -> S(0), S(0) on axis tensor "
+                                           "leaves some of its 4 devices without an element"));
   wrong = laid;
   Find(&wrong, "h.*.attn.core").set_signature("(S(1)) -> S(1), S(1)");
   CHECK_THAT(Refusal(wrong, options),

@@ -178,6 +178,7 @@ absl::Status SbpUnits::NoRow(OpId op, const std::vector<Signature>& all) const {
     if (!want) continue;
     asked += (asked.empty() ? "" : " and ") + graph_->tensors[t].name + " " + ToString(*want);
   }
+  if (const std::string* fixed = FixedRow(op)) asked = *fixed;
   const std::string& axis = graph_->mesh.axes[axis_].name;
   std::string rows;
   for (const Signature& row : all) {
