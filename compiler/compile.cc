@@ -107,6 +107,19 @@ std::string LaidNote(const Mesh& mesh, const Mesh& written) {
                       ", --keep_axis_order leaves it so");
 }
 
+// The layouts of these programs, in the place of those that the graph stated of them.
+void StateLayouts(const std::vector<ProgramDraft>& drafts, proto::Graph* graph) {
+  const google::protobuf::RepeatedPtrField<proto::OpLayout> stated = graph->layout();
+  graph->clear_layout();
+  for (const proto::OpLayout& layout : stated) {
+    const bool again = std::any_of(drafts.begin(), drafts.end(), [&](const ProgramDraft& draft) {
+      return draft.lower.name == layout.program();
+    });
+    if (!again) *graph->add_layout() = layout;
+  }
+  for (const ProgramDraft& draft : drafts) graph->MergeFrom(draft.layouts);
+}
+
 absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
                                           Schedule schedule, const Mesh& written) {
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
@@ -127,6 +140,7 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   const std::vector<proto::Group> groups = GroupsOf(graphs);
   for (const proto::Group& group : groups) *plan.add_group() = group;
   for (ProgramDraft& draft : drafts) draft.lower.groups = groups;
+  if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
   if (!(options.mesh == written)) plan.add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.add_note(note);
 

@@ -176,7 +176,9 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                    .make_kernel = options.make_kernel,
                    .prove = options.prove,
                    .own_kernels = !options.make_kernel};
-  if (!load.make_kernel) load.make_kernel = MakeKernel;
+  if (!load.make_kernel) {
+    load.make_kernel = [isa = options.isa](const KernelSetup& s) { return MakeKernelFor(isa, s); };
+  }
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->Build(options);

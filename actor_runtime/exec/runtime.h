@@ -35,6 +35,7 @@ struct RuntimeOptions {
   // Kernel threads in all: each device's kernels get threads / devices of them, at least 1, at most
   // the plan's kernel_threads. Results do not depend on it.
   int threads = 1;
+  Isa isa = BestIsa();        // what kernels compute with; one that the processor has
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
   bool prove = true;          // VerifyPlan at load
   // Workers without work look for messages for some microseconds before they sleep, if there are

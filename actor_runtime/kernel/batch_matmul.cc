@@ -33,8 +33,8 @@ BatchShape ShapeOf(const KernelSetup& s) {
 }
 
 template <typename T>
-Kernel BatchMatmul(const BatchShape& shape) {
-  return [s = shape, &kernels = BestProductKernels<T>()](const KernelCall& call) {
+Kernel BatchMatmul(const BatchShape& shape, Isa isa) {
+  return [s = shape, &kernels = *ProductKernelsFor<T>(isa)](const KernelCall& call) {
     if (std::is_same_v<T, Bf16> && call.accumulate) {
       return absl::InternalError("a product that is rounded is not added up");
     }
@@ -63,7 +63,7 @@ absl::StatusOr<Kernel> MakeBatchMatmul(const KernelSetup& s) {
   const BatchShape shape = ShapeOf(s);
   RETURN_IF_ERROR(NeedWorkspace(s, shape.thread_bytes * s.threads));
   return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
-    return BatchMatmul<decltype(stored)>(shape);
+    return BatchMatmul<decltype(stored)>(shape, s.isa);
   });
 }
 

@@ -44,6 +44,7 @@ struct CopyList {
   int64_t elements = 0;  // of the output
   Reduce reduce = kNone;
   Fill fill = kNothing;
+  Isa isa = Isa::kBaseline;
 };
 
 Dims StridesOf(const Dims& size) {
@@ -123,7 +124,8 @@ void AddChunks(CopyList& list, int index) {
 absl::StatusOr<CopyList> MakeCopyList(const KernelSetup& s) {
   CopyList list{.elements = Elements(s.out[0]),
                 .reduce = static_cast<Reduce>(s.reduce),
-                .fill = static_cast<Fill>(s.fill)};
+                .fill = static_cast<Fill>(s.fill),
+                .isa = s.isa};
   const std::vector<Port>& in = s.in[0];
   std::vector<bool> done(in.size(), false);
   int64_t covered = 0;
@@ -169,36 +171,36 @@ void ForRows(const Region& r, const Chunk& c, Fn fn) {
 
 // Elements are stored as S and reduced as T.
 template <typename T, typename S>
-void WidenTo(const S* x, T* y, int64_t n) {
+void WidenTo(const S* x, T* y, int64_t n, Isa isa) {
   if constexpr (std::is_same_v<T, S>) {
     std::copy_n(x, n, y);
   } else {
-    Vector<T, S>().widen(x, y, n, /*accumulate=*/false);
+    VectorFor<T, S>(isa)->widen(x, y, n, /*accumulate=*/false);
   }
 }
 
 template <typename T, typename S>
-void RoundTo(const T* x, S* y, int64_t n) {
+void RoundTo(const T* x, S* y, int64_t n, Isa isa) {
   if constexpr (std::is_same_v<T, S>) {
     std::copy_n(x, n, y);
   } else {
-    Vector<T, S>().round(x, y, n, /*accumulate=*/false);
+    VectorFor<T, S>(isa)->round(x, y, n, /*accumulate=*/false);
   }
 }
 
 template <typename T, typename S>
-void AddTo(const S* x, T* y, int64_t n) {
+void AddTo(const S* x, T* y, int64_t n, Isa isa) {
   if constexpr (std::is_floating_point_v<T>) {
-    Vector<T, S>().accumulate(x, y, n);
+    VectorFor<T, S>(isa)->accumulate(x, y, n);
   } else {
     for (int64_t i = 0; i < n; ++i) y[i] += x[i];
   }
 }
 
 template <typename T, typename S>
-void MaxTo(const S* x, T* y, int64_t n) {
+void MaxTo(const S* x, T* y, int64_t n, Isa isa) {
   if constexpr (std::is_floating_point_v<T>) {
-    Vector<T, S>().maximum(x, y, n);
+    VectorFor<T, S>(isa)->maximum(x, y, n);
   } else {
     for (int64_t i = 0; i < n; ++i) y[i] = std::max(y[i], x[i]);
   }
@@ -209,9 +211,9 @@ template <typename T, typename S>
 void ReduceRun(const CopyList& list, const Region& r, std::span<const std::byte* const> sources,
                int64_t from, int64_t n, T* y) {
   auto source = [&](size_t j) { return reinterpret_cast<const S*>(sources[r.sources[j]]) + from; };
-  WidenTo(source(0), y, n);
+  WidenTo(source(0), y, n, list.isa);
   for (size_t j = 1; j < r.sources.size(); ++j) {
-    list.reduce == kMax ? MaxTo(source(j), y, n) : AddTo(source(j), y, n);
+    list.reduce == kMax ? MaxTo(source(j), y, n, list.isa) : AddTo(source(j), y, n, list.isa);
   }
 }
 
@@ -230,8 +232,8 @@ void RunChunk(const CopyList& list, const Chunk& c, const KernelCall& call) {
     for (int64_t at = 0; at < c.size; at += 1024) {
       const int64_t n = std::min<int64_t>(1024, c.size - at);
       ReduceRun<T, S>(list, r, call.in[0], from + at, n, sum);
-      if (call.accumulate) AddTo(out + to + at, sum, n);
-      RoundTo(sum, out + to + at, n);
+      if (call.accumulate) AddTo(out + to + at, sum, n, list.isa);
+      RoundTo(sum, out + to + at, n, list.isa);
     }
   });
 }

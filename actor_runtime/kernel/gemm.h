@@ -12,7 +12,8 @@
 // Requirements: scratch of ProductWorkspace(m, n, k) bytes (oneflow_core/op/workspace.h), 64-byte
 // aligned; c does not overlap a or b; only sums accumulate (not a bf16 c).
 //
-//   Gemm(BestProductKernels<Bf16>(), GemmArgs<Bf16>{m, n, k, {x, k, 1}, {w, n, 1}, y, n}, scratch,
+//   Gemm(*ProductKernelsFor<Bf16>(BestIsa()), GemmArgs<Bf16>{m, n, k, {x, k, 1}, {w, n, 1}, y, n},
+//   scratch,
 //        pool);
 #pragma once
 

@@ -54,9 +54,9 @@ void CheckBlocks(double tolerance) {
   const int64_t k = 2 * kProductDepthBytes / static_cast<int64_t>(sizeof(T)) - 99;
   for (bool transposed : {false, true}) {
     const Problem<T, T, C> p(side, side, k, transposed, !transposed);
-    const std::vector<C> c = p.Run(BestProductKernels<T>(), 2, 0, p.m);
+    const std::vector<C> c = p.Run(*ProductKernelsFor<T>(BestIsa()), 2, 0, p.m);
     CHECK(p.Error(c, 0, 9973) < tolerance);
-    CHECK(c == p.Run(BestProductKernels<T>(), 1, 0, p.m));
+    CHECK(c == p.Run(*ProductKernelsFor<T>(BestIsa()), 1, 0, p.m));
   }
 }
 
@@ -70,8 +70,8 @@ TEST_CASE("a bf16 result is the f32 result, rounded once") {
   for (int64_t k : {100, 5000}) {
     const Problem<Bf16, Bf16, Bf16> narrow(37, 70, k, false, true);
     const Problem<Bf16, Bf16, float> wide(37, 70, k, false, true);
-    const auto rounded = narrow.Run(BestProductKernels<Bf16>(), 1, 0, 37);
-    const auto sums = wide.Run(BestProductKernels<Bf16>(), 1, 0, 37);
+    const auto rounded = narrow.Run(*ProductKernelsFor<Bf16>(BestIsa()), 1, 0, 37);
+    const auto sums = wide.Run(*ProductKernelsFor<Bf16>(BestIsa()), 1, 0, 37);
     for (size_t i = 0; i < sums.size(); ++i) CHECK(rounded[i] == ToBf16(sums[i]));
   }
 }

@@ -13,7 +13,7 @@ template <typename A, typename B, typename C>
 void CheckBits() {
   for (bool transpose_a : {false, true}) {
     const Problem<A, B, C> p(301, 333, 3600, transpose_a, false);
-    const auto& kernels = BestProductKernels<FactorOf<A, B>>();
+    const auto& kernels = *ProductKernelsFor<FactorOf<A, B>>(BestIsa());
     const std::vector<C> whole = p.Run(kernels, 1, 0, p.m);
     for (int threads : {2, 3}) CHECK(p.Run(kernels, threads, 0, p.m) == whole);
     const std::vector<C> rows = p.Run(kernels, 2, 100, 57);

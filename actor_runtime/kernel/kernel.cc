@@ -1,5 +1,7 @@
 #include "actor_runtime/kernel/kernel.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -85,6 +87,12 @@ absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup) {
     return absl::NotFoundError(setup.name + ": no kernel \"" + setup.kind + "\"");
   }
   return entry->make(setup);
+}
+
+absl::StatusOr<Kernel> MakeKernelFor(Isa isa, KernelSetup setup) {
+  CHECK(Has(isa)) << Name(isa);
+  setup.isa = isa;
+  return MakeKernel(setup);
 }
 
 }  // namespace oneflow

@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/device/thread_pool.h"
+#include "actor_runtime/kernel/simd/isa.h"
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/tensor/layout.h"
 
@@ -46,6 +47,7 @@ struct KernelSetup {
       in;  // for each input its sources: one, but for exchanges those of the group, in its order
   std::vector<Port> out;
   int threads = 1;              // of the pool the kernel will be called with, at most
+  Isa isa = BestIsa();          // what it computes with; the processor has it
   int64_t workspace_bytes = 0;  // what the plan gives
   // Exchanges and local boxing only (see proto Boxing):
   Mesh mesh;
@@ -80,5 +82,7 @@ using Kernel = std::function<absl::Status(const KernelCall&)>;
 
 // The kernel of setup.kind for these ports. NOT_FOUND for a kind that has none.
 absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
+// The same with instruction set `isa`, which the processor has, in the place of setup.isa.
+absl::StatusOr<Kernel> MakeKernelFor(Isa isa, KernelSetup setup);
 
 }  // namespace oneflow

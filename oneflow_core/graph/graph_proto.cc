@@ -4,8 +4,12 @@
 #include <functional>
 #include <map>
 #include <queue>
+#include <set>
+#include <tuple>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
@@ -13,6 +17,9 @@
 
 namespace oneflow {
 namespace {
+
+// Those of which a graph may state layouts.
+constexpr std::string_view kPrograms[] = {"train", "eval", "generate", "run", "prefill", "decode"};
 
 std::string Quoted(std::string_view name) { return '"' + std::string(name) + '"'; }
 
@@ -54,6 +61,7 @@ class Importer {
     RETURN_IF_ERROR(IndexNames());
     RETURN_IF_ERROR(ResolveInputs());
     RETURN_IF_ERROR(ResolveLossAndOutputs());
+    RETURN_IF_ERROR(CheckLayouts());
     RETURN_IF_ERROR(Sort());
     for (const int i : order_) RETURN_IF_ERROR(AddOp(i));
     if (!proto_.loss().empty()) graph_.loss = TensorOf(loss_);
@@ -130,6 +138,27 @@ class Importer {
     for (const std::string& name : proto_.output()) {
       ASSIGN_OR_RETURN(Reference reference, Resolve(name, source_.file, "output is"));
       outputs_.push_back(std::move(reference));
+    }
+    return absl::OkStatus();
+  }
+
+  // What can be told without the passes, which name most of the ops.
+  absl::Status CheckLayouts() const {
+    std::set<std::tuple<std::string, std::string, std::string>> named;
+    for (const proto::OpLayout& layout : proto_.layout()) {
+      const std::string where = source_.file + ": layout of program " + Quoted(layout.program()) +
+                                " on axis " + Quoted(layout.axis());
+      if (std::find(std::begin(kPrograms), std::end(kPrograms), layout.program()) ==
+          std::end(kPrograms)) {
+        const std::vector<std::string> all(std::begin(kPrograms), std::end(kPrograms));
+        return InputError(where, "is of a program that no plan has",
+                          "plans have " + absl::StrJoin(all, ", "));
+      }
+      for (const absl::string_view op : absl::StrSplit(layout.ops(), ' ', absl::SkipEmpty())) {
+        std::string name(op);
+        if (named.emplace(layout.program(), layout.axis(), name).second) continue;
+        return InputError(where, "names op " + Quoted(name) + " twice", "name it once");
+      }
     }
     return absl::OkStatus();
   }

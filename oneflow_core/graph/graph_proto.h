@@ -41,7 +41,7 @@ absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view
 // One that GraphFromSource accepts.
 absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path);
 
-// The text form that ReadGraphFile reads: one line an op.
+// The text form that ReadGraphFile reads: one line an op, and one a layout.
 std::string GraphFileText(const proto::Graph& graph);
 
 }  // namespace oneflow

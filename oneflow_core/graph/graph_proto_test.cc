@@ -58,6 +58,31 @@ TEST_CASE("a graph comes back from the text of its file") {
   CHECK(GraphFileText(ParseGraphSource(text, "g.txt")->graph) == text);
 }
 
+TEST_CASE("layouts are kept a line each; what they name must be there once") {
+  proto::Graph message = GraphToProto(*ParseGraphText(kX));
+  const auto add = [&](const char* program, const char* ops) {
+    proto::OpLayout* layout = message.add_layout();
+    layout->set_program(program);
+    layout->set_axis("data");
+    layout->set_signature("() -> B");
+    layout->set_ops(ops);
+  };
+  add("train", "x y");
+  add("eval", "x");
+  CHECK(GraphFileText(message).ends_with(
+      "layout { program: \"train\" axis: \"data\" signature: \"() -> B\" ops: \"x y\" }\n"
+      "layout { program: \"eval\" axis: \"data\" signature: \"() -> B\" ops: \"x\" }\n"));
+  CHECK(Error(GraphFileText(message)).empty());
+  add("train", "z y");
+  CHECK(Error(GraphFileText(message)) ==
+        "g.txt: layout of program \"train\" on axis \"data\": names op \"y\" twice; name it once");
+  message.clear_layout();
+  add("trian", "x");
+  CHECK(Error(GraphFileText(message)) ==
+        "g.txt: layout of program \"trian\" on axis \"data\": is of a program that no plan has; "
+        "plans have train, eval, generate, run, prefill, decode");
+}
+
 TEST_CASE("strings that are not UTF-8 are refused where they stand") {
   CHECK(Error("name: \"bad\\377\"\n" + kX) ==
         "g.txt:1:1: name: \"bad\\377\" is not UTF-8; write names and texts in UTF-8");

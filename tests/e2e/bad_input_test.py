@@ -70,6 +70,7 @@ class BadInputTest(BadInputCase):
         self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
         self.refuse(["gpt.plan", "no flag"], "explain", "gpt.plan")
         self.compile(["--threads=-2", "negative"], "--threads=-2", "--batch=4")
+        self.train(["--instruction_set=avx9", "no such", "baseline"], "--data=text.txt", "--instruction_set=avx9")
         self.compile(["--threads=5000", "1024"], "--threads=5000", "--batch=4")
 
     def test_watchdog(self):

@@ -79,7 +79,7 @@ void Compare(const MatrixProduct& s, ThreadPool& pool) {
                                .b = View<T>(b.data(), s.k, s.n, s.transpose_b),
                                .c = c.data(),
                                .c_row = s.n};
-  auto ours = [&] { Gemm(BestProductKernels<T>(), args, scratch.data(), pool); };
+  auto ours = [&] { Gemm(*ProductKernelsFor<T>(BestIsa()), args, scratch.data(), pool); };
   constexpr ProductTypes kTypes = std::is_same_v<T, float>   ? ProductTypes::kF32
                                   : std::is_same_v<C, float> ? ProductTypes::kBf16ToF32
                                                              : ProductTypes::kBf16;

@@ -50,6 +50,8 @@ DECLARE_string(memory);
 DECLARE_int64(steps);
 DECLARE_uint64(seed);
 DECLARE_int32(threads);
+DECLARE_string(instruction_set);
+DECLARE_string(layouts_out);
 DECLARE_double(learning_rate);
 DECLARE_double(min_learning_rate);
 DECLARE_string(lr_schedule);

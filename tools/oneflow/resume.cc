@@ -117,6 +117,15 @@ std::string Difference(const proto::Op* was, const proto::Op* now) {
   return first.text();
 }
 
+// What the graph states of how its training lies; nothing where that is inferred.
+std::string Layouts(const proto::Graph& graph) {
+  std::string text;
+  for (const proto::OpLayout& layout : graph.layout()) {
+    if (layout.program() == "train") text += "{" + Text(layout) + "}";
+  }
+  return text;
+}
+
 std::string Graphs(const proto::Graph& was, const proto::Graph& now) {
   std::map<std::string_view, std::pair<const proto::Op*, const proto::Op*>> ops;
   for (const proto::Op& op : was.op()) ops[op.name()].first = &op;
@@ -135,6 +144,13 @@ std::string Graphs(const proto::Graph& was, const proto::Graph& now) {
   }
   Differences loss;
   if (first.empty()) loss.Compare("loss", was.loss(), now.loss());
+  const std::string before = Layouts(was), after = Layouts(now);
+  if (first.empty() && before != after) {
+    loss.Compare("layouts", before.empty() ? "inferred" : "stated",
+                 after.empty()    ? "inferred"
+                 : before.empty() ? "stated"
+                                  : "stated otherwise");
+  }
   if (others > 0) first += " (and " + std::to_string(others) + " more)";
   return first.empty() ? loss.text() : first;
 }

@@ -230,6 +230,7 @@ absl::Status Train(const Arguments& args) {
 
   RuntimeOptions runtime_options;
   runtime_options.threads = threads;
+  ASSIGN_OR_RETURN(runtime_options.isa, IsaFromFlags());
   runtime_options.trace = !FLAGS_trace.empty();
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(resume));
@@ -237,7 +238,7 @@ absl::Status Train(const Arguments& args) {
   WarnOfCores(*runtime);
   ASSIGN_OR_RETURN(log_options.machine_flops, MachineFlops(*runtime));
   MetricsLog log(log_options);
-  if (format == "text") std::fputs(PrecisionText(plan).c_str(), stdout);
+  if (format == "text") std::fputs(PrecisionText(plan, runtime_options.isa).c_str(), stdout);
   const auto train = data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
@@ -265,8 +266,9 @@ Verb TrainVerb() {
       "--resume=auto --checkpoint_every=10 --keep=2\n",
       Flags({kPlanFlags, kOptimizerFlags},
             {"plan", "memory", "cluster", "data", "eval_data", "eval_fraction", "eval_every",
-             "eval_batches", "steps", "seed", "threads", "metrics", "checkpoint_dir",
-             "checkpoint_every", "keep", "resume", "trace", "stall_seconds", "format"}),
+             "eval_batches", "steps", "seed", "threads", "instruction_set", "metrics",
+              "checkpoint_dir", "checkpoint_every", "keep", "resume", "trace", "stall_seconds",
+              "format"}),
       Train};
 }
 

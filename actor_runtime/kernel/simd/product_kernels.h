@@ -11,7 +11,7 @@
 // wherever it lies in a tile. bf16 factors are exact, their sums are f32. Between instruction sets
 // the last bits may differ: AVX512-BF16 takes denormals as zero and orders a pair as it likes.
 //
-//   const ProductKernels<Bf16>& p = BestProductKernels<Bf16>();
+//   const ProductKernels<Bf16>& p = *ProductKernelsFor<Bf16>(BestIsa());
 #pragma once
 
 #include <cstddef>
@@ -73,10 +73,6 @@ struct ProductKernels {
   void (*multiply)(const Panels& a, const Panels& b, int64_t rows, int64_t columns, int64_t words,
                    const ProductTarget<SumOf<T>>& to);
 };
-
-// The table of the best instruction set this processor has.
-template <typename T>
-const ProductKernels<T>& BestProductKernels();
 
 // The table of one instruction set; nullptr if this processor has not got it.
 template <typename T>
