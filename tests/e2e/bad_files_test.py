@@ -212,7 +212,18 @@ class BadFilesTest(BadInputCase):
                 byte = file.read(1)[0]
                 file.seek(100)
                 file.write(bytes([byte ^ 1]))
-        load(self.checkpoint(flip), ["checksum"])
+        told = ["copy/step-00000001/rank-00000.bin: is damaged: bytes ", ", block 0 of variable ", "checksum"]
+        load(self.checkpoint(flip), told)
+        self.refuse(told, "generate", "--checkpoint=copy", "--prompt=The ")
+
+        def other_learning_rate(folder):
+            with open(folder + "/train.textproto", "r+", encoding="utf-8") as file:
+                text = file.read().replace("learning_rate: 0.0003", "learning_rate: 0.0004")
+                file.seek(0)
+                file.write(text)
+        told = ["copy/step-00000001/train.textproto: is damaged: bytes 0 to ", "block 0 of the file", "checksum"]
+        load(self.checkpoint(other_learning_rate), told)
+        self.refuse(told, "generate", "--checkpoint=copy", "--prompt=The ")
         load(self.checkpoint(lambda folder: os.remove(folder + "/manifest.json")), ["copy"])
         load(self.checkpoint(lambda folder: os.truncate(folder + "/manifest.json", 20)), ["manifest.json"])
         self.refuse(["absent"], "generate", "--checkpoint=absent")
@@ -257,9 +268,9 @@ class BadFilesTest(BadInputCase):
 
         def empty(folder):
             os.truncate(folder + "/graph.textproto", 0)
-        self.train(["copy/step-00000001/graph.textproto: is empty; use another checkpoint"], "--data=text.txt", "--resume",
-                   "--checkpoint_dir=" + self.checkpoint(empty))
-        self.refuse(["graph.textproto: is empty"], "generate", "--checkpoint=copy", "--prompt=The ")
+        told = "copy/step-00000001/graph.textproto: is cut short: it has 0 bytes"
+        self.train([told, "; use another checkpoint"], "--data=text.txt", "--resume", "--checkpoint_dir=" + self.checkpoint(empty))
+        self.refuse([told], "generate", "--checkpoint=copy", "--prompt=The ")
 
     def test_plans(self):
         with open(self.dir + "/gpt.plan", "rb") as file:

@@ -70,6 +70,7 @@ class Loop {
     ASSIGN_OR_RETURN(const std::string folder, CheckpointToUse(options_.checkpoint_dir));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
     RETURN_IF_ERROR(reader->CheckSameVariables(plan_));
+    RETURN_IF_ERROR(reader->Verify());
     if (reader->seed() != options_.seed) {
       return InputError("--seed=" + std::to_string(options_.seed),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
