@@ -42,7 +42,7 @@ Kernel BatchMatmul(const BatchShape& shape, Isa isa) {
     T* y = call.output<T>(0);
     call.pool->ParallelFor(static_cast<int>(s.batch), [&](int i, int thread) {
       const T *left = a + i * s.m * s.k, *right = b + i * s.k * s.n;
-      const GemmArgs<T, T, T> g{
+      const GemmArgs<T, T> g{
           .m = s.m,
           .n = s.n,
           .k = s.k,

@@ -34,15 +34,15 @@ Kernel TypedProduct(const ProductSpec& product, Isa isa) {
         v.add(call.input<C>(2) + at, c + at, c + at, columns, /*accumulate=*/false);
       }
     };
-    GemmArgs<T, T, C> g{.m = p.m,
-                        .n = p.n,
-                        .k = p.k,
-                        .a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1},
-                        .b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1},
-                        .c = c,
-                        .c_row = p.n,
-                        .accumulate = call.accumulate,
-                        .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
+    GemmArgs<T, C> g{.m = p.m,
+                     .n = p.n,
+                     .k = p.k,
+                     .a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1},
+                     .b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1},
+                     .c = c,
+                     .c_row = p.n,
+                     .accumulate = call.accumulate,
+                     .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
     if (!plain) g.finished.emplace(finish);
     Gemm(kernels, g, call.workspace.data(), *call.pool);
     return absl::OkStatus();

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "compiler/passes/infer_on_mesh.h"
+#include "compiler/passes/sbp_choice.h"
 #include "compiler/passes/sbp_units.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
@@ -82,7 +82,7 @@ std::map<std::string, std::vector<std::pair<std::string, std::string>>> RowsOf(
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> rows;
   for (size_t id = 0; id < graph.ops.size(); ++id) {
     const Op& op = graph.ops[id];
-    const Mesh& mesh = graph.MeshOf(op);
+    const Mesh& mesh = graph.mesh;
     for (const int axis : AxesToChoose(mesh)) {
       Signature row;
       for (const NdSbp& sbp : choice.op_inputs[id]) row.in.push_back(sbp[axis]);
@@ -105,7 +105,7 @@ absl::StatusOr<FixedRows> FixedRowsOf(const proto::Graph& stated, std::string_vi
     }
   }
   for (const Op& op : graph.ops) {
-    const Mesh& mesh = graph.MeshOf(op);
+    const Mesh& mesh = graph.mesh;
     for (const int axis : AxesToChoose(mesh)) {
       const auto it = said.find(mesh.axes[axis].name);
       if (it == said.end()) continue;

@@ -59,7 +59,7 @@ TEST_CASE("a graph comes back from the text of its file") {
 }
 
 TEST_CASE("layouts are kept a line each; what they name must be there once") {
-  proto::Graph message = GraphToProto(*ParseGraphText(kX));
+  proto::Graph message = ParseGraphSource(kX, "g.txt")->graph;
   const auto add = [&](const char* program, const char* ops) {
     proto::OpLayout* layout = message.add_layout();
     layout->set_program(program);

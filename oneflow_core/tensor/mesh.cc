@@ -93,6 +93,11 @@ int Mesh::RankOf(const Coordinate& c) const {
   return rank;
 }
 
+int Mesh::StageOf(int rank) const {
+  const int axis = stage_axis();
+  return axis < 0 ? 0 : CoordinateOf(rank)[axis];
+}
+
 std::vector<int> Mesh::Peers(const Coordinate& c, const std::vector<int>& along) const {
   Coordinate origin = c;
   for (const int axis : along) origin[axis] = 0;

@@ -33,6 +33,7 @@ struct Mesh {
   int FindAxis(std::string_view name) const;  // -1 if there is none
   Coordinate CoordinateOf(int rank) const;
   int RankOf(const Coordinate& c) const;
+  int StageOf(int rank) const;
   // Ranks whose coordinates equal c except along `along`, which take all values; ascending.
   std::vector<int> Peers(const Coordinate& c, const std::vector<int>& along) const;
   auto operator<=>(const Mesh&) const = default;

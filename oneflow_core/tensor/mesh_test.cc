@@ -42,9 +42,11 @@ TEST_CASE("the axis pipe selects the stage, wherever it stands") {
   const Mesh mesh = *ParseMesh("data=2,pipe=2,tensor=2");
   CHECK(mesh.stage_axis() == 1);
   CHECK(mesh.stages() == 2);
+  CHECK(mesh.StageOf(2) == 1);
   const Mesh flat = *ParseMesh("data=3");
   CHECK(flat.stage_axis() == -1);
   CHECK(flat.stages() == 1);
+  CHECK(flat.StageOf(2) == 0);
 }
 
 TEST_CASE("peers take all values along the given axes, in rank order") {
