@@ -158,12 +158,12 @@ TEST_CASE("a run that stands still says who waits for whom; between runs there i
   }
   INFO(report[1].streams[0]);
   CHECK(stands());
-  REQUIRE(report[1].streams.size() == 2);
+  REQUIRE(report[1].streams.size() == 3);
   CHECK(report[0].worker == "rank 0");
   CHECK(report[0].streams == std::vector<std::string>{"inside the kernel of actor x at rank 0"});
   CHECK(report[1].streams[1] ==
-        "copy.forward: actor x.recv at rank 1, firing 5, waits for fill 6 of actor x at rank 0 "
-        "(has 5; slot 1)");
+        "receive.forward: actor x.recv at rank 1 has entered its exchange, waits for actor x.send "
+        "at rank 0, which has not");
   CHECK(report[2].worker == "host");
   CHECK(report[2].streams == std::vector<std::string>{"has done all its steps"});
   CHECK((*runtime)->Firings()[1] == report[1].firings);
