@@ -82,7 +82,11 @@ def read_bytes(path):
 def axes_split(flags):
     """The axes of a mesh that have several devices, `pipe` aside."""
     mesh = re.search(r"--mesh=(\S+)", flags)
-    axes = [axis.split("=") for axis in mesh[1].split(",")] if mesh else []
+    sizes = dict(axis.split("=") for axis in mesh[1].split(",")) if mesh else {}
+    axes = []
+    for name, size in sizes.items():
+        parts = size.split("x")  # "data=2x2" is data.0 and data.1
+        axes += [(f"{name}.{i}" if len(parts) > 1 else name, part) for i, part in enumerate(parts)]
     return [name for name, size in axes if name != "pipe" and size != "1"]
 
 
@@ -190,17 +194,17 @@ class Oracle:
 
     def train(self, run, folder, checkpoints):
         metrics = os.path.join(folder, "metrics.jsonl")
-        args = ["--graph=" + write_graph(run, folder), "--data=" + write_data(folder), CLUSTER,
-                *flags_of(STEP, TRAIN, run.flags), *self.kernels(run), "--metrics=" + metrics,
-                "--checkpoint_dir=" + checkpoints]
+        args = ["--graph=" + write_graph(run, folder), "--data=" + write_data(folder), CLUSTER, *self.kernels(run),
+                "--metrics=" + metrics, "--checkpoint_dir=" + checkpoints]
         if run.order:
             args.append("--order=" + os.path.join(folder, "order.textproto"))
             with open(os.path.join(folder, "order.textproto"), "w", encoding="utf-8") as out:
                 out.write(run.order)
         if run.resume_at:
-            call(self.binary, "train", *args, f"--steps={run.resume_at}", cwd=folder)
+            call(self.binary, "train", *args, *flags_of(STEP, TRAIN, run.before or run.flags), f"--steps={run.resume_at}",
+                 cwd=folder)
             args.append("--resume")
-        call(self.binary, "train", *args, f"--steps={run.steps}", cwd=folder)
+        call(self.binary, "train", *args, *flags_of(STEP, TRAIN, run.flags), f"--steps={run.steps}", cwd=folder)
         return numbers_of(metrics, checkpoints)
 
     def generate(self, run, folder, checkpoints):

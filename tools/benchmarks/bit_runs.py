@@ -10,7 +10,7 @@ TINY = "--heads=4 --hidden=32 --sequence=16 --vocab=128"
 # Flags of `oneflow model gpt`, by model. Others are written by hand.
 MODELS = {
     "base": f"--layers=4 {TINY}",
-    "plain": f"--layers=4 {TINY} --bias=false --tied=false",
+    "plain": f"--layers=6 {TINY} --bias=false --tied=false",
     "dropout": f"--layers=4 {TINY} --dropout=0.1",
     "unfused": f"--layers=2 {TINY} --dropout=0.1 --attention=unfused --masks=stored",
     # Neither heads, hidden, sequence nor vocabulary is divided evenly by two or four.
@@ -30,6 +30,7 @@ PLACED = {
 STEP = "--batch=16 --micro_batches=4"
 RAGGED = "--batch=20 --micro_batches=4"
 EVAL = "--eval_fraction=0.25 --eval_every=2 --eval_batches=2"
+NO_NORM = "--global_norm=false --clip=0"
 BF16 = "--precision=bf16"
 RESIDUAL = "--precision=bf16 --residual=bf16"
 SEQUENCE = "--sequence_parallel"
@@ -54,6 +55,7 @@ def text_of(mesh, *flags):
 GENERATED = ("prefill", "decode")
 LAYOUTS = {
     "base.data": Layout(text_of("data=2", STEP)),
+    "base.data_factored": Layout(text_of("data=2x2", STEP)),
     "base.tensor": Layout(text_of("tensor=2", STEP)),
     "base.data_tensor": Layout(text_of("data=2,tensor=2", STEP)),
     "base.eval": Layout(text_of("data=2,tensor=2", STEP), programs=("train", "eval")),
@@ -77,6 +79,7 @@ LAYOUTS = {
     "sub_meshes.data_tensor": Layout("--mesh=data=2,tensor=3", programs=("run",)),
 }
 
+EIGHT_PLACES = "--stage_layers=0,1,1,1,1,1,1,0"
 ORDER = """
 stage { task: "F0 F1 B0 F2 B1 F3 B2 B3" }
 stage { task: "F0 F1 B0 B1 F2 B2 F3 B3" }
@@ -95,6 +98,7 @@ class Run:
     threads: int = 0     # kernel threads; 0: those of the command line
     order: str = ""      # the text of a file for --order
     resume_at: int = 0   # the run ends after so many steps and is resumed
+    before: str = ""     # its flags until then, where they are others
     generate: str = ""   # flags of `oneflow generate`, from the checkpoint
     feeds: tuple = ()    # of `oneflow run`, which then stands for `train`: (name, dims) of inputs
     quick: bool = False  # in the default tier, too
@@ -115,8 +119,9 @@ ON_PARTS = (("x", (7, 10)), ("w", (10, 5)))
 RUNS = [
     *training("base", [
         ("one", "", QUICK),
-        ("threads=5", "", dict(threads=5)),
+        ("threads=5", "", dict(threads=5, quick=True)),
         ("resumed", "", dict(resume_at=2)),
+        ("resumed with pipe=2", "--mesh=pipe=2", dict(resume_at=1, before="--mesh=pipe=4", quick=True)),
         ("unfused", "--fuse=false", {}),
         ("sync_every", "--batch=8 --micro_batches=2 --sync_every=2", {}),
         ("recompute=full", "--recompute=full", {}),
@@ -127,11 +132,21 @@ RUNS = [
         ("pipe=2 interleaved", "--mesh=pipe=2 --schedule=interleaved", QUICK),
         ("pipe=2 zero_bubble", "--mesh=pipe=2 --schedule=zero_bubble", QUICK),
         ("pipe=2 zero_bubble e=1", "--mesh=pipe=2 --schedule=zero_bubble --extra_in_flight=1 --recompute=selective", {}),
-        ("pipe=2 order", "--mesh=pipe=2", dict(order=ORDER)),
+        ("pipe=2 order", "--mesh=pipe=2", dict(order=ORDER, quick=True)),
         ("pipe=2 layers=1,3", "--mesh=pipe=2 --stage_layers=1,3", {}),
         ("pipe=4 1f1b", "--mesh=pipe=4 --recompute=full", {}),
-        ("pipe=4 gpipe", "--mesh=pipe=4 --schedule=gpipe", {}),
+        ("pipe=4 gpipe", "--mesh=pipe=4 --schedule=gpipe", QUICK),
         ("pipe=4 zero_bubble e=3", "--mesh=pipe=4 --schedule=zero_bubble --extra_in_flight=3", {}),
+    ]),
+    *training("16 micro-batches", [
+        ("one", "--batch=32 --micro_batches=16", {}),
+        ("pipe=2 interleaved", "--mesh=pipe=2 --schedule=interleaved --batch=32 --micro_batches=16", {}),
+        ("pipe=4 1f1b", "--mesh=pipe=4 --batch=32 --micro_batches=16", QUICK),
+        ("pipe=4 zero_bubble", "--mesh=pipe=4 --schedule=zero_bubble --batch=32 --micro_batches=16", {}),
+    ]),
+    *training("no norm", [
+        ("one", NO_NORM, {}),
+        ("pipe=4 zero_bubble e=3", f"--mesh=pipe=4 --schedule=zero_bubble --extra_in_flight=3 {NO_NORM}", QUICK),
     ]),
     *training("data=2", [
         ("one", "--mesh=data=2", QUICK),
@@ -143,6 +158,10 @@ RUNS = [
         ("one", "--mesh=data=4", {}),
         ("pipe=2 zero_bubble", "--mesh=pipe=2,data=4 --schedule=zero_bubble", {}),
     ], layout="data"),
+    *training("data=2x2", [
+        ("one", "--mesh=data=2x2", {}),
+        ("pipe=2 1f1b", "--mesh=pipe=2,data=2x2", QUICK),
+    ], layout="data_factored"),
     *training("tensor=2", [
         ("one", "--mesh=tensor=2", QUICK),
         ("pipe=2 zero_bubble", "--mesh=pipe=2,tensor=2 --schedule=zero_bubble", {}),
@@ -171,12 +190,12 @@ RUNS = [
     *training("sequence=4", [("one", f"--mesh=tensor=4 {SEQUENCE}", {})], layout="sequence"),
     *training("data=2,sequence=2", [
         ("one", f"--mesh=data=2,tensor=2 {SEQUENCE}", {}),
-        ("pipe=2 1f1b gather", f"--mesh=pipe=2,data=2,tensor=2 {SEQUENCE} --recompute=attention,gather", {}),
+        ("pipe=2 1f1b gather", f"--mesh=pipe=2,data=2,tensor=2 {SEQUENCE} --recompute=attention,gather", QUICK),
     ], layout="data_sequence"),
     *training("bf16", [
         ("one", BF16, {}),
         ("pipe=2 zero_bubble", f"--mesh=pipe=2 --schedule=zero_bubble {BF16}", QUICK),
-        ("pipe=4 interleaved", f"--mesh=pipe=4 --recompute=full {BF16}", {}),
+        ("pipe=4 1f1b", f"--mesh=pipe=4 --recompute=full {BF16}", {}),
     ]),
     *training("bf16 data=2", [("one", f"--mesh=data=2 {BF16}", {})], layout="bf16_data"),
     *training("bf16 data=2,tensor=2", [
@@ -194,7 +213,7 @@ RUNS = [
     ]),
     *training("residual=bf16 data=2,tensor=2", [
         ("one", f"--mesh=data=2,tensor=2 {RESIDUAL}", {}),
-        ("pipe=2 zero_bubble", f"--mesh=pipe=2,data=2,tensor=2 {RESIDUAL} --schedule=zero_bubble", {}),
+        ("pipe=2 zero_bubble", f"--mesh=pipe=2,data=2,tensor=2 {RESIDUAL} --schedule=zero_bubble", QUICK),
     ], layout="residual_data_tensor"),
     *training("residual=bf16 sequence=2", [("one", f"--mesh=tensor=2 {SEQUENCE} {RESIDUAL}", QUICK)],
               layout="residual_sequence"),
@@ -212,11 +231,16 @@ RUNS = [
     ], model="unfused"),
     *training("unfused attention tensor=2", [
         ("one", "--mesh=tensor=2", {}),
-        ("pipe=2 1f1b", "--mesh=pipe=2,tensor=2 --recompute=attention", {}),
+        ("pipe=2 1f1b", "--mesh=pipe=2,tensor=2 --recompute=attention", QUICK),
     ], model="unfused", layout="tensor"),
     *training("plain", [
         ("one", "", {}),
-        ("pipe=4 interleaved", "--mesh=pipe=2 --schedule=interleaved", {}),
+        ("pipe=2 interleaved v=3", "--mesh=pipe=2 --schedule=interleaved --chunks=3", {}),
+        ("pipe=4 interleaved", f"--mesh=pipe=4 --schedule=interleaved {EIGHT_PLACES}", QUICK),
+    ], model="plain"),
+    *training("plain, 6 micro-batches", [
+        ("one", "--batch=12 --micro_batches=6", {}),
+        ("pipe=4 interleaved", f"--mesh=pipe=4 --schedule=interleaved {EIGHT_PLACES} --batch=12 --micro_batches=6", {}),
     ], model="plain"),
     *training("plain data=2,tensor=2", [
         ("one", "--mesh=data=2,tensor=2", {}),
@@ -236,7 +260,10 @@ RUNS = [
         ("one", f"--mesh=tensor=2 {SEQUENCE} {RAGGED}", {}),
         ("pipe=2 1f1b gather", f"--mesh=pipe=2,tensor=2 {SEQUENCE} {RAGGED} --recompute=full,gather", QUICK),
     ], model="ragged", layout="sequence"),
-    *training("sub-meshes", [("one", "--mesh=data=2,tensor=2", QUICK)], model="parts", layout="data_tensor"),
+    *training("sub-meshes", [
+        ("one", "--mesh=data=2,tensor=2", QUICK),
+        ("pipe=2 1f1b", "--mesh=pipe=2,data=2,tensor=2", {}),
+    ], model="parts", layout="data_tensor"),
     *training("lag 1", [
         ("pipe=2 2bw", f"--mesh=pipe=2 {LAG}", dict(quick=True, steps=4)),
         ("pipe=4 2bw", f"--mesh=pipe=4 {LAG} --recompute=full", dict(steps=4)),
@@ -244,7 +271,8 @@ RUNS = [
     ]),
     *training("lag 2", [("pipe=2 staleness", "--mesh=pipe=2 --staleness=2 --clip=0 --steps_a_round=3", {})]),
     *training("pipedream pipe=4", [
-        ("one", "--mesh=pipe=4 --schedule=pipedream --micro_batches=1 --clip=0 --steps_a_round=4", dict(steps=4)),
+        ("one", "--mesh=pipe=4 --schedule=pipedream --micro_batches=1 --clip=0 --steps_a_round=4",
+         dict(steps=4, quick=True)),
     ]),
     *training("lag 1 data=2,tensor=2", [
         ("pipe=2 2bw", f"--mesh=pipe=2,data=2,tensor=2 {LAG}", dict(steps=4)),
@@ -255,12 +283,12 @@ RUNS = [
     ]),
     *training("generate data=2,tensor=2", [
         ("one", "", dict(generate=f"{GENERATE} --mesh=data=2,tensor=2")),
-        ("pipe=2", "", dict(generate=f"{GENERATE} --mesh=pipe=2,data=2,tensor=2")),
+        ("pipe=2", "", dict(generate=f"{GENERATE} --mesh=pipe=2,data=2,tensor=2", quick=True)),
     ], layout="generate"),
     *training("run tensor=4", [("one", "--mesh=tensor=4", {})], model="boxing", layout="data_tensor", feeds=BOXED),
     *training("run data=2,tensor=2", [("one", "--mesh=data=2,tensor=2", QUICK)], model="boxing", layout="data_tensor",
               feeds=BOXED),
-    *training("run data=2,tensor=4", [("one", "--mesh=data=2,tensor=4", {})], model="boxing", layout="data_tensor",
+    *training("run data=2,tensor=4", [("one", "--mesh=data=2,tensor=4", QUICK)], model="boxing", layout="data_tensor",
               feeds=BOXED),
     *training("run data=4,tensor=2", [("one", "--mesh=data=4,tensor=2", {})], model="boxing", layout="data_tensor",
               feeds=BOXED),
@@ -269,6 +297,6 @@ RUNS = [
               feeds=BOXED),
     *training("run sums data=4,tensor=2", [("one", "--mesh=data=4,tensor=2", {})], model="sums", layout="data_tensor",
               feeds=BOXED),
-    *training("run sub-meshes", [("one", "--mesh=data=2,tensor=3", {})], model="sub_meshes", layout="data_tensor",
+    *training("run sub-meshes", [("one", "--mesh=data=2,tensor=3", QUICK)], model="sub_meshes", layout="data_tensor",
               feeds=ON_PARTS),
 ]
