@@ -29,7 +29,7 @@ class ProgramDraw {
  public:
   explicit ProgramDraw(uint32_t seed)
       : random_(seed),
-        pipe_(OneIn(3)),
+        pipe_(OneIn(2)),
         data_(OneIn(2)),
         large_(OneIn(3)),
         one_stream_(OneIn(3)),
