@@ -147,6 +147,33 @@ TEST_CASE("the order of a few micro-batches goes on as it repeats itself") {
   CHECK_FALSE(IsLive(Pipeline(98), of(96)));
 }
 
+TEST_CASE("steps of a round are written one after another, where they go on inside of each") {
+  // Two steps of m micro-batches each.
+  const auto round = [](int m) {
+    PlanBuilder b({{"data", 2}});
+    const int x = b.Register("x"), sum = b.Register("sum"), y = b.Register("y"),
+              norm = b.Register("norm");
+    const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x})});
+    const int u = b.Segment("U", 0, {b.Actor("u", 0, {}, {y})});
+    const int of_f = b.Segment("S", 0, {b.AllReduce("sum", 0, {0}, {x}, sum)});
+    const int of_u = b.Segment("N", 0, {b.AllReduce("norm", 0, {0}, {y}, norm)});
+    PlanBuilder::Order compute, copy;
+    for (int step = 0; step < 2; ++step) {
+      compute.insert(compute.end(), {{{f}, m}, {{u}, 1}});
+      copy.insert(copy.end(), {{{of_f}, m}, {{of_u}, 1}});
+    }
+    b.Stream("compute", 0, compute);
+    b.Stream("copy", 0, copy);
+    return b.Finish();
+  };
+  const auto of = [&](int m) { return Played(round(m), {1, 1, 1, 1}); };
+  CHECK(Text(round(3), of(3)) == "stage 0: (sum sum sum norm)×2\n");
+  const std::optional<IssueOrders> extended = Extended(of(3), of(4), 97);
+  REQUIRE(extended);
+  CHECK(Text(round(100), *extended) == "stage 0: sum×100 norm sum×100 norm\n");
+  CHECK(IsLive(round(100), *extended));
+}
+
 TEST_CASE("orders that are not written alike are not gone on with") {
   const auto order = [](const std::vector<std::pair<std::vector<int>, int>>& runs) {
     proto::IssueOrder order;
