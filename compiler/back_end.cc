@@ -17,6 +17,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/plan/verify_liveness.h"
 
 namespace oneflow {
 namespace {
@@ -136,8 +137,9 @@ class Completion {
     const int64_t few = lowered_.program.micro_batches(), all = draft_.lower.micro_batches;
     ASSIGN_OR_RETURN(IssueOrders orders, Played());
     if (few < all) {
-      ASSIGN_OR_RETURN(orders, Completed(std::move(orders), few, all));
+      SetMicroBatches(all, stages_, schedule_, &lowered_);
       RETURN_IF_ERROR(CheckFirings(lowered_.program, kMostFirings, "more than can be counted"));
+      ASSIGN_OR_RETURN(orders, Completed(few, std::move(orders), all));
     }
     for (proto::IssueOrder& order : orders) {
       *lowered_.program.add_issue() = std::move(order);
@@ -152,19 +154,40 @@ class Completion {
     return PlayIssueOrders(plan_, lowered_.program, seconds);
   }
 
-  void Set(int64_t micro_batches) {
+  absl::StatusOr<IssueOrders> PlayedWith(int64_t micro_batches) {
     SetMicroBatches(micro_batches, stages_, schedule_, &lowered_);
+    RETURN_IF_ERROR(CheckFirings(lowered_.program, kMostPlanned, "too many to plan one by one"));
+    return Played();
   }
 
-  // One period more shows how the orders go on; where it does not, all is played.
-  absl::StatusOr<IssueOrders> Completed(IssueOrders of_few, int64_t few, int64_t all) {
+  absl::StatusOr<bool> IsLive(const IssueOrders& orders) const {
+    proto::Program program = lowered_.program;
+    for (const proto::IssueOrder& order : orders) *program.add_issue() = order;
+    ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan_, program));
+    return VerifyLiveness(net).ok();
+  }
+
+  // One period more shows how the orders go on, or two, by a clock; perhaps only after some more
+  // than slots need. Where none does, all is played. Leaves the program with all micro-batches.
+  absl::StatusOr<IssueOrders> Completed(int64_t few, IssueOrders of_few, int64_t all) {
     const int64_t period = Period(schedule_, stages_);
-    Set(few + period);
-    ASSIGN_OR_RETURN(const IssueOrders of_more, Played());
-    Set(all);
-    std::optional<IssueOrders> extended = Extended(of_few, of_more, (all - few) / period);
-    if (extended) return *std::move(extended);
-    return Played();
+    for (const int64_t spare : {0, 4, 16}) {
+      for (const int64_t further : {period, 2 * period}) {
+        const int64_t least = few + spare * period, begin = least + (all - least) % further;
+        if (begin + further >= all) return PlayedWith(all);
+        IssueOrders orders = of_few;
+        if (begin != few) {
+          ASSIGN_OR_RETURN(orders, PlayedWith(begin));
+        }
+        ASSIGN_OR_RETURN(const IssueOrders of_more, PlayedWith(begin + further));
+        std::optional<IssueOrders> extended = Extended(orders, of_more, (all - begin) / further);
+        if (!extended) continue;
+        SetMicroBatches(all, stages_, schedule_, &lowered_);
+        ASSIGN_OR_RETURN(const bool live, IsLive(*extended));
+        if (live) return *std::move(extended);
+      }
+    }
+    return PlayedWith(all);
   }
 
   const proto::Plan& plan_;

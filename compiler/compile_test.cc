@@ -441,7 +441,7 @@ TEST_CASE("one stage sums the squares; the others receive the norm") {
   int norms = 0, sent_norms = 0;
   for (const proto::Actor& actor : Program(*plan, "train").actor()) {
     norms += actor.kernel() == "global_norm";
-    sent_norms += actor.kernel() == "transfer" && actor.name().starts_with("grad_norm.to");
+    sent_norms += actor.kernel() == "receive" && actor.name().starts_with("grad_norm.to");
   }
   CHECK(norms == 1);
   CHECK(sent_norms == 3);

@@ -8,6 +8,7 @@
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/plan/random_program.h"
 #include "oneflow_core/plan/skip_game.h"
 #include "oneflow_core/plan/verify_liveness.h"
 #include "oneflow_core/plan/verify_memory.h"
@@ -35,7 +36,7 @@ proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::str
 void Mutate(std::mt19937& random, proto::Program* program) {
   const auto below = [&](int n) { return static_cast<int>(random() % n); };
   proto::Register& r = *program->mutable_register_(below(program->register__size()));
-  switch (below(4)) {
+  switch (below(5)) {
     case 0: return r.set_slots(std::max(1, r.slots() + (below(2) == 0 ? -1 : 1)));
     case 1: return r.set_offset(program->register_(below(program->register__size())).offset());
     case 2: {  // a micro-batch more or less before the steady state
@@ -48,6 +49,7 @@ void Mutate(std::mt19937& random, proto::Program* program) {
       }
       return;
     }
+    case 3: return MoveExchange(random, program);
     default: {
       proto::Actor& actor = *program->mutable_actor(below(program->actor_size()));
       if (actor.input_size() == 0) return;
@@ -90,16 +92,16 @@ TEST_CASE("skipping cycles changes no verdict") {
 }
 
 TEST_CASE("most of a step is skipped, and no more is promised than if it had been played") {
-  for (const auto& [mesh, schedule, turns] : {std::tuple("pipe=3,data=2,tensor=2", "1f1b", true),
-                                              {"pipe=2", "interleaved", true},
-                                              {"pipe=3", "zero_bubble", true},
-                                              {"", "1f1b", false}}) {
+  for (const auto& [mesh, schedule, turned] : {std::tuple("pipe=3,data=2,tensor=2", "1f1b", 2),
+                                               {"pipe=2", "interleaved", 2},
+                                               {"pipe=3", "zero_bubble", 1},
+                                               {"", "1f1b", 0}}) {
     INFO(mesh << " " << schedule);
     const proto::Plan plan = TrainPlan(mesh, 64, schedule);
     SkipCounts counts;
     CHECK(FirstBadSkip(*MakePlanNet(plan, plan.program(kTrain)), &counts) == "");
     CHECK(counts.skips == 2);  // one a step
-    CHECK(counts.frames_turned == (turns ? 2 : 0));
+    CHECK(counts.frames_turned == turned);
     CHECK(counts.rounds < 30);  // of 128
   }
 }
@@ -128,6 +130,24 @@ TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one 
     for (int s = 0; s < few.memory_size(); ++s) {
       CHECK(few.memory(s).arena_bytes() == many.memory(s).arena_bytes());
       CHECK(few.memory(s).lower_bound_bytes() == many.memory(s).lower_bound_bytes());
+    }
+  }
+}
+
+TEST_CASE("orders of issue do not grow with micro-batches") {
+  const auto written = [](const char* mesh, int micro_batches, const char* schedule) {
+    const proto::Plan plan = TrainPlan(mesh, micro_batches, schedule);
+    CHECK(plan.program(kTrain).issue_size() == 2);
+    int actors = 0;
+    for (const proto::IssueOrder& order : plan.program(kTrain).issue()) {
+      for (const proto::ActorRun& run : order.run()) actors += run.actor_size();
+    }
+    return actors;
+  };
+  for (const char* schedule : {"1f1b", "zero_bubble", "interleaved", "2bw"}) {
+    for (const char* mesh : {"pipe=2", "pipe=2,data=2", "pipe=2,tensor=2"}) {
+      INFO(mesh << " " << schedule);
+      CHECK(written(mesh, 1200, schedule) == written(mesh, 120, schedule));
     }
   }
 }

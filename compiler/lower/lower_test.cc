@@ -1,8 +1,8 @@
 // Lowering of graphs built by hand: each test looks at the one thing it names.
 #include <catch2/catch.hpp>
 
+#include "compiler/lower/groups.h"
 #include "compiler/lower/hold_back.h"
-#include "compiler/lower/keep_in_step.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/prune.h"
 #include "compiler/lower/state_programs.h"
@@ -75,6 +75,7 @@ Result Lower(const Example& example, LowerOptions options = {.name = "train", .m
   result.plan.set_stage_axis(example.graph.mesh.stage_axis());
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &result.plan, &ids).ok());
+  options.groups = GroupsOf({&example.graph});
   auto lowered = LowerToActors(example.graph, ids, options);
   INFO(lowered.status().ToString());
   REQUIRE(lowered.ok());
@@ -121,12 +122,13 @@ TEST_CASE("adamw reads gradient and norm, and writes its variable in place") {
   CHECK(adamw.output(2) == r.Reg("w/v").id());
 }
 
-TEST_CASE("boxing names its peers, its reduction and its reason") {
+TEST_CASE("boxing names its group, its reduction and its reason") {
   const Result r = Lower(Example());
   const proto::Actor& sum = r.Actor("dw.all_reduce");
   CHECK(sum.kernel() == "all_reduce");
-  REQUIRE(sum.input(0).peers().along_size() == 1);
-  CHECK(sum.input(0).peers().along(0) == 0);
+  REQUIRE(sum.has_exchange());
+  CHECK(sum.exchange().group() == 0);
+  CHECK_FALSE(sum.exchange().has_partner());
   CHECK(sum.boxing().reduce() == proto::Boxing::SUM);
   CHECK(sum.boxing().reduce_axis(0) == 0);
   CHECK(sum.boxing().why() == "dw is P on data; adamw needs B");
@@ -141,10 +143,14 @@ TEST_CASE("segments and lanes: data on the host, the rest in F, B and U") {
   const Result r = Lower(example, options);
   std::string text;
   for (const proto::Segment& s : r.lowered.program.segment()) {
-    text += s.name() + ":" + std::to_string(static_cast<int>(r.lowered.segments[s.id()].lane)) +
-            ":" + std::to_string(s.actor_size()) + " ";
+    const Lane lane = r.lowered.segments[s.id()].lane;
+    text += s.name() + (lane == Lane::kCompute   ? ":compute:"
+                        : lane == Lane::kHostIn  ? ":host.in:"
+                        : lane == Lane::kHostOut ? ":host.out:"
+                                                 : ":?:");
+    text += std::to_string(s.actor_size()) + " ";
   }
-  CHECK(text == "x:4:1 F:0:1 B:0:1 U:0:4 report:5:1 ");
+  CHECK(text == "x:host.in:1 F:compute:1 B:compute:1 U:compute:4 report:host.out:1 ");
   CHECK(r.Actor("x").kernel() == "load_tokens");
   LowerOptions fed = options;
   fed.feed_inputs = true;
@@ -152,12 +158,11 @@ TEST_CASE("segments and lanes: data on the host, the rest in F, B and U") {
   CHECK(Lower(example, fed).Actor("x").attr().at("name").s() == "x");
 }
 
-TEST_CASE("a transfer is an actor of the receiving stage, on a copy lane of its own") {
+namespace {
+
+// The example on two stages. x goes on to stage 1, where it is added to itself.
+Example OnTwoStages() {
   Example example("pipe=2");
-  for (Op& op : example.graph.ops) {
-    if (op.name != "x" && op.name != "dw.all_reduce") op.stage = 0;
-  }
-  // x goes on to stage 1, where it is added to itself.
   const TensorId sent =
       example.Add("transfer", "x.to1", {example.x}, {8, 4}, {B()}, Phase::kForward);
   example.graph.ops.back().stage = 1;
@@ -167,17 +172,86 @@ TEST_CASE("a transfer is an actor of the receiving stage, on a copy lane of its 
     if (op.kind == "all_reduce") op.kind = "gelu", op.attrs.clear();  // no axis data on this mesh
   }
   for (Tensor& tensor : example.graph.tensors) tensor.sbp = {B()};
-  const Result r = Lower(example);
-  const proto::Actor& transfer = r.Actor("x.to1");
-  CHECK(transfer.stage() == 1);
-  CHECK(transfer.has_boxing());
-  CHECK(transfer.input(0).peers().along_size() == 0);
-  CHECK(transfer.bytes_moved() == 8 * 4 * 4);
+  return example;
+}
+
+const SegmentInfo& InfoOf(const Result& r, const std::string& segment) {
+  for (const proto::Segment& s : r.lowered.program.segment()) {
+    if (s.name() == segment) return r.lowered.segments[s.id()];
+  }
+  FAIL("no segment " << segment);
+  return r.lowered.segments[0];
+}
+
+}  // namespace
+
+TEST_CASE("a transfer is a send on the one stage and a receive on the other, each in its lane") {
+  const Result r = Lower(OnTwoStages());
+  const proto::Actor &send = r.Actor("x.to1.send"), &receive = r.Actor("x.to1");
+  CHECK(send.kernel() == "send");
+  CHECK(send.stage() == 0);
+  REQUIRE(send.input_size() == 1);
+  CHECK(send.input(0).register_() == r.Reg("x").id());
+  CHECK(send.output_size() == 0);
+  CHECK_FALSE(send.has_boxing());
+  CHECK(receive.kernel() == "receive");
+  CHECK(receive.stage() == 1);
+  CHECK(receive.input_size() == 0);
+  REQUIRE(receive.output_size() == 1);
+  CHECK(receive.output(0) == r.Reg("x.to1").id());
+  CHECK(receive.has_boxing());
+  CHECK(receive.bytes_moved() == 8 * 4 * 4);
+  CHECK(send.bytes_moved() == 0);
+  for (const auto& [actor, partner] : {std::pair(send, receive), std::pair(receive, send)}) {
+    REQUIRE(actor.has_exchange());
+    CHECK(actor.exchange().group() == 0);
+    REQUIRE(actor.exchange().has_partner());
+    CHECK(actor.exchange().partner() == partner.id());
+  }
   CHECK(r.Reg("x").stage() == 0);
   CHECK(r.Reg("x.to1").stage() == 1);
-  for (const proto::Segment& s : r.lowered.program.segment()) {
-    if (s.name() == "x.to1") CHECK(r.lowered.segments[s.id()].lane == Lane::kCopyForward);
-  }
+  CHECK(InfoOf(r, "x.to1.send").lane == Lane::kSendForward);
+  CHECK(InfoOf(r, "x.to1.send").partner == 1);
+  CHECK(InfoOf(r, "x.to1").lane == Lane::kReceiveForward);
+  CHECK(InfoOf(r, "x.to1").partner == 0);
+}
+
+TEST_CASE("groups: each set of axes, then each pair of stages, once") {
+  Example example("data=2,pipe=3,tensor=2");
+  for (Tensor& tensor : example.graph.tensors) tensor.sbp = NdSbp(3, B());
+  const auto box = [&](const std::string& kind, TensorId from, const NdSbp& to, int stage) {
+    const TensorId boxed = example.Add(kind, "box", {from}, {8, 4}, to, Phase::kForward);
+    example.graph.ops.back().stage = stage;
+    return boxed;
+  };
+  const auto relaid = [&](const NdSbp& sbp) {
+    return example.Add("gelu", "g", {example.x}, {8, 4}, sbp, Phase::kForward);
+  };
+  example.graph.tensors[example.dw].sbp = {P(), B(), B()};
+  const TensorId to1 = box("transfer", example.x, NdSbp(3, B()), 1);
+  box("transfer", to1, NdSbp(3, B()), 0);
+  box("transfer", example.x, NdSbp(3, B()), 1);
+  box("all_gather", relaid({B(), B(), S(0)}), NdSbp(3, B()), 0);
+  box("all_to_all", relaid({S(0), B(), S(1)}), {S(1), B(), S(0)}, 0);
+  box("slice", relaid(NdSbp(3, B())), {B(), B(), S(1)}, 0);  // of the device alone
+  const std::vector<proto::Group> groups = GroupsOf({&example.graph, &example.graph});
+  std::string names;
+  for (const proto::Group& group : groups) names += group.name() + "; ";
+  CHECK(names == "data; data,tensor; tensor; stage 0 to 1; stage 1 to 0; ");
+  REQUIRE(groups.size() == 5);
+  CHECK(groups[1].axis_size() == 2);
+  CHECK_FALSE(groups[1].has_stages());
+  CHECK(groups[4].axis_size() == 0);
+  CHECK(groups[4].stages().from() == 1);
+  CHECK(groups[4].stages().to() == 0);
+  const auto found = [&](int from_the_end) {
+    return FindGroup(groups, example.graph, *(example.graph.ops.end() - from_the_end));
+  };
+  CHECK(found(1) == -1);
+  CHECK(found(3) == 1);
+  CHECK(found(5) == 2);
+  CHECK(found(7) == 3);
+  CHECK(found(8) == 4);
 }
 
 TEST_CASE("a tensor read both once a micro-batch and once a step is refused") {
@@ -186,7 +260,9 @@ TEST_CASE("a tensor read both once a micro-batch and once a step is refused") {
   proto::Plan plan;
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &plan, &ids).ok());
-  const auto lowered = LowerToActors(example.graph, ids, {.name = "train", .micro_batches = 4});
+  const auto lowered =
+      LowerToActors(example.graph, ids,
+                    {.name = "train", .micro_batches = 4, .groups = GroupsOf({&example.graph})});
   CHECK(lowered.status().message().find("op dw: is read both once a micro-batch and once a step") ==
         0);
 }
@@ -233,12 +309,13 @@ struct Segments {
 
   Segments() { program.add_register_()->set_id(7); }
 
-  proto::Segment* Add(const std::string& name, int stage, Lane lane, Part part) {
+  proto::Segment* Add(const std::string& name, int stage, Lane lane, Part part, int partner = -1,
+                      int chunk = 0) {
     proto::Segment* s = program.add_segment();
     s->set_id(program.segment_size() - 1);
     s->set_name(name);
     s->set_stage(stage);
-    lowered.segments.push_back({lane, {part}});
+    lowered.segments.push_back({lane, {part, chunk}, 1, partner});
     AddActor(s);
     return s;
   }
@@ -254,65 +331,35 @@ struct Segments {
   }
 };
 
-TEST_CASE("the first copy of a stage's update waits for the stage's backward") {
+TEST_CASE("the first receives of a stage's update wait for the stage's backward") {
   Segments s;
   s.Add("B", 0, Lane::kCompute, Part::kBackward);
   s.Add("U", 0, Lane::kCompute, Part::kUpdate);
-  s.Add("grad.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
-  s.Add("norm.to0", 0, Lane::kCopyUpdate, Part::kUpdate);
-  s.Add("U", 1, Lane::kCompute, Part::kUpdate);  // copies nothing
-  HoldBackUpdateCopies(&s.lowered);
+  s.Add("grad.to0", 0, Lane::kReceiveUpdate, Part::kUpdate, 2);
+  s.Add("norm.to0", 0, Lane::kReceiveUpdate, Part::kUpdate, 2);
+  s.Add("other.to0", 0, Lane::kReceiveUpdate, Part::kUpdate, 1);
+  s.Add("U", 1, Lane::kCompute, Part::kUpdate);  // receives nothing
+  s.Add("norm.send", 1, Lane::kSendUpdate, Part::kUpdate, 0);
+  s.Add("norm.to2", 2, Lane::kReceiveUpdate, Part::kUpdate, 0);  // updates nothing
+  HoldBackUpdateReceives(&s.lowered);
 
   const proto::Program& program = s.program;
-  REQUIRE(program.actor_size() == 7);
-  CHECK(s.ActorsOf(0) == std::vector<int>{0});
-  CHECK(s.ActorsOf(1) == std::vector<int>{5, 1});
-  CHECK(s.ActorsOf(2) == std::vector<int>{6, 2});
-  CHECK(s.ActorsOf(3) == std::vector<int>{3});
-  CHECK(s.ActorsOf(4) == std::vector<int>{4});
+  REQUIRE(program.actor_size() == 9);
+  CHECK(s.ActorsOf(1) == std::vector<int>{8, 1});
+  for (const int segment : {0, 2, 3, 4, 5, 6, 7}) {
+    CHECK(s.ActorsOf(segment) == std::vector<int>{segment});
+  }
   REQUIRE(program.register__size() == 2);
   CHECK(program.register_(1).id() == 8);
   CHECK(program.register_(1).slot_bytes() == 0);
-  CHECK(program.actor(5).output(0) == 8);
-  CHECK(program.actor(6).input(0).register_() == 8);
-}
-
-TEST_CASE("peers that read much of each other in the update hear that they have") {
-  Segments s;
-  s.Add("B", 0, Lane::kCompute, Part::kBackward);
-  proto::Segment* update = s.Add("U", 0, Lane::kCompute, Part::kUpdate);
-  // Reads of registers 8 to 11, of which 8, 10 and 11 are peers'; 10 alone is too little.
-  const std::vector<std::pair<int64_t, std::vector<int>>> reads = {
-      {1 << 20, {1}}, {1 << 20, {}}, {64, {0}}, {1 << 20, {1, 2}}};
-  for (const auto& [bytes, axes] : reads) {
-    proto::Register* r = s.program.add_register_();
-    r->set_id(7 + s.program.register__size() - 1);
-    r->set_slot_bytes(bytes);
-    proto::Actor* reader = s.AddActor(update);
-    reader->set_name(absl::StrCat("sum", r->id()));
-    proto::Input* input = reader->add_input();
-    input->set_register_(r->id());
-    input->mutable_peers()->mutable_along()->Add(axes.begin(), axes.end());
+  CHECK(program.actor(8).kernel().empty());
+  CHECK(program.actor(8).output(0) == 8);
+  for (const proto::Actor& actor : program.actor()) {
+    const bool held_back = actor.id() == 2 || actor.id() == 4;
+    INFO(actor.id());
+    REQUIRE(actor.input_size() == (held_back ? 1 : 0));
+    if (held_back) CHECK(actor.input(0).register_() == 8);
   }
-  KeepUpdateInStep(&s.lowered);
-
-  const proto::Program& program = s.program;
-  CHECK(s.ActorsOf(0) == std::vector<int>{0});
-  CHECK(s.ActorsOf(1) == std::vector<int>{1, 2, 6, 7, 3, 4, 5, 8, 9});
-  REQUIRE(program.register__size() == 7);
-  const auto check = [&](int tells, int hears, const proto::Register& control,
-                         const std::vector<int>& axes) {
-    CHECK(control.slot_bytes() == 0);
-    CHECK(program.actor(tells).output(0) == control.id());
-    REQUIRE(program.actor(hears).input_size() == 1);
-    const proto::Input& input = program.actor(hears).input(0);
-    CHECK(input.register_() == control.id());
-    CHECK(std::vector<int>(input.peers().along().begin(), input.peers().along().end()) == axes);
-  };
-  check(6, 7, program.register_(5), {1});
-  check(8, 9, program.register_(6), {0, 1, 2});
-  CHECK(program.actor(6).name() == "sum8.read");
-  CHECK(program.actor(7).name() == "sum8.read_by_peers");
 }
 
 }  // namespace oneflow

@@ -32,8 +32,8 @@ constexpr int kGamesRefused = 20;  // of what should
 
 struct Counts {
   int programs = 0, accepted = 0, refused = 0;
-  int with_peers = 0, with_workspaces = 0;  // programs
-  int in_frames = 0, filled_once = 0;       // registers of plans at the end of their moves
+  int with_sums = 0, with_pairs = 0, with_workspaces = 0;  // programs
+  int in_frames = 0, filled_once = 0;  // registers of plans at the end of their moves
   int turning = 0;  // of those in frames: with others, and in another frame first from step to step
   int overlap = 0, unsure = 0;  // of the refused that were played
   SkipCounts skips;
@@ -118,12 +118,14 @@ void Wander(proto::Plan plan, std::mt19937& random, Counts* counts) {
 
 void CountProgram(const proto::Plan& plan, Counts* counts) {
   ++counts->programs;
-  bool peers = false, workspaces = false;
+  bool sums = false, pairs = false, workspaces = false;
   for (const proto::Actor& actor : plan.program(0).actor()) {
     workspaces = workspaces || actor.has_workspace();
-    for (const proto::Input& in : actor.input()) peers = peers || in.peers().along_size() > 0;
+    sums = sums || (actor.has_exchange() && !actor.exchange().has_partner());
+    pairs = pairs || actor.exchange().has_partner();
   }
-  counts->with_peers += peers;
+  counts->with_sums += sums;
+  counts->with_pairs += pairs;
   counts->with_workspaces += workspaces;
 }
 
@@ -153,16 +155,17 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
     Fuzz(seed, &counts);
   }
   const int played = counts.overlap + counts.unsure;
-  std::cout << counts.programs << " programs, " << counts.with_peers << " with peers, "
-            << counts.with_workspaces << " with workspaces; " << counts.accepted
-            << " moves accepted, " << counts.refused << " refused, of which " << counts.overlap
-            << " of " << played << " overlap; at the end " << counts.in_frames
-            << " registers in frames, " << counts.turning << " in frames that turn, "
-            << counts.filled_once << " filled once; " << counts.skips.skips << " skips, "
-            << counts.skips.frames_turned << " of which turn frames, " << counts.skips.looser
-            << " looser than play\n";
+  std::cout << counts.programs << " programs, " << counts.with_sums << " with sums, "
+            << counts.with_pairs << " with sends, " << counts.with_workspaces
+            << " with workspaces; " << counts.accepted << " moves accepted, " << counts.refused
+            << " refused, of which " << counts.overlap << " of " << played
+            << " overlap; at the end " << counts.in_frames << " registers in frames, "
+            << counts.turning << " in frames that turn, " << counts.filled_once << " filled once; "
+            << counts.skips.skips << " skips, " << counts.skips.frames_turned
+            << " of which turn frames, " << counts.skips.looser << " looser than play\n";
   CHECK(counts.programs * 2 > programs);
-  CHECK(counts.with_peers * 5 > counts.programs);
+  CHECK(counts.with_sums * 5 > counts.programs);
+  CHECK(counts.with_pairs * 5 > counts.programs);
   CHECK(counts.with_workspaces * 2 > counts.programs);
   CHECK(counts.accepted > 40 * counts.programs);
   CHECK(counts.refused > 30 * counts.programs);

@@ -27,7 +27,7 @@ proto::Plan Planned(PlanBuilder* b, int stages = 1) {
 Spans SpansOf(const proto::Plan& plan, int reg) {
   const auto net = MakePlanNet(plan, plan.program(0));
   const auto lifetimes = LifetimesOf(*net, 1);
-  for (const Lifetime& life : lifetimes->at(0).registers) {
+  for (const Lifetime& life : lifetimes[0].registers) {
     if (life.reg == reg) return life.spans;
   }
   return {};
@@ -78,17 +78,19 @@ TEST_CASE("what is saved for the backward lives until it, other micro-batches in
   CHECK(plan.memory(0).register_bytes() == 3 * 64);
 }
 
-TEST_CASE("what peers read lives until they have been heard") {
+TEST_CASE("what an exchange reads lives until it has completed here") {
   PlanBuilder b({{"tensor", 2}});
-  const int x = b.Register("x"), y = b.Register("y"), z = b.Register("z"), w = b.Register("w");
-  const int s = b.Segment("F", 0,
-                          {b.Actor("a", 0, {}, {x}), b.Actor("sum", 0, {{x, {0}}}, {y}),
-                           b.Actor("local", 0, {{y}}, {z}), b.Actor("hear", 0, {{z, {0}}}, {w})});
-  b.Stream("compute", 0, {{{s}, 1}});
+  const int x = b.Register("x"), y = b.Register("y"), z = b.Register("z");
+  b.Stream("compute", 0,
+           {{{b.Segment("F", 0,
+                        {b.Actor("a", 0, {}, {x}), b.AllReduce("sum", 0, {0}, {x}, y),
+                         b.Actor("local", 0, {{y}}, {z}), b.Actor("last", 0, {{z}}, {})})},
+             1}});
   const proto::Plan plan = Planned(&b);
-  CHECK(SpansOf(plan, x) == Spans{{1, 9}});
-  // Nobody hears of `hear` before the next step's `sum` does.
-  CHECK(SpansOf(plan, z) == Spans{{0, 3}, {7, 11}});
+  // Positions: a sum local last; of three moments each, the second reads and writes.
+  CHECK(SpansOf(plan, x) == Spans{{1, 4}});
+  CHECK(SpansOf(plan, y) == Spans{{4, 7}});
+  CHECK(plan.memory(0).register_bytes() == 128);
 }
 
 TEST_CASE("what another stream writes ahead keeps its bytes; empty registers take none") {
@@ -234,22 +236,26 @@ TEST_CASE("a piece lies in what parts of another leave free, unless it is whole"
   }
 }
 
-TEST_CASE("what is sent shares its place with what comes back for it") {
+TEST_CASE("what is sent shares its place with what comes back for it, once it is sent") {
   PlanBuilder b({{"pipe", 2}});
   const int sent = b.Register("sent"), here = b.Register("here", 1), back = b.Register("back", 1),
             came = b.Register("came", 0, 2);
   const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {sent})});
   const int g = b.Segment("B", 0, {b.Actor("g", 0, {{came}}, {})});
-  const int go = b.Segment("F.recv", 1, {b.Actor("go", 1, {{sent}}, {here})});
-  const int turn = b.Segment("F", 1, {b.Actor("turn", 1, {{here}}, {back})});
-  const int come = b.Segment("B.recv", 0, {b.Actor("come", 0, {{back}}, {came})});
+  const auto go = b.SendReceive("go", {sent}, here), come = b.SendReceive("come", {back}, came);
+  const int over = b.Register("over");
+  b.At(over).set_slot_bytes(0);
+  b.program().mutable_actor(go.send)->add_output(over);
+  b.AddInput(come.receive, {over});
   b.Stream("compute", 0, {{{f}, 1}, {{f, g}, 4}, {{g}, 1}});
-  b.Stream("copy.backward", 0, {{{come}, 5}});
-  b.Stream("compute", 1, {{{turn}, 5}});
-  b.Stream("copy.forward", 1, {{{go}, 5}});
+  b.Stream("send.forward", 0, {{{b.Segment("go.send", 0, {go.send})}, 5}});
+  b.Stream("receive.backward", 0, {{{b.Segment("come", 0, {come.receive})}, 5}});
+  b.Stream("compute", 1, {{{b.Segment("F", 1, {b.Actor("turn", 1, {{here}}, {back})})}, 5}});
+  b.Stream("receive.forward", 1, {{{b.Segment("go", 1, {go.receive})}, 5}});
+  b.Stream("send.backward", 1, {{{b.Segment("come.send", 1, {come.send})}, 5}});
   const proto::Plan plan = Planned(&b, 2);
   const auto net = MakePlanNet(plan, plan.program(0));
-  const auto lives = LifetimesOf(*net, 2)->at(0).registers;
+  const std::vector<Lifetime> lives = LifetimesOf(*net, 2)[0].registers;
   REQUIRE(lives.size() == 2);
   CHECK(Meetings({lives[0].spans, lives[1].spans}).Contains(0, 1));
   CHECK_FALSE(MeetInPlace(lives[0], lives[1], 2));

@@ -26,6 +26,38 @@ bool SameActors(const proto::ActorRun& a, const proto::ActorRun& b) {
   return std::equal(a.actor().begin(), a.actor().end(), b.actor().begin(), b.actor().end());
 }
 
+// What repeats itself inside of what repeats itself as runs of its own: (a a b)×2 as a×2 b a×2 b.
+proto::IssueOrder Unfolded(const proto::IssueOrder& order) {
+  proto::IssueOrder unfolded;
+  unfolded.set_stage(order.stage());
+  for (const proto::ActorRun& run : order.run()) {
+    const std::vector<int> actors(run.actor().begin(), run.actor().end());
+    const proto::IssueOrder inner = Coded(order.stage(), actors);
+    const bool repeats = std::any_of(inner.run().begin(), inner.run().end(),
+                                     [](const proto::ActorRun& part) { return part.repeat() > 1; });
+    if (!repeats) {
+      *unfolded.add_run() = run;
+      continue;
+    }
+    for (int i = 0; i < run.repeat(); ++i) unfolded.mutable_run()->MergeFrom(inner.run());
+  }
+  return unfolded;
+}
+
+// None, if the runs are not the same.
+std::optional<proto::IssueOrder> ExtendedAsWritten(const proto::IssueOrder& few,
+                                                   const proto::IssueOrder& more, int64_t times) {
+  if (few.run_size() != more.run_size()) return std::nullopt;
+  proto::IssueOrder extended = few;
+  for (int r = 0; r < few.run_size(); ++r) {
+    const proto::ActorRun &a = few.run(r), &b = more.run(r);
+    const int64_t further = b.repeat() - a.repeat();
+    if (!SameActors(a, b) || further < 0) return std::nullopt;
+    extended.mutable_run(r)->set_repeat(static_cast<int>(a.repeat() + times * further));
+  }
+  return extended;
+}
+
 }  // namespace
 
 absl::StatusOr<IssueOrders> PlayIssueOrders(const proto::Plan& plan, const proto::Program& program,
@@ -46,15 +78,12 @@ absl::StatusOr<IssueOrders> PlayIssueOrders(const proto::Plan& plan, const proto
 std::optional<IssueOrders> Extended(const IssueOrders& few, const IssueOrders& more,
                                     int64_t times) {
   if (few.size() != more.size()) return std::nullopt;
-  IssueOrders extended = few;
+  IssueOrders extended;
   for (size_t i = 0; i < few.size(); ++i) {
-    if (few[i].run_size() != more[i].run_size()) return std::nullopt;
-    for (int r = 0; r < few[i].run_size(); ++r) {
-      const proto::ActorRun &a = few[i].run(r), &b = more[i].run(r);
-      const int64_t further = b.repeat() - a.repeat();
-      if (!SameActors(a, b) || further < 0) return std::nullopt;
-      extended[i].mutable_run(r)->set_repeat(static_cast<int>(a.repeat() + times * further));
-    }
+    std::optional<proto::IssueOrder> order = ExtendedAsWritten(few[i], more[i], times);
+    if (!order) order = ExtendedAsWritten(Unfolded(few[i]), Unfolded(more[i]), times);
+    if (!order) return std::nullopt;
+    extended.push_back(*std::move(order));
   }
   return extended;
 }

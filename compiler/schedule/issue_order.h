@@ -24,7 +24,9 @@ absl::StatusOr<IssueOrders> PlayIssueOrders(const proto::Plan& plan, const proto
                                             const std::vector<double>& seconds);
 
 // The orders for a program of which `few` and `more` are those of so many micro-batches: what there
-// is more of in `more` comes `times` times more than in `few`. None, if their runs are not the same.
+// is more of in `more` comes `times` times more than in `few`. None, if neither their runs are the
+// same nor the runs inside of these (of the steps of a round). A proof has to say that they are
+// live: they are a guess.
 std::optional<IssueOrders> Extended(const IssueOrders& few, const IssueOrders& more, int64_t times);
 
 }  // namespace oneflow

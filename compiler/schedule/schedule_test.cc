@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/order_file.h"
 #include "compiler/schedule/play_orders.h"
 #include "compiler/schedule/slots.h"
@@ -418,23 +419,31 @@ TEST_CASE("a pipeline fetches one fill ahead, and the step goes through") {
   const int h = b.Register("h", 0), h1 = b.Register("h.to1", 1), saved = b.Register("saved", 0);
   const int d = b.Register("d", 1), d0 = b.Register("d.to0", 0);
   const int f0 = b.Segment("F", 0, {b.Actor("f0", 0, {}, {h, saved})});
-  const int send = b.Segment("send", 1, {b.Actor("send", 1, {{h}}, {h1})});
   const int f1 = b.Segment("F", 1, {b.Actor("f1", 1, {{h1}}, {})});
   const int b1 = b.Segment("B", 1, {b.Actor("b1", 1, {{h1}}, {d})});
-  const int back = b.Segment("back", 0, {b.Actor("back", 0, {{d}}, {d0})});
   const int b0 = b.Segment("B", 0, {b.Actor("b0", 0, {{d0}, {saved}}, {})});
+  const auto there = b.SendReceive("h", {h}, h1), back = b.SendReceive("d", {d}, d0);
   b.Stream("compute", 0, {{{f0}, 2}, {{b0, f0}, 4}, {{b0}, 2}});
-  b.Stream("copy.backward", 0, {{{back}, 6}});
+  b.Stream("send.forward", 0, {{{b.Segment("h.send", 0, {there.send})}, 6}});
+  b.Stream("receive.backward", 0, {{{b.Segment("d", 0, {back.receive})}, 6}});
   b.Stream("compute", 1, {{{f1}, 1}, {{b1, f1}, 5}, {{b1}, 1}});
-  b.Stream("copy.forward", 1, {{{send}, 6}});
+  b.Stream("receive.forward", 1, {{{b.Segment("h", 1, {there.receive})}, 6}});
+  b.Stream("send.backward", 1, {{{b.Segment("d.send", 1, {back.send})}, 6}});
   proto::Plan plan = b.Finish();
   REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
   const auto slots = [&](int id) { return plan.program(0).register_(id).slots(); };
   CHECK(slots(saved) == 2);
-  CHECK(slots(h) == 1);   // read by a copy long before the next is written
+  CHECK(slots(h) == 1);   // sent long before the next is written
   CHECK(slots(h1) == 2);  // one kept from F to B, one on its way
   CHECK(slots(d) == 1);
   CHECK(slots(d0) == 2);
+  const std::vector<double> seconds(plan.program(0).actor_size(), 1);
+  const absl::StatusOr<IssueOrders> orders = PlayIssueOrders(plan, plan.program(0), seconds);
+  REQUIRE(orders.ok());
+  plan.mutable_program(0)->clear_issue();
+  for (const proto::IssueOrder& order : *orders) {
+    *plan.mutable_program(0)->add_issue() = order;
+  }
   const auto net = MakePlanNet(plan, plan.program(0));
   REQUIRE(net.ok());
   CHECK(VerifyLiveness(*net).ok());

@@ -72,6 +72,7 @@ class Tokens {
       const Route there{segment.stage(), task.chunk, partner, true};
       const Route back{segment.stage(), task.chunk, partner, false};
       const int actor = segment.actor(0);
+      if (task.part == Part::kPrepare) continue;  // once a step
       switch (lane) {
         case Lane::kSendForward: last_send[there] = actor; break;
         case Lane::kReceiveBackward: first_receive.try_emplace(there, actor); break;

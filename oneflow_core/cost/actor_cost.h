@@ -3,12 +3,13 @@
 //
 //   ASSIGN_OR_RETURN(std::vector<double> seconds, ActorSeconds(plan, program, cluster));
 //
-// Shapes are those of the device with the largest part; a group of peers is as slow as its slowest
-// link. Of what the plan says only the kernel, its layouts, FLOPs and peers count: waiting is the
+// Shapes are those of the device with the largest part; a group is as slow as its slowest link. Of
+// what the plan says only the kernel, its layouts, FLOPs and group count: waiting is the
 // simulator's.
 //
-// Where devices are CPUs of one machine, boxing is a kernel: it reads the peers' memory in place.
-// Else it is a primitive over links. A firing costs the device's firing_seconds beside its kernel.
+// Where devices are CPUs of one machine, boxing is a kernel: it reads the members' memory in place.
+// Else an exchange is a primitive over links. A firing costs the device's firing_seconds beside its
+// kernel.
 #pragma once
 
 #include <vector>

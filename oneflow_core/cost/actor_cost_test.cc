@@ -10,11 +10,13 @@ namespace oneflow {
 namespace {
 
 // Two stages of two devices: a product with a split weight, its gathered result, a sum over
-// devices, and a transfer to the next stage.
+// devices, and a send to the next stage.
 proto::Plan SmallPlan() {
   constexpr char kPlan[] = R"plan(
-    version: 2 stage_axis: 0 kernel_threads: 1
+    version: 3 stage_axis: 0 kernel_threads: 1
     mesh { axis { name: "pipe" size: 2 } axis { name: "tensor" size: 2 } }
+    group { name: "tensor" axis: 1 }
+    group { name: "stage 0 to 1" stages { to: 1 } }
     program {
       name: "train" micro_batches: 2 micro_batch_size: 1
       register { id: 0 name: "x" dtype: F32 layout { dim: 8 dim: 16 } fires_per_fill: 1 }
@@ -36,21 +38,22 @@ proto::Plan SmallPlan() {
       register { id: 10 name: "q" dtype: F32 layout { dim: 5 dim: 8 dim: 4 cut { dim: 0 axis: 1 } } }
       register { id: 11 name: "k" dtype: F32 layout { dim: 5 dim: 4 dim: 8 cut { dim: 0 axis: 1 } } }
       register { id: 12 name: "qk" dtype: F32 layout { dim: 5 dim: 8 dim: 8 cut { dim: 0 axis: 1 } } }
+      register { id: 13 name: "order" stage: 1 }
       actor {
         id: 0 name: "y" kernel: "linear" input { register: 0 } input { register: 1 } output: 2
         flops: 4096
       }
       actor {
-        id: 1 name: "y.all" kernel: "all_gather" input { register: 2 peers { along: 1 } } output: 3
-        bytes_moved: 512 boxing {}
+        id: 1 name: "y.all" kernel: "all_gather" input { register: 2 } output: 3
+        bytes_moved: 512 boxing {} exchange { group: 0 }
       }
       actor {
-        id: 2 name: "y.sum" kernel: "all_reduce" input { register: 3 peers { along: 1 } } output: 4
-        bytes_moved: 1024 boxing { reduce: SUM reduce_axis: 1 }
+        id: 2 name: "y.sum" kernel: "all_reduce" input { register: 3 } output: 4
+        bytes_moved: 1024 boxing { reduce: SUM reduce_axis: 1 } exchange { group: 0 }
       }
       actor {
-        id: 3 name: "y.to1" kernel: "transfer" stage: 1 input { register: 4 } output: 5
-        bytes_moved: 512 boxing {}
+        id: 3 name: "y.to1" kernel: "receive" stage: 1 input { register: 13 } output: 5
+        bytes_moved: 512 boxing {} exchange { group: 1 partner: 9 }
       }
       actor {
         id: 4 name: "total" kernel: "gelu" stage: 1 input { register: 5 } output: 6 flops: 256
@@ -67,9 +70,16 @@ proto::Plan SmallPlan() {
         id: 8 name: "qk" kernel: "batch_matmul"
         input { register: 10 } input { register: 11 } output: 12 flops: 1536
       }
+      actor {
+        id: 9 name: "y.to1.send" kernel: "send" input { register: 4 }
+        exchange { group: 1 partner: 3 }
+      }
     })plan";
   proto::Plan plan;
   REQUIRE(google::protobuf::TextFormat::ParseFromString(kPlan, &plan));
+  for (proto::Register& r : *plan.mutable_program(0)->mutable_register_()) {
+    if (r.layout().dim_size() > 0) r.set_slot_bytes(64);
+  }
   return plan;
 }
 
@@ -130,19 +140,25 @@ TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   CHECK(cuda[1] == Approx(1e-6 + 1e-5 + 512 / 1e8));
   CHECK(cuda[2] == Approx(1e-6 + 1e-5 + 1024 / 1e8));  // 2 (p-1)/p T, T = 1024
   CHECK(cuda[3] == Approx(1e-6 + 1e-5 + 512 / 1e7));   // stages lie in different nodes
+  CHECK(cuda[9] == cuda[3]);                           // a send ends with its receive
   CHECK(cuda[5] == Approx(1e-6));
   const auto cpu = *ActorSeconds(plan, plan.program(0), Machines(proto::Device::CPU));
   CHECK(cpu[0] == cuda[0]);
   CHECK(cpu[1] == Approx(1e-6 + 2048e-9));
   CHECK(cpu[2] == Approx(1e-6 + 3072e-9));
-  // One device a node: peers along the axis are as far apart as stages.
+  CHECK(cpu[3] == Approx(1e-6 + 1024e-9));  // elements of two bytes
+  CHECK(cpu[9] == cpu[3]);
+  // One device a node: members of the group are as far apart as stages.
   proto::Cluster apart = Machines(proto::Device::CUDA);
   apart.mutable_level(0)->set_size(1);
   apart.mutable_level(1)->set_latency(1e-4);
   CHECK((*ActorSeconds(plan, plan.program(0), apart))[1] == Approx(1e-6 + 1e-4 + 512 / 1e7));
-  // What receives nothing is a copy.
+  // What receives nothing is a copy, and so is boxing of the device alone.
   proto::Plan local = plan;
   local.mutable_program(0)->mutable_actor(1)->set_bytes_moved(0);
+  CHECK((*ActorSeconds(local, local.program(0), apart))[1] == Approx(1e-6 + 2048e-9));
+  local.mutable_program(0)->mutable_actor(1)->set_bytes_moved(512);
+  local.mutable_program(0)->mutable_actor(1)->clear_exchange();
   CHECK((*ActorSeconds(local, local.program(0), apart))[1] == Approx(1e-6 + 2048e-9));
 }
 

@@ -1,7 +1,6 @@
 #include "oneflow_core/plan/byte_game.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <utility>
 #include <vector>
@@ -17,57 +16,55 @@ namespace {
 constexpr int64_t kUnit = 64;  // offsets and sizes of registers are multiples of it
 constexpr int kNobody = -1;
 
-using Reach = std::vector<std::vector<int>>;  // by rank: ranks
+// One who fires an exchange together with others.
+struct Member {
+  int rank = 0, actor = 0;
+};
 
-// What all games of a net share: who plays, and who waits for whom.
+// What all games of a net share: who plays, and who meets whom.
 class Board {
  public:
   explicit Board(const PlanNet& net) : net_(net), mesh_(*MeshFromProto(net.plan->mesh(), "plan")) {
     for (const NetStream& stream : net.streams) orders_.push_back(Unrolled(stream));
-    for (const NetInput& input : net.inputs) {
-      const NetRegister& r = net.registers[input.reg];
-      sources_.push_back(ReachOf(r.proto->stage(), r.readers[input.reader].along));
-    }
-    for (const NetRegister& r : net.registers) {
-      readers_.emplace_back();
-      for (const NetReader& reader : r.readers) {
-        readers_.back().push_back(ReachOf(net.actors[reader.actor].stage, reader.along));
+    for (const NetIssue& issue : net.issues) issues_.push_back(Unrolled(issue.runs));
+    for (int rank = 0; rank < mesh_.devices(); ++rank) {
+      members_.emplace_back();
+      for (size_t a = 0; a < net.actors.size(); ++a) {
+        const bool meets = net.actors[a].exchange && net.actors[a].stage == mesh_.StageOf(rank);
+        members_.back().push_back(meets ? MembersOf(rank, static_cast<int>(a))
+                                        : std::vector<Member>());
       }
     }
   }
-  Board(const Board&) = delete;  // it points into itself
-  Board& operator=(const Board&) = delete;
 
   const PlanNet& net() const { return net_; }
   const Mesh& mesh() const { return mesh_; }
-  const std::vector<int>& order(int stream) const { return orders_[stream]; }  // of one step
-  // Whose registers the device at `rank` reads over input i of an actor.
-  const std::vector<int>& sources(int rank, int actor, size_t i) const {
-    return (*sources_[net_.first_input[actor] + i])[rank];
-  }
-  // Where reader k of a register reads that of the device at `rank`.
-  const std::vector<int>& readers(int rank, int reg, size_t k) const {
-    return (*readers_[reg][k])[rank];
-  }
+  // Of one step.
+  const std::vector<int>& order(int stream) const { return orders_[stream]; }
+  const std::vector<int>& issue(int index) const { return issues_[index]; }
+  // Of the exchange that the device at `rank` fires as `actor`; of any other actor none.
+  const std::vector<Member>& members(int rank, int actor) const { return members_[rank][actor]; }
 
  private:
-  // Of each device those of `stage` at its coordinate, the stage aside, and all along the axes.
-  const Reach* ReachOf(int stage, const std::vector<int>& along) {
-    Reach& reach = reaches_[{stage, along}];
-    for (int rank = static_cast<int>(reach.size()); rank < mesh_.devices(); ++rank) {
-      Coordinate c = mesh_.CoordinateOf(rank);
-      if (mesh_.stage_axis() >= 0) c[mesh_.stage_axis()] = stage;
-      reach.push_back(mesh_.Peers(c, along));
+  std::vector<Member> MembersOf(int rank, int actor) const {
+    const proto::Group& group = net_.plan->group(net_.actor(actor).exchange().group());
+    Coordinate c = mesh_.CoordinateOf(rank);
+    std::vector<Member> members;
+    for (const int peer : mesh_.Peers(c, {group.axis().begin(), group.axis().end()})) {
+      members.push_back({peer, actor});
     }
-    return &reach;
+    const int partner = net_.actors[actor].partner;
+    if (partner < 0) return members;
+    c[mesh_.stage_axis()] = net_.actors[partner].stage;
+    members.push_back({mesh_.RankOf(c), partner});
+    return members;
   }
 
   const PlanNet& net_;
   const Mesh mesh_;
-  std::vector<std::vector<int>> orders_;                       // by stream
-  std::map<std::pair<int, std::vector<int>>, Reach> reaches_;  // by stage and axes
-  std::vector<const Reach*> sources_;                          // by input of the net
-  std::vector<std::vector<const Reach*>> readers_;             // by register, its readers
+  std::vector<std::vector<int>> orders_;                   // by stream
+  std::vector<std::vector<int>> issues_;                   // by order of issue
+  std::vector<std::vector<std::vector<Member>>> members_;  // by rank, actor
 };
 
 // One stream of one device.
@@ -79,12 +76,13 @@ struct Track {
 
 class Game {
  public:
-  Game(const Board& board, int64_t steps, uint32_t seed)
-      : board_(board), net_(board.net()), steps_(steps), random_(seed) {
+  Game(const Board& board, int64_t steps, bool in_order, uint32_t seed)
+      : board_(board), net_(board.net()), steps_(steps), in_order_(in_order), random_(seed) {
     for (int rank = 0; rank < board.mesh().devices(); ++rank) {
       const int stage = board.mesh().StageOf(rank);
       devices_.push_back(
-          {std::vector<int64_t>(net_.actors.size(), 0),
+          {std::vector<int64_t>(net_.actors.size(), 0), std::vector<int64_t>(net_.actors.size(), 0),
+           std::vector<int64_t>(net_.issues.size(), 0),
            std::vector<int64_t>(net_.registers.size(), 0),
            std::vector<int>(net_.plan->memory(stage).arena_bytes() / kUnit, kNobody)});
       for (size_t s = 0; s < net_.streams.size(); ++s) {
@@ -112,7 +110,9 @@ class Game {
 
  private:
   struct Device {
+    std::vector<int64_t> begun;     // by actor: firings that have begun
     std::vector<int64_t> fired;     // by actor: firings that have ended
+    std::vector<int64_t> issued;    // by order of issue: exchanges that have ended
     std::vector<int64_t> returned;  // by register: fills that all readers have returned
     std::vector<int> owners;        // by unit of the arena: register
   };
@@ -137,6 +137,7 @@ class Game {
   bool Move(Track& t) {
     const int actor = NextOf(t);
     if (t.firing) {
+      if (!MayEnd(t.rank, actor)) return false;
       End(t.rank, actor);
       ++t.at;
     } else if (MayFire(t.rank, actor)) {
@@ -151,21 +152,36 @@ class Game {
   // docs/firing.md.
   bool MayFire(int rank, int actor) const {
     const auto inputs = net_.inputs_of(actor);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!IsFull(rank, actor, inputs[i], i)) return false;
-    }
     const auto outputs = net_.outputs_of(actor);
-    return std::all_of(outputs.begin(), outputs.end(),
+    return IsItsTurn(rank, actor) &&
+           std::all_of(inputs.begin(), inputs.end(),
+                       [&](const NetInput& input) { return IsFull(rank, actor, input); }) &&
+           std::all_of(outputs.begin(), outputs.end(),
                        [&](int id) { return IsFree(rank, actor, id); });
   }
 
-  bool IsFull(int rank, int actor, const NetInput& input, size_t i) const {
+  // Whether all members of an exchange have begun it.
+  bool MayEnd(int rank, int actor) const {
+    const std::vector<Member>& members = board_.members(rank, actor);
+    const int64_t n = devices_[rank].fired[actor];
+    return std::all_of(members.begin(), members.end(), [&](const Member& member) {
+      return devices_[member.rank].begun[member.actor] > n;
+    });
+  }
+
+  // Whether no other exchange is issued before it.
+  bool IsItsTurn(int rank, int actor) const {
+    const int index = net_.actors[actor].issue;
+    if (!in_order_ || index < 0) return true;
+    const std::vector<int>& issue = board_.issue(index);
+    return issue[devices_[rank].issued[index] % issue.size()] == actor;
+  }
+
+  bool IsFull(int rank, int actor, const NetInput& input) const {
     const NetRegister& r = net_.registers[input.reg];
     if (r.writer < 0) return true;
     const int64_t fill = devices_[rank].fired[actor] / input.fires_per_read - input.initial_fills;
-    const std::vector<int>& sources = board_.sources(rank, actor, i);
-    return std::all_of(sources.begin(), sources.end(),
-                       [&](int source) { return FillsOf(source, r) > fill; });
+    return FillsOf(rank, r) > fill;
   }
 
   bool IsFree(int rank, int actor, int id) const {
@@ -173,13 +189,9 @@ class Game {
     const int64_t n = devices_[rank].fired[actor];
     if (n % r.fires_per_fill != 0) return true;  // goes on with a fill that it has
     const int64_t before = n / r.fires_per_fill - r.slots;
-    for (size_t k = 0; k < r.readers.size(); ++k) {
-      if (before < -r.readers[k].initial_fills) continue;
-      for (int peer : board_.readers(rank, id, k)) {
-        if (ReturnedBy(peer, r.readers[k]) <= before) return false;
-      }
-    }
-    return true;
+    return std::all_of(r.readers.begin(), r.readers.end(), [&](const NetReader& reader) {
+      return before < -reader.initial_fills || ReturnedBy(rank, reader) > before;
+    });
   }
 
   int64_t FillsOf(int rank, const NetRegister& r) const {
@@ -190,6 +202,7 @@ class Game {
   }
 
   void Begin(int rank, int actor) {
+    ++devices_[rank].begun[actor];
     const int64_t n = devices_[rank].fired[actor];
     for (int id : net_.outputs_of(actor)) {
       const int64_t per_fill = net_.registers[id].fires_per_fill;
@@ -199,10 +212,8 @@ class Game {
 
   void End(int rank, int actor) {
     ++devices_[rank].fired[actor];
-    const auto inputs = net_.inputs_of(actor);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      for (int source : board_.sources(rank, actor, i)) Return(source, inputs[i].reg);
-    }
+    if (net_.actors[actor].issue >= 0) ++devices_[rank].issued[net_.actors[actor].issue];
+    for (const NetInput& input : net_.inputs_of(actor)) Return(rank, input.reg);
     for (int id : net_.outputs_of(actor)) Return(rank, id);
   }
 
@@ -229,16 +240,12 @@ class Game {
     }
   }
 
-  // Gives back what no reader, on any device, has still to read.
+  // Gives back what no reader has still to read.
   void Return(int rank, int id) {
     const NetRegister& r = net_.registers[id];
     if (!SharesBytes(r)) return;
     int64_t over = FillsOf(rank, r);
-    for (size_t k = 0; k < r.readers.size(); ++k) {
-      for (int peer : board_.readers(rank, id, k)) {
-        over = std::min(over, ReturnedBy(peer, r.readers[k]));
-      }
-    }
+    for (const NetReader& reader : r.readers) over = std::min(over, ReturnedBy(rank, reader));
     Device& device = devices_[rank];
     for (int64_t& fill = device.returned[id]; fill < over; ++fill) {
       const auto [begin, end] = UnitsOf(*r.proto, fill);
@@ -253,6 +260,7 @@ class Game {
   const Board& board_;
   const PlanNet& net_;
   const int64_t steps_;
+  const bool in_order_;
   std::mt19937 random_;
   std::vector<Device> devices_;  // by rank
   std::vector<Track> ranking_;   // of those that are not over
@@ -264,7 +272,8 @@ class Game {
 std::string FirstOverlap(const PlanNet& net, const ByteGames& games) {
   const Board board(net);
   for (int i = 0; i < games.games; ++i) {
-    std::string overlap = Game(board, games.steps, games.seed + i).Play();
+    const bool in_order = i % 2 == 0;
+    std::string overlap = Game(board, games.steps, in_order, games.seed + i).Play();
     if (!overlap.empty()) return overlap;
   }
   return "";

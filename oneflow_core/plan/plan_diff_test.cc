@@ -19,10 +19,11 @@ proto::Plan Pipeline(int stages, int micro_batches, int slots) {
     std::vector<PlanBuilder::In> in;
     if (s > 0) {
       const int received = b.Register("h.to" + of, s);
-      const int copy = b.Actor("h.to" + of, s, {{before}}, {received});
-      b.program().mutable_actor(copy)->set_kernel("transfer");
-      b.program().mutable_actor(copy)->set_bytes_moved(64);
-      b.Stream("copy", s, {{{b.Segment("F.recv", s, {copy})}, micro_batches}});
+      const auto pair = b.SendReceive("h.to" + of, {before}, received);
+      b.program().mutable_actor(pair.receive)->mutable_boxing();
+      b.program().mutable_actor(pair.receive)->set_bytes_moved(64);
+      b.Stream("send", s - 1, {{{b.Segment("F.send", s - 1, {pair.send})}, micro_batches}});
+      b.Stream("receive", s, {{{b.Segment("F.recv", s, {pair.receive})}, micro_batches}});
       in = {{received}};
     }
     const int f = b.Actor("f" + of, s, in, {h});
@@ -47,11 +48,12 @@ TEST_CASE("stages that change alike are told together") {
   AddNumber("time of a step", "s", 0.5, 0.75, &diff);
   CHECK(DiffText(diff) ==
         "  stages 0 to 3: order of compute: F×4 -> F×8\n"
-        "  stages 1 to 3: order of copy: F.recv×4 -> F.recv×8\n"
+        "  stages 1 to 3: order of receive: F.recv×4 -> F.recv×8\n"
+        "  stages 0 to 2: order of send: F.send×4 -> F.send×8\n"
         "  micro-batches: 4 -> 8 (+100.0 %)\n"
         "  stage 0: registers, slots: 1 -> 2 (+100.0 %)\n"
         "  stages 1 to 3: registers, slots: 2 -> 3 (+50.0 %)\n"
-        "  stages 1 to 3: received in a step, transfer: 256 bytes -> 512 bytes (+100.0 %)\n"
+        "  stages 1 to 3: received in a step, receive: 256 bytes -> 512 bytes (+100.0 %)\n"
         "  stage 0: memory: 64 bytes -> 128 bytes (+100.0 %)\n"
         "  stages 1 to 3: memory: 128 bytes -> 192 bytes (+50.0 %)\n"
         "  stage 0: memory, registers and workspaces: 64 bytes -> 128 bytes (+100.0 %)\n"
@@ -76,17 +78,20 @@ TEST_CASE("actors and stages of one plan only") {
         "  schedule: 1f1b -> gpipe\n"
         "  precision: f32 -> bf16\n"
         "  stage 1: order of compute: none -> F×4\n"
-        "  stage 1: order of copy: none -> F.recv×4\n"
+        "  stage 1: order of receive: none -> F.recv×4\n"
+        "  stage 0: order of send: none -> F.send×4\n"
         "  stages: 1 -> 2 (+100.0 %)\n"
+        "  stage 0: actors: 1 -> 2 (+100.0 %)\n"
         "  stage 1: actors: 0 -> 2\n"
-        "  stage 1: actors, transfer: 0 -> 1\n"
+        "  stage 1: actors, receive: 0 -> 1\n"
         "  stage 1: registers: 0 -> 2\n"
         "  stage 1: registers, slots: 0 -> 2\n"
-        "  stage 1: received in a step, transfer: 0 bytes -> 256 bytes\n"
+        "  stage 1: received in a step, receive: 0 bytes -> 256 bytes\n"
         "  stage 1: memory: 0 bytes -> 128 bytes\n"
         "  stage 1: memory, registers and workspaces: 0 bytes -> 128 bytes\n"
-        "actors only in the second, 2:\n"
-        "  h.to1 (transfer)\n"
+        "actors only in the second, 3:\n"
+        "  h.to1.send (send)\n"
+        "  h.to1 (receive)\n"
         "  f1 (gelu)\n");
 }
 

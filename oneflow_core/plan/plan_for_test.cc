@@ -2,14 +2,52 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/runs.h"
+#include "oneflow_core/plan/marking.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
+namespace {
+
+// Exchanges of one step by stage, as a game in which devices meet freely fires them.
+std::vector<std::vector<int>> PlayedExchanges(const PlanNet& net, int stages) {
+  std::vector<std::vector<int>> played(stages);
+  Marking marking(net, Meeting::kFree);
+  const auto note = [&](int actor) {
+    if (actor < 0 || !net.actors[actor].exchange) return;
+    played[net.actors[actor].stage].push_back(actor);
+  };
+  for (ReadyStreams ready(net); !ready.empty();) {
+    const int s = ready.Pop();
+    bool fired = false;
+    for (; !marking.done(s) && !marking.BlockerOf(marking.next(s)); fired = true) {
+      note(marking.next(s));
+      note(marking.PartnerOf(marking.next(s)));
+      marking.Fire(s);
+    }
+    if (fired) ready.Wake(s);
+  }
+  // What the game did not come to, for a proof to refuse.
+  for (const NetStream& stream : net.streams) {
+    std::vector<int64_t> left(net.actors.size());
+    for (size_t a = 0; a < left.size(); ++a) left[a] = marking.fired(static_cast<int>(a));
+    for (const int actor : Unrolled(stream)) {
+      if (--left[actor] < 0) note(actor);
+    }
+  }
+  return played;
+}
+
+}  // namespace
 
 PlanBuilder::PlanBuilder(const std::vector<std::pair<std::string, int>>& mesh) {
   plan_.set_version(kPlanVersion);
   plan_.set_kernel_threads(1);
+  plan_.set_launch_queue(1);
   plan_.set_stage_axis(-1);
   int stages = 1;
   for (const auto& [name, size] : mesh) {
@@ -47,21 +85,59 @@ int PlanBuilder::Actor(const std::string& name, int stage, const std::vector<In>
   actor->set_id(program().actor_size() - 1);
   actor->set_name(name);
   actor->set_stage(stage);
-  for (const In& in : inputs) {
-    proto::Input* input = actor->add_input();
-    input->set_register_(in.reg);
-    for (int axis : in.along) input->mutable_peers()->add_along(axis);
-    input->set_fires_per_read(in.fires_per_read);
-    input->set_initial_fills(in.initial_fills);
-    const bool elsewhere = program().register_(in.reg).stage() != stage;
-    if (elsewhere || !in.along.empty()) actor->mutable_boxing()->set_reduce(proto::Boxing::NONE);
-    for (int axis : in.along) {
-      actor->mutable_boxing()->set_reduce(proto::Boxing::SUM);
-      actor->mutable_boxing()->add_reduce_axis(axis);
-    }
-  }
+  for (const In& in : inputs) AddInput(actor->id(), in);
   for (int id : outputs) actor->add_output(id);
   return actor->id();
+}
+
+void PlanBuilder::AddInput(int actor, const In& in) {
+  proto::Input* input = program().mutable_actor(actor)->add_input();
+  input->set_register_(in.reg);
+  input->set_fires_per_read(in.fires_per_read);
+  input->set_initial_fills(in.initial_fills);
+}
+
+// Its index in the plan, which names it once.
+int PlanBuilder::GroupOf(const proto::Group& group) {
+  for (int i = 0; i < plan_.group_size(); ++i) {
+    if (plan_.group(i).name() == group.name()) return i;
+  }
+  *plan_.add_group() = group;
+  return plan_.group_size() - 1;
+}
+
+int PlanBuilder::AllReduce(const std::string& name, int stage, const std::vector<int>& axes,
+                           const In& in, int out) {
+  const int id = Actor(name, stage, {in}, {out});
+  proto::Actor& actor = *program().mutable_actor(id);
+  actor.set_kernel("all_reduce");
+  actor.mutable_boxing()->set_reduce(proto::Boxing::SUM);
+  proto::Group group;
+  for (const int axis : axes) {
+    actor.mutable_boxing()->add_reduce_axis(axis);
+    group.add_axis(axis);
+    absl::StrAppend(group.mutable_name(), group.name().empty() ? "" : ",",
+                    plan_.mesh().axis(axis).name());
+  }
+  actor.mutable_exchange()->set_group(GroupOf(group));
+  return id;
+}
+
+PlanBuilder::Pair PlanBuilder::SendReceive(const std::string& name, const In& from, int to) {
+  const int there = At(from.reg).stage(), here = At(to).stage();
+  const Pair pair{Actor(name + ".send", there, {from}, {}), Actor(name, here, {}, {to})};
+  proto::Group group;
+  group.set_name(absl::StrCat("stage ", there, " to ", here));
+  group.mutable_stages()->set_from(there);
+  group.mutable_stages()->set_to(here);
+  const int index = GroupOf(group);
+  for (const int id : {pair.send, pair.receive}) {
+    proto::Actor& actor = *program().mutable_actor(id);
+    actor.set_kernel(id == pair.send ? "send" : "receive");
+    actor.mutable_exchange()->set_group(index);
+    actor.mutable_exchange()->set_partner(id == pair.send ? pair.receive : pair.send);
+  }
+  return pair;
 }
 
 int PlanBuilder::Segment(const std::string& name, int stage, const std::vector<int>& actors) {
@@ -73,16 +149,56 @@ int PlanBuilder::Segment(const std::string& name, int stage, const std::vector<i
   return segment->id();
 }
 
-void PlanBuilder::Stream(const std::string& name, int stage,
-                         const std::vector<std::pair<std::vector<int>, int>>& order) {
+void PlanBuilder::Stream(const std::string& name, int stage, const Order& segments) {
   proto::Stream* stream = program().add_stream();
   stream->set_id(program().stream_size() - 1);
   stream->set_name(name);
   stream->set_stage(stage);
-  for (const auto& [segments, repeat] : order) {
+  bool exchanges = absl::StartsWith(name, "copy") || absl::StartsWith(name, "send") ||
+                   absl::StartsWith(name, "receive");
+  for (const auto& [ids, repeat] : segments) {
     proto::OrderRun* run = stream->add_order();
-    for (int segment : segments) run->add_segment(segment);
+    for (const int id : ids) {
+      run->add_segment(id);
+      for (const int actor : program().segment(id).actor()) {
+        exchanges = exchanges && program().actor(actor).has_exchange();
+      }
+    }
     run->set_repeat(repeat);
+  }
+  if (exchanges) stream->set_kind(proto::Stream::EXCHANGE);
+  if (absl::StartsWith(name, "host")) stream->set_kind(proto::Stream::HOST);
+}
+
+void PlanBuilder::Issue(int stage, const Order& actors) {
+  proto::IssueOrder& issue = stated_.emplace_back();
+  issue.set_stage(stage);
+  for (const auto& [ids, repeat] : actors) {
+    proto::ActorRun* run = issue.add_run();
+    run->mutable_actor()->Add(ids.begin(), ids.end());
+    run->set_repeat(repeat);
+  }
+}
+
+void PlanBuilder::AddIssues() {
+  program().clear_issue();
+  const absl::StatusOr<PlanNet> net = MakePlanNet(plan_, program());
+  if (!net.ok()) return;
+  const auto played = PlayedExchanges(*net, plan_.memory_size());
+  for (int stage = 0; stage < plan_.memory_size(); ++stage) {
+    if (played[stage].empty()) continue;
+    proto::IssueOrder& issue = *program().add_issue();
+    issue.set_stage(stage);
+    for (const Run& run : RunsOf(played[stage])) {
+      proto::ActorRun& coded = *issue.add_run();
+      for (size_t i = 0; i < run.length; ++i) coded.add_actor(played[stage][run.begin + i]);
+      coded.set_repeat(static_cast<int>(run.repeat));
+    }
+  }
+  for (const proto::IssueOrder& stated : stated_) {
+    for (proto::IssueOrder& issue : *program().mutable_issue()) {
+      if (issue.stage() == stated.stage()) issue = stated;
+    }
   }
 }
 
@@ -94,6 +210,7 @@ proto::Plan PlanBuilder::Finish() {
   }
   for (proto::StageMemory& memory : *plan_.mutable_memory())
     memory.set_arena_bytes(memory.register_bytes());
+  AddIssues();
   return plan_;
 }
 

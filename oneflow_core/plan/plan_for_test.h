@@ -1,8 +1,9 @@
 // Small plans written by hand, for tests: one line an actor.
 //
 //   PlanBuilder b;
-//   int w = b.Register("h", 64), f = b.Actor("f", 0, {}, {h});
-//   b.Stream("compute", 0, {{b.Segment("F", 0, {f}), 4}});
+//   int h = b.Register("h"), f = b.Actor("f", 0, {}, {h});
+//   b.Stream("compute", 0, {{{b.Segment("F", 0, {f})}, 4}});
+//   proto::Plan plan = b.Finish();
 #pragma once
 
 #include <string>
@@ -23,24 +24,41 @@ class PlanBuilder {
 
   struct In {
     int reg;
-    std::vector<int> along = {};
     int fires_per_read = 1;
     int initial_fills = 0;
   };
   int Actor(const std::string& name, int stage, const std::vector<In>& inputs,
             const std::vector<int>& outputs);
+  void AddInput(int actor, const In& in);
+  // Sums `in` of all devices along `axes` of the mesh up into `out`, both whole on every device.
+  int AllReduce(const std::string& name, int stage, const std::vector<int>& axes, const In& in,
+                int out);
+  // Two actors: one sends `from`, of its stage, the other receives it into `to`, of another stage.
+  struct Pair {
+    int send, receive;
+  };
+  Pair SendReceive(const std::string& name, const In& from, int to);
   int Segment(const std::string& name, int stage, const std::vector<int>& actors);
-  // Order: {segments, repeat}.
-  void Stream(const std::string& name, int stage,
-              const std::vector<std::pair<std::vector<int>, int>>& order);
+  using Order = std::vector<std::pair<std::vector<int>, int>>;  // {segments or actors, repeat}
+  // Of kind HOST if the name begins with "host"; EXCHANGE if it begins with "copy", "send" or
+  // "receive" and all its actors are exchanges; else COMPUTE.
+  void Stream(const std::string& name, int stage, const Order& segments);
+  // In place of the order of issue that Finish() would give to the stage.
+  void Issue(int stage, const Order& actors);
 
   // Registers one after the other, unless they were given an offset; arenas as large as needed.
+  // Stages with exchanges whose order of issue was not stated issue them in the order in which a
+  // game without orders of issue fires them; where it stops, the rest follows as streams order it.
   proto::Plan Finish();
   proto::Register& At(int id) { return *plan_.mutable_program(0)->mutable_register_(id); }
   proto::Program& program() { return *plan_.mutable_program(0); }
 
  private:
+  int GroupOf(const proto::Group& group);
+  void AddIssues();
+
   proto::Plan plan_;
+  std::vector<proto::IssueOrder> stated_;
 };
 
 }  // namespace oneflow

@@ -24,7 +24,7 @@ proto::Plan SomePlan() {
   PlanBuilder b({{"data", 2}});
   const int x = b.Register("x"), y = b.Register("y");
   const int a = b.Actor("a", 0, {}, {x});
-  const int sum = b.Actor("sum", 0, {{x, {0}}}, {y});
+  const int sum = b.AllReduce("sum", 0, {0}, {x}, y);
   b.Stream("compute", 0, {{{b.Segment("F", 0, {a, sum})}, 2}});
   (*b.program().mutable_actor(a)->mutable_attr())["value"].set_f(0.5);
   (*b.program().mutable_actor(a)->mutable_attr())["name"].set_s("a");
@@ -193,7 +193,7 @@ TEST_CASE("JSON says what a step computes, however often its actors fire") {
 
 TEST_CASE("plans print one line an actor and a register") {
   CHECK(PlanText(SomePlan()) ==
-        "plan of , version 2, fingerprint \n"
+        "plan of , version 3, fingerprint \n"
         "mesh data=2: 2 devices, 1 stage; batch 0 in 0 micro-batches, schedule \n"
         "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers and "
         "workspaces 128 bytes; lower bound 0 bytes\n"
@@ -202,9 +202,10 @@ TEST_CASE("plans print one line an actor and a register") {
         "  r0 x stage=0 f32[16] slots=1 x 64 at 0\n"
         "  r1 y stage=0 f32[16] slots=1 x 64 at 64\n"
         "  a0 a  stage=0 -> r0 name=a value=0.5\n"
-        "  a1 sum  stage=0 r0*data -> r1 reduce=sum\n"
+        "  a1 sum all_reduce stage=0 r0 -> r1 group=data reduce=sum\n"
         "  segment F stage=0: a0 a1\n"
-        "  stream compute stage=0: F×2\n");
+        "  stream compute stage=0: F×2\n"
+        "  issue stage=0: a1×2\n");
   CHECK_THAT(PlanText(SomePlan(), "eval"), !Catch::Contains("program train"));
   proto::Plan marked = SomePlan();
   proto::Register& x = *marked.mutable_program(0)->mutable_register_(0);
@@ -214,10 +215,11 @@ TEST_CASE("plans print one line an actor and a register") {
   sum.mutable_input(0)->set_fires_per_read(2), sum.mutable_input(0)->set_initial_fills(1);
   sum.mutable_boxing()->set_reduce(proto::Boxing::MAX);
   sum.set_bytes_moved(100);
-  CHECK_THAT(PlanText(marked),
-             Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 places=3 every 128 "
-                             "first_place=2 accumulate fires_per_fill=4\n") &&
-                 Catch::Contains("  a1 sum  stage=0 r0*data/2+1 -> r1 reduce=max\n"));
+  CHECK_THAT(
+      PlanText(marked),
+      Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 places=3 every 128 "
+                      "first_place=2 accumulate fires_per_fill=4\n") &&
+          Catch::Contains("  a1 sum all_reduce stage=0 r0/2+1 -> r1 group=data reduce=max\n"));
   CHECK_THAT(PlanSummary(marked, ""), Catch::Contains(": 1 actor, 200 bytes a step to a device"));
   CHECK(PlanSummary(SomePlan(), "live").find("proof: live\n") != std::string::npos);
   CHECK(BytesText(0) == "0 bytes");

@@ -228,9 +228,9 @@ void SortUnique(std::vector<int>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-// A firing may free those that share a register with its stream, and those whose exchanges come after
-// it in the order of issue. One of a send is also one of its receive, so it may free whom that may
-// free.
+// A firing may free those that share a register with its stream, and those whose exchanges come
+// after it in the order of issue. One of a send is also one of its receive, so it may free whom
+// that may free.
 void JoinNeighbours(PlanNet& net) {
   std::vector<std::vector<int>> sharing(net.streams.size());
   const auto join = [&](int a, int b) {
@@ -267,10 +267,9 @@ void JoinNeighbours(PlanNet& net) {
 
 }  // namespace
 
-std::vector<int> Unrolled(const NetStream& stream) {
+std::vector<int> Unrolled(const std::vector<NetStream::Run>& runs) {
   std::vector<int> firings;
-  firings.reserve(stream.firings);
-  for (const NetStream::Run& run : stream.runs) {
+  for (const NetStream::Run& run : runs) {
     for (int64_t i = 0; i < run.repeat; ++i) {
       firings.insert(firings.end(), run.actors.begin(), run.actors.end());
     }

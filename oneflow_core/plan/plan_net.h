@@ -46,8 +46,8 @@ struct NetStream {
     int64_t repeat = 1;
     int64_t firings() const { return repeat * static_cast<int64_t>(actors.size()); }
   };
-  std::vector<Run> runs;        // none is empty
-  int64_t firings = 0;          // a step
+  std::vector<Run> runs;  // none is empty
+  int64_t firings = 0;    // a step
   // Those that a firing of this one may free, itself among them; ascending.
   std::vector<int> neighbours;
 };
@@ -62,8 +62,10 @@ struct NetIssue {
 // bits.
 inline constexpr int64_t kMostFirings = (int64_t{1} << 30) - 1;
 
-// The actors of one step of a stream, one by one: for games that play every firing.
-std::vector<int> Unrolled(const NetStream& stream);
+// The actors of one step of a stream, or of an order of issue, one by one: for games that play
+// every firing.
+std::vector<int> Unrolled(const std::vector<NetStream::Run>& runs);
+inline std::vector<int> Unrolled(const NetStream& stream) { return Unrolled(stream.runs); }
 
 // An input of an actor, seen from the actor.
 struct NetInput {
@@ -85,9 +87,9 @@ struct NetActor {
 struct PlanNet {
   const proto::Plan* plan = nullptr;
   const proto::Program* program = nullptr;
-  std::vector<NetRegister> registers;          // by register id
-  std::vector<NetActor> actors;                // by actor id
-  std::vector<NetStream> streams;              // by stream id
+  std::vector<NetRegister> registers;  // by register id
+  std::vector<NetActor> actors;        // by actor id
+  std::vector<NetStream> streams;      // by stream id
   std::vector<NetIssue> issues;
   std::vector<NetInput> inputs;                // by actor
   std::vector<int> outputs;                    // by actor

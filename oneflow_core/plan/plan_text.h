@@ -15,11 +15,11 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof);
 // All of it, one line an actor and a register; of programs only the one of this name, if given.
 std::string PlanText(const proto::Plan& plan, std::string_view program = "");
 
-// "pipe=2,data=4"; "1" for one device.
 // "compute", "exchange" or "host".
 std::string KindText(proto::Stream::Kind kind);
 // The name of the group of an exchange; "" for any other actor.
 std::string GroupText(const proto::Plan& plan, const proto::Actor& actor);
+// "pipe=2,data=4"; "1" for one device.
 std::string MeshText(const proto::Mesh& mesh);
 
 // "F×2 (B F)×2 B×2 U", "F0×4 ((F0 B1)×2 (F1 B0)×2)×3 ...". Unknown segments are "?".

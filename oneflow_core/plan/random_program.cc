@@ -14,6 +14,7 @@ namespace oneflow {
 namespace {
 
 enum Phase { kPrepare, kForward, kBackward, kUpdate, kPhases };
+enum class Kind { kPlain, kSum, kSend, kReceive };
 
 int Below(std::mt19937& random, int n) { return static_cast<int>(random() % n); }
 
@@ -28,7 +29,7 @@ class ProgramDraw {
  public:
   explicit ProgramDraw(uint32_t seed)
       : random_(seed),
-        pipe_(OneIn(3)),
+        pipe_(OneIn(2)),
         data_(OneIn(2)),
         large_(OneIn(3)),
         one_stream_(OneIn(3)),
@@ -37,11 +38,10 @@ class ProgramDraw {
 
   proto::Plan Draw() {
     DrawActors();
-    for (size_t a = 0; a < actors_.size(); ++a) {
-      for (int outputs = Below(3); outputs > 0; --outputs) DrawOutput(static_cast<int>(a));
-    }
-    for (size_t a = 0; a < actors_.size(); ++a) DrawInputs(static_cast<int>(a));
-    for (size_t a = 0; a < actors_.size(); ++a) AddActor(static_cast<int>(a));
+    for (int a = 0; a < count(); ++a) DrawOutputs(a);
+    for (int a = 0; a < count(); ++a) DrawInputs(a);
+    for (int a = 0; a < count(); ++a) AddActor(a);
+    for (int a = 0; a < count(); ++a) DrawWorkspace(a);
     DrawStreams();
     builder_.program().set_micro_batches(micro_batches_);
     return builder_.Finish();
@@ -52,8 +52,10 @@ class ProgramDraw {
     Phase phase = kForward;
     int stage = 0;
     std::string stream;
-    bool boxing = false;
-    std::vector<PlanBuilder::In> inputs = {};
+    Kind kind = Kind::kPlain;
+    int pair = -1;                             // a send and its receive have the same
+    int id = -1;                               // in the program
+    std::vector<PlanBuilder::In> inputs = {};  // of a sum or a send that with data first
     std::vector<int> outputs = {};
   };
   struct Output {
@@ -74,21 +76,47 @@ class ProgramDraw {
     return OneIn(2) ? 5 + Below(8) : 16 + 4 * Below(6);
   }
 
+  int count() const { return static_cast<int>(actors_.size()); }
+
   void DrawActors() {
     constexpr std::array<Phase, 10> kOften = {kPrepare,  kForward,  kForward,  kForward, kBackward,
                                               kBackward, kBackward, kBackward, kUpdate,  kUpdate};
-    constexpr std::array<const char*, 5> kStreams = {"compute", "compute", "compute", "copy",
-                                                     "host"};
+    int pairs = 0;
     for (int n = 3 + Below(large_ ? 24 : 7); n > 0; --n) {
       const Phase phase = kOften[Below(kOften.size())];
       const int stage = pipe_ ? Below(2) : 0;
-      actors_.push_back({phase, stage, one_stream_ ? "compute" : kStreams[Below(kStreams.size())]});
+      if (pipe_ && OneIn(4)) {
+        actors_.push_back({phase, stage, DrawStream("send"), Kind::kSend, pairs});
+        actors_.push_back({phase, 1 - stage, DrawStream("receive"), Kind::kReceive, pairs++});
+      } else if (data_ && OneIn(4)) {
+        actors_.push_back({phase, stage, DrawStream("copy.sum"), Kind::kSum});
+      } else {
+        constexpr std::array<const char*, 5> kStreams = {"compute", "compute", "compute", "copy",
+                                                         "host"};
+        actors_.push_back({phase, stage, DrawStream(kStreams[Below(kStreams.size())])});
+      }
     }
     std::stable_sort(actors_.begin(), actors_.end(),
                      [](const Actor& a, const Actor& b) { return a.phase < b.phase; });
   }
 
-  void DrawOutput(int actor) {
+  std::string DrawStream(const std::string& name) {
+    return one_stream_ || OneIn(3) ? "compute" : name;
+  }
+
+  void DrawOutputs(int actor) {
+    switch (actors_[actor].kind) {
+      case Kind::kPlain:
+        for (int outputs = Below(3); outputs > 0; --outputs) DrawOutput(actor, OneIn(6));
+        return;
+      case Kind::kSum:
+      case Kind::kReceive: return DrawOutput(actor, /*control=*/false);
+      case Kind::kSend:
+        if (OneIn(3)) DrawOutput(actor, /*control=*/true);
+    }
+  }
+
+  void DrawOutput(int actor, bool control) {
     const int per_fill = DrawFiringsPerFill(FiringsOf(actor));
     const int fills = FiringsOf(actor) / per_fill;
     const int slots = OneIn(3) ? fills : 1 + Below(std::min(fills + 1, 6));
@@ -96,7 +124,7 @@ class ProgramDraw {
     proto::Register& r = builder_.At(id);
     r.set_fires_per_fill(per_fill);
     if (per_fill > 1) r.set_fill_mode(proto::Register::ACCUMULATE);
-    if (OneIn(6)) r.set_slot_bytes(0);  // control
+    if (control) r.set_slot_bytes(0);
     actors_[actor].outputs.push_back(id);
     outputs_.push_back({id, actor, fills});
   }
@@ -120,36 +148,79 @@ class ProgramDraw {
 
   void DrawInputs(int actor) {
     Actor& a = actors_[actor];
+    if (a.kind == Kind::kSum) DrawSource(actor, &a);
+    if (a.kind == Kind::kSend) DrawSource(actor, &ReceiveOf(a));
     for (const Output& output : outputs_) {
-      if (a.boxing) return;  // reads no other
-      if (output.writer == actor || !OneIn(large_ ? 6 : 3)) continue;
-      if (FiringsOf(actor) % output.fills != 0) continue;
       const proto::Register& r = builder_.At(output.reg);
+      if (output.writer == actor || !OneIn(large_ ? 6 : 3)) continue;
+      if (r.stage() != a.stage || FiringsOf(actor) % output.fills != 0) continue;
       const bool control = r.slot_bytes() == 0;
+      if (!control && a.kind != Kind::kPlain) continue;  // its data it has, or receives
       // What comes later in a step is there from the step before, so at first, too.
       const bool back = output.writer > actor;
       if (back && !control) continue;
-      const bool along = data_ && OneIn(2);
-      const bool boxing = !control && (along || r.stage() != a.stage);
-      if (boxing && !MayBox(a, r)) continue;
-      a.boxing = boxing;
-      a.inputs.push_back({output.reg, along ? std::vector<int>{pipe_ ? 1 : 0} : std::vector<int>{},
-                          FiringsOf(actor) / output.fills, back ? 1 + Below(r.slots()) : 0});
+      a.inputs.push_back(
+          {output.reg, FiringsOf(actor) / output.fills, back ? 1 + Below(r.slots()) : 0});
     }
   }
 
-  // Of one input and one output, as large.
-  bool MayBox(const Actor& a, const proto::Register& r) {
-    return a.inputs.empty() && a.outputs.size() == 1 &&
-           builder_.At(a.outputs[0]).layout().dim(0) == r.layout().dim(0);
+  // What a sum or a send reads; what becomes of it is as large. Where there is nothing, it is an
+  // ordinary actor, and so is a receive of it.
+  void DrawSource(int actor, Actor* writes) {
+    Actor& a = actors_[actor];
+    std::vector<PlanBuilder::In> sources;
+    for (const Output& output : outputs_) {
+      const proto::Register& r = builder_.At(output.reg);
+      const bool before = output.writer < actor && r.stage() == a.stage;
+      if (before && r.slot_bytes() > 0 && FiringsOf(actor) % output.fills == 0) {
+        sources.push_back({output.reg, FiringsOf(actor) / output.fills});
+      }
+    }
+    if (sources.empty()) {
+      a.kind = writes->kind = Kind::kPlain;
+      return;
+    }
+    a.inputs = {sources[Below(static_cast<int>(sources.size()))]};
+    const proto::Register& from = builder_.At(a.inputs[0].reg);
+    proto::Register& to = builder_.At(writes->outputs[0]);
+    *to.mutable_layout() = from.layout();
+    to.set_slot_bytes(from.slot_bytes());
+  }
+
+  Actor& ReceiveOf(const Actor& send) {
+    return *std::find_if(actors_.begin(), actors_.end(), [&](const Actor& a) {
+      return a.pair == send.pair && a.stage != send.stage;
+    });
   }
 
   void AddActor(int actor) {
-    const Actor& a = actors_[actor];
-    const int id = builder_.Actor("a" + std::to_string(actor), a.stage, a.inputs, a.outputs);
-    proto::Actor& made = *builder_.program().mutable_actor(id);
-    if (!a.boxing) made.clear_boxing();  // order may be kept with any device
-    if (OneIn(3)) made.set_workspace(NewRegister("workspace", actor, 1));
+    Actor& a = actors_[actor];
+    const std::string name = "a" + std::to_string(actor);
+    size_t has = 0;  // inputs
+    switch (a.kind) {
+      case Kind::kPlain: a.id = builder_.Actor(name, a.stage, {}, a.outputs); break;
+      case Kind::kSum: {
+        const int axis = pipe_ ? 1 : 0;
+        a.id = builder_.AllReduce(name, a.stage, {axis}, a.inputs[has++], a.outputs[0]);
+        break;
+      }
+      case Kind::kSend: {
+        Actor& receive = ReceiveOf(a);
+        const auto pair = builder_.SendReceive(name, a.inputs[has++], receive.outputs[0]);
+        a.id = pair.send;
+        receive.id = pair.receive;
+        for (const int id : a.outputs) builder_.program().mutable_actor(a.id)->add_output(id);
+        break;
+      }
+      case Kind::kReceive: break;  // came with its send
+    }
+    for (; has < a.inputs.size(); ++has) builder_.AddInput(a.id, a.inputs[has]);
+  }
+
+  void DrawWorkspace(int actor) {
+    if (!OneIn(3)) return;
+    const int scratch = NewRegister("workspace", actor, 1);
+    builder_.program().mutable_actor(actors_[actor].id)->set_workspace(scratch);
   }
 
   void DrawStreams() {
@@ -157,7 +228,7 @@ class ProgramDraw {
     std::map<std::pair<int, std::string>, ByPhase> streams;  // by stage and name
     for (size_t a = 0; a < actors_.size(); ++a) {
       const Actor& actor = actors_[a];
-      streams[{actor.stage, actor.stream}][actor.phase].push_back(static_cast<int>(a));
+      streams[{actor.stage, actor.stream}][actor.phase].push_back(actor.id);
     }
     for (const auto& [key, actors] : streams) {
       const auto& [stage, name] = key;
@@ -204,6 +275,19 @@ class ProgramDraw {
 }  // namespace
 
 proto::Plan RandomProgram(uint32_t seed) { return ProgramDraw(seed).Draw(); }
+
+void MoveExchange(std::mt19937& random, proto::Program* program) {
+  if (program->issue().empty()) return;
+  proto::IssueOrder& issue = *program->mutable_issue(Below(random, program->issue_size()));
+  if (issue.run_size() > 1 && Below(random, 2) == 0) {
+    const int i = Below(random, issue.run_size() - 1);
+    return issue.mutable_run()->SwapElements(i, i + 1);
+  }
+  proto::ActorRun& run = *issue.mutable_run(Below(random, issue.run_size()));
+  if (run.actor_size() < 2) return;
+  const int i = Below(random, run.actor_size() - 1);
+  run.mutable_actor()->SwapElements(i, i + 1);
+}
 
 namespace {
 

@@ -14,12 +14,16 @@
 
 namespace oneflow {
 
-// A plan of one program "train": one or two stages, with or without an axis "data" of two; 3 to 26
-// actors in the phases P, F, B, U on streams "compute", "copy", "host"; registers of several slots,
-// sizes and rates, some of them control, some of control read before their first fill; transfers
-// between stages, sums over peers; workspaces. Registers lie one after the other. The same seed
-// gives the same plan. Not every one is live or has legal types: ask the proofs.
+// A plan of one program "train": one or two stages, with or without an axis "data" of two; 3 to 52
+// actors in the phases P, F, B, U on streams "compute", "copy", "send", "receive", "host";
+// registers of several slots, sizes and rates, some of them control, some of control read before
+// their first fill; sends and receives between stages, sums over the axis; workspaces. Registers
+// lie one after the other. The same seed gives the same plan. Not every one is live or has legal
+// types: ask the proofs.
 proto::Plan RandomProgram(uint32_t seed);
+
+// Swaps two runs, or two actors of a run, in the order of issue of a stage, where one has two.
+void MoveExchange(std::mt19937& random, proto::Program* program);
 
 // Lays one register elsewhere, often where another lies, or in other places, or two in the same
 // frames. Most results are wrong.

@@ -43,8 +43,8 @@ absl::Status VerifyCollective(const PlanNet& net, const proto::Actor& actor,
   if (!actor.has_boxing()) return Bad(where, "says not how elements get to their layout");
   const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
   if (in.empty() || static_cast<int>(in.size()) != actor.output_size()) {
-    return Bad(where, absl::StrCat("has ", in.size(), " inputs with data and ",
-                                   actor.output_size(), " outputs"));
+    return Bad(where, absl::StrCat("has ", in.size(), " inputs with data and ", actor.output_size(),
+                                   " outputs"));
   }
   const std::vector<int> along(group.axis().begin(), group.axis().end());
   for (size_t i = 0; i < in.size(); ++i) {
@@ -79,8 +79,10 @@ absl::Status VerifySend(const PlanNet& net, const proto::Actor& send, const prot
     return Bad(where, absl::StrCat("fires ", net.actors[send.id()].firings, " times a step, its ",
                                    "partner ", net.actors[receive.id()].firings, " times"));
   }
-  return boxing->Check(send, *net.registers[in[0]].proto, *net.registers[receive.output(0)].proto,
-                       {}, where);
+  const proto::Register &from = *net.registers[in[0]].proto,
+                        &to = *net.registers[receive.output(0)].proto;
+  RETURN_IF_ERROR(boxing->Check(send, from, to, {}, where));
+  return boxing->Check(receive, from, to, {}, where);
 }
 
 }  // namespace
@@ -99,7 +101,8 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
   const std::string& kernel = actor.kernel();
   const bool pairs = kernel == "send" || kernel == "receive";
   if (actor.exchange().has_partner() != pairs) {
-    return Bad(where, absl::StrCat("kernel ", kernel, pairs ? " has no partner" : " has a partner"));
+    return Bad(where,
+               absl::StrCat("kernel ", kernel, pairs ? " has no partner" : " has a partner"));
   }
   if (kernel == "send") return VerifySend(net, actor, group, where, boxing);
   if (kernel == "receive") {
@@ -115,7 +118,14 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
 absl::Status VerifyIssue(const PlanNet& net) {
   const std::string where = absl::StrCat("plan, program ", net.program->name());
   std::vector<int64_t> issued(net.actors.size(), 0);
+  int last = -1;
   for (const NetIssue& issue : net.issues) {
+    if (issue.stage <= last || issue.stage >= net.plan->memory_size()) {
+      return Bad(where,
+                 absl::StrCat("its orders of issue are not of stages in ascending order: stage ",
+                              issue.stage));
+    }
+    last = issue.stage;
     for (const NetStream::Run& run : issue.runs) {
       for (const int actor : run.actors) issued[actor] += run.repeat;
     }

@@ -1,6 +1,6 @@
-// Part of verify_types: the exchanges of a program. Groups are groups of the mesh; an exchange names
-// one of its stage, a send and its receive name each other; exchanges stand on streams of devices; and
-// the order of issue of each stage holds its exchanges as often as they fire.
+// Part of verify_types: the exchanges of a program. Groups are groups of the mesh; an exchange
+// names one of its stage, a send and its receive name each other; exchanges stand on streams of
+// devices; and the order of issue of each stage holds its exchanges as often as they fire.
 #pragma once
 
 #include <string>

@@ -16,7 +16,8 @@ namespace {
 //  once.
 class TokenGame {
  public:
-  TokenGame(const PlanNet& net, Play play) : net_(net), play_(play), marking_(net, Meeting::kInOrder) {}
+  TokenGame(const PlanNet& net, Play play)
+      : net_(net), play_(play), marking_(net, Meeting::kInOrder) {}
 
   absl::Status Run() {
     const auto fire = [&](int s) {
@@ -56,8 +57,9 @@ class TokenGame {
     std::string text =
         absl::StrCat(net_.NameOf(first), " in micro-batch ", marking_.fired(first), " waits for ");
     for (size_t i = 0; i < cycle.size(); ++i) {
-      const Wait wait = marking_.BlockerOf(marking_.next(cycle[i]));
-      text += WaitText(wait);
+      const int actor = marking_.next(cycle[i]);
+      const Wait wait = marking_.BlockerOf(actor);
+      text += WaitText(actor, wait);
       const int stream_of_wait = net_.actors[wait.actor].stream;
       if (marking_.done(stream_of_wait)) return text + ", whose step is over";
       const int stands = marking_.next(stream_of_wait);
@@ -67,19 +69,24 @@ class TokenGame {
     return text;
   }
 
-  std::string WaitText(const Wait& wait) const {
+  std::string WaitText(int waiting, const Wait& wait) const {
     const std::string actor = net_.NameOf(wait.actor);
-    switch (wait.kind) {
-      case Wait::kFill:
-        return absl::StrCat("a fill of ", net_.registers[wait.reg].proto->name(), ", written by ",
-                            actor);
-      case Wait::kSlot:
-        return absl::StrCat("a free slot of ", net_.registers[wait.reg].proto->name(),
-                            ", held by ", actor);
-      case Wait::kOrder: return absl::StrCat(actor, ", which is issued before it");
-      case Wait::kPartner: return absl::StrCat("its partner, which comes after ", actor);
+    if (wait.kind == Wait::kPartner) {
+      return absl::StrCat("its partner, which comes after ", actor);
     }
-    return actor;
+    // Neither tokens nor orders of issue go from stage to stage.
+    const bool of_partner = net_.actors[waiting].stage != net_.actors[wait.actor].stage;
+    const std::string partner =
+        of_partner ? absl::StrCat("its partner ", net_.NameOf(net_.actors[waiting].partner),
+                                  ", which waits for ")
+                   : "";
+    if (wait.kind == Wait::kOrder) {
+      return absl::StrCat(partner, "its turn to be issued, after ", actor);
+    }
+    const std::string& name = net_.registers[wait.reg].proto->name();
+    return wait.kind == Wait::kFill
+               ? absl::StrCat(partner, "a fill of ", name, ", written by ", actor)
+               : absl::StrCat(partner, "a free slot of ", name, ", held by ", actor);
   }
 
   const PlanNet& net_;

@@ -40,23 +40,6 @@ proto::Plan ForwardBackward(int slots) {
   return b.Finish();
 }
 
-// Two stages: 0 sends h forward, 1 sends d back.
-proto::Plan TwoStages(int copies_first) {
-  PlanBuilder b({{"pipe", 2}});
-  const int h = b.Register("h", 0), h1 = b.Register("h.to1", 1), d = b.Register("d", 1),
-            d0 = b.Register("d.to0", 0);
-  const int f0 = b.Segment("F", 0, {b.Actor("f0", 0, {}, {h})});
-  const int send = b.Segment("send", 1, {b.Actor("send", 1, {{h}}, {h1})});
-  const int f1 = b.Segment("F", 1, {b.Actor("f1", 1, {{h1}}, {d})});
-  const int back = b.Segment("back", 0, {b.Actor("back", 0, {{d}}, {d0})});
-  const int b0 = b.Segment("B", 0, {b.Actor("b0", 0, {{d0}}, {})});
-  b.Stream("compute", 0, {{copies_first ? std::vector<int>{b0, f0} : std::vector<int>{f0, b0}, 1}});
-  b.Stream("copy.backward", 0, {{{back}, 1}});
-  b.Stream("compute", 1, {{{f1}, 1}});
-  b.Stream("copy.forward", 1, {{{send}, 1}});
-  return b.Finish();
-}
-
 }  // namespace
 
 TEST_CASE("a plan with slots enough is live, one with a slot less names its cycle") {
@@ -65,15 +48,6 @@ TEST_CASE("a plan with slots enough is live, one with a slot less names its cycl
         "program train can stop for ever: F of stage 0 in micro-batch 1 waits for a free slot of "
         "h, held by B of "
         "stage 0, which comes after F of stage 0");
-}
-
-TEST_CASE("a cycle through two stages is told as a story") {
-  CHECK(Verdict(TwoStages(false)) == "good");
-  const std::string verdict = Verdict(TwoStages(true));
-  Says(verdict, "can stop for ever");
-  Says(verdict,
-       "B of stage 0 in micro-batch 0 waits for a fill of d.to0, written by back of stage 0, "
-       "which waits for a fill of d, written by F of stage 1");
 }
 
 TEST_CASE("registers may share bytes only when happens-before parts them") {
@@ -177,30 +151,6 @@ TEST_CASE("overlapping registers of two streams are refused") {
   Says(Verdict(b.Finish()), "share bytes");
 }
 
-TEST_CASE("what peers read may be reused once they have been heard") {
-  // x is summed by all peers into y; z takes the bytes of x. `hear` reads y of all peers in
-  // between, or not.
-  const auto plan = [](bool hear) {
-    PlanBuilder b({{"tensor", 2}});
-    const int x = b.Register("x"), y = b.Register("y"), w = b.Register("w"), z = b.Register("z");
-    const int a = b.Actor("a", 0, {}, {x});
-    const int sum = b.Actor("sum", 0, {{x, {0}}}, {y});
-    const int listen =
-        b.Actor("listen", 0, {hear ? PlanBuilder::In{y, {0}} : PlanBuilder::In{y}}, {w});
-    const int last = b.Actor("last", 0, {{w}}, {z});
-    b.Stream("compute", 0, {{{b.Segment("F", 0, {a, sum, listen, last})}, 2}});
-    b.At(x).set_offset(0);
-    b.At(y).set_offset(64);
-    b.At(w).set_offset(128);
-    b.At(z).set_offset(0);
-    return b.Finish();
-  };
-  CHECK(Verdict(plan(true)) == "good");
-  Says(Verdict(plan(false)),
-       "registers x and z of stage 0 share bytes, but F of stage 0 (last) may write while "
-       "F of stage 0 (sum) still reads");
-}
-
 namespace {
 
 // Two micro-batches in flight: x waits for the backward in frame n mod 2 and y, of which one at a
@@ -248,7 +198,7 @@ TEST_CASE("others have the bytes of frames only while no member holds any") {
       const int w = b.Register("w");
       b.At(w).set_offset(w_at);
       const int write = b.Actor("write", 0, {}, {w});
-      const int read = b.Actor("read", 0, {{w, {}, 1, stays ? 1 : 0}}, {});
+      const int read = b.Actor("read", 0, {{w, 1, stays ? 1 : 0}}, {});
       const std::vector<int> actors =
           stays ? std::vector<int>{read, write} : std::vector<int>{write, read};
       proto::OrderRun* run = b.program().mutable_stream(0)->add_order();
@@ -332,7 +282,7 @@ TEST_CASE("who comes back to frames must know of all who had them in between") {
     b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(w).set_offset(0);
     b.At(told).set_slot_bytes(0);
     std::vector<PlanBuilder::In> hear;
-    if (hears) hear.push_back({told, {}, 1, 1});
+    if (hears) hear.push_back({told, 1, 1});
     const int f = b.Segment("F", 0, {b.Actor("f", 0, hear, {x})});
     const int c = b.Segment("C", 0,
                             {b.Actor("take", 0, {{x}}, {}), b.Actor("write", 0, {}, {w}),
@@ -381,7 +331,7 @@ TEST_CASE("what was known once is not taken to be known for ever") {
   b.At(z).set_first_place(2);
   b.At(back).set_slot_bytes(0);
   const int there = b.Register("there");
-  const int write_y = b.Actor("write_y", 0, {{back, {}, 1, 2}}, {y});
+  const int write_y = b.Actor("write_y", 0, {{back, 1, 2}}, {y});
   const int read_y = b.Actor("read_y", 0, {{y}}, {});
   const int tell = b.Actor("tell", 0, {}, {there}), mute = b.Actor("mute", 0, {}, {});
   const int hear = b.Actor("hear", 0, {{there}}, {}), deaf = b.Actor("deaf", 0, {}, {});
@@ -409,9 +359,7 @@ struct Played {
   Played(proto::Plan p, int firings)
       : plan(std::move(p)),
         net(MakePlanNet(plan, plan.program(0)).value()),
-        axes(AxisSets::Of(net).value()),
-        interests(net),
-        game(net, axes, interests, /*steps=*/1) {
+        game(net, /*steps=*/1) {
     for (int i = 0; i < firings; ++i) REQUIRE(game.Fire(0).ok());
   }
   Played(const Played&) = delete;  // it points into itself
@@ -419,8 +367,6 @@ struct Played {
 
   const proto::Plan plan;
   const PlanNet net;
-  const AxisSets axes;
-  const Interests interests;
   HappensBefore game;
 };
 

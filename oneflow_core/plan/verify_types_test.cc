@@ -75,19 +75,17 @@ Plan WithVariable() {
   return plan;
 }
 
-// Two stages; the second fetches h, and order, of which there are no bytes, from the first.
+// Two stages: the second receives h; order, of which there are no bytes, stays on the first.
 Plan TwoStages() {
   PlanBuilder b({{"pipe", 2}, {"tensor", 2}});
   const int h = b.Register("h", 0), order = b.Register("order", 0), h1 = b.Register("h1", 1);
   b.At(order).set_slot_bytes(0);
-  const int f = b.Actor("f", 0, {}, {h, order});
-  const int send = b.Actor("send", 1, {{h}}, {h1});
-  const int g = b.Actor("g", 1, {{h1}, {order, {1}}}, {});
-  b.Stream("compute", 0, {{{b.Segment("F", 0, {f})}, 1}});
-  b.Stream("compute", 1, {{{b.Segment("F", 1, {send, g})}, 1}});
-  Plan plan = b.Finish();
-  Act(plan, g).clear_boxing();
-  return plan;
+  const int f = b.Actor("f", 0, {}, {h, order}), k = b.Actor("k", 0, {{order}}, {});
+  const auto pair = b.SendReceive("h", {h}, h1);
+  const int g = b.Actor("g", 1, {{h1}}, {});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {f, k, pair.send})}, 1}});
+  b.Stream("compute", 1, {{{b.Segment("F", 1, {pair.receive, g})}, 1}});
+  return b.Finish();
 }
 
 }  // namespace
@@ -104,6 +102,8 @@ TEST_CASE("the head of a plan and its arenas") {
        {[](Plan& p) { p = WithRoom(1000); }, "a region of 1000 bytes"},
        {[](Plan& p) { p = WithRoom(int64_t{1} << 51); }, "a region of 2251799813685248 bytes"},
        {[](Plan& p) { *p.add_program() = p.program(0); }, "two programs train"},
+       {[](Plan& p) { p.set_device_kind(static_cast<proto::DeviceKind>(9)); }, "of kind 9"},
+       {[](Plan& p) { p.set_launch_queue(0); }, "a launch queue of 0 firings"},
        {[](Plan& p) { Train(p).set_micro_batches(0); }, "has no micro-batch"},
        {[](Plan& p) { Train(p).set_steps_a_round(-1); }, "less than no steps a round"}});
 }
@@ -196,21 +196,14 @@ TEST_CASE("actors and what they touch") {
   CheckEach(
       TwoStages(),
       {{[](Plan& p) { Act(p, 0).set_stage(2); }, "actor f: its stage does not exist"},
-       {[](Plan& p) { Reg(p, 2).set_stage(0); }, "actor send: writes h1 of another stage"},
+       {[](Plan& p) { Reg(p, 2).set_stage(0); }, "actor h: writes h1 of another stage"},
        {[](Plan& p) {
-          Act(p, 1).clear_output(), Act(p, 0).set_workspace(2);
-          Act(p, 2).mutable_input()->DeleteSubrange(0, 1);
+          Act(p, 3).clear_output(), Act(p, 0).set_workspace(2);
+          Act(p, 4).clear_input();
         },
         "its workspace h1 is of another stage"},
-       {[](Plan& p) { Act(p, 1).clear_boxing(); }, "reads h of another device, but is no boxing"},
-       {[](Plan& p) { In(p, 2).mutable_peers()->add_along(1); },
-        "reads h1 of another device, but is no boxing"},
-       {[](Plan& p) { Act(p, 2).mutable_input(1)->mutable_peers()->set_along(0, 0); },
-        "peers along axis 0"},
-       {[](Plan& p) { Act(p, 2).mutable_input(1)->mutable_peers()->add_along(1); },
-        "peers along axis 1"},
-       {[](Plan& p) { Act(p, 2).mutable_input(1)->mutable_peers()->set_along(0, 2); },
-        "peers along axis 2"}});
+       {[](Plan& p) { In(p, 4).set_register_(0); }, "actor g: reads h of another stage"},
+       {[](Plan& p) { In(p, 4).set_register_(1); }, "actor g: reads order of another stage"}});
 }
 
 TEST_CASE("rates") {
@@ -222,7 +215,7 @@ TEST_CASE("rates") {
        {[](Plan& p) { Run(p, 1).set_repeat(5), In(p, 1).set_fires_per_read(2); },
         "fires 5 times with 2 firings a read"}});
   const auto initial = [](int fills) {
-    return [fills](Plan& p) { Act(p, 2).mutable_input(1)->set_initial_fills(fills); };
+    return [fills](Plan& p) { In(p, 1).set_initial_fills(fills); };
   };
   CheckEach(TwoStages(), {{initial(-1), "-1 initial fills"}, {initial(2), "2 initial fills"}});
 }
@@ -261,7 +254,7 @@ TEST_CASE("segments and orders") {
 TEST_CASE("boxing") {
   PlanBuilder b({{"a", 2}, {"b", 2}});
   const int x = b.Register("x"), y = b.Register("y");
-  const int first = b.Actor("first", 0, {}, {x}), gather = b.Actor("gather", 0, {{x, {0}}}, {y});
+  const int first = b.Actor("first", 0, {}, {x}), gather = b.AllReduce("gather", 0, {0}, {x}, y);
   b.Stream("compute", 0, {{{b.Segment("F", 0, {first, gather})}, 1}});
   Plan good = b.Finish();
   const auto boxing = [](Plan& p) { return Act(p, 1).mutable_boxing(); };
@@ -269,11 +262,16 @@ TEST_CASE("boxing") {
     proto::Layout::Cut* cut = Reg(p, reg).mutable_layout()->add_cut();
     cut->set_dim(0), cut->set_axis(axis);
   };
+  // Of the device alone.
+  const auto local = [](Plan& p, const char* kernel) {
+    Act(p, 1).set_kernel(kernel), Act(p, 1).clear_exchange();
+    Train(p).clear_issue();
+  };
   // Keeps its part of x and fills the rest of y.
   const auto fill = [&](Plan& p) {
-    Act(p, 1).set_kernel("zero_fill"), boxing(p)->set_fill(proto::Boxing::ZERO);
-    In(p, 1).clear_peers();
+    local(p, "zero_fill"), boxing(p)->set_fill(proto::Boxing::ZERO);
   };
+  Act(good, 1).set_kernel("all_gather");
   boxing(good)->clear_reduce_axis(), boxing(good)->set_reduce(proto::Boxing::NONE);
   CHECK_THAT(Verdict(good), Catch::Contains("its sources hold 32 of 16 elements"));
   cut(good, x, 0);
@@ -281,18 +279,22 @@ TEST_CASE("boxing") {
       good,
       {{[](Plan& p) { Reg(p, 1).set_dtype(proto::I32); }, "changes the type of elements"},
        {[](Plan& p) { Reg(p, 1).mutable_layout()->set_dim(0, 8); }, "reads [16], writes [8]"},
-       {[](Plan& p) { In(p, 1).mutable_peers()->set_along(0, 1); },
+       {[](Plan& p) { p.mutable_group(0)->set_axis(0, 1); },
         "its sources hold the part at [0] 2 times, not 1, on rank 0"},
-       {[&](Plan& p) { boxing(p)->add_reduce_axis(1); }, "reduces along axis 1"},
+       {[&](Plan& p) { boxing(p)->add_reduce_axis(1); },
+        "reduces along axis 1, which is not its group's"},
        {[&](Plan& p) { boxing(p)->add_zero_unless_first(2); }, "zeroes along no axis"},
        {[&](Plan& p) { Reg(p, 0).mutable_layout()->clear_cut(), boxing(p)->add_reduce_axis(0); },
         "sums without a reduction"},
-       {[&](Plan& p) { cut(p, 1, 1), In(p, 1).clear_peers(); },
+       {[&](Plan& p) { cut(p, 1, 1), local(p, "slice"); },
         "its sources hold 0 of 8 elements it needs on rank 2"},
+       {[&](Plan& p) {
+          local(p, "slice"), *Act(p, 1).add_input() = p.program(0).actor(1).input(0);
+        },
+        "a boxing has one input and one output"},
        {[&](Plan& p) { boxing(p)->set_fill(proto::Boxing::ZERO); }, "is no zero_fill"},
        {[&](Plan& p) { fill(p), boxing(p)->set_fill(static_cast<proto::Boxing::Fill>(7)); },
         "fills with 7"},
-       {[&](Plan& p) { fill(p), In(p, 1).mutable_peers()->add_along(0); }, "but reads peers"},
        {[&](Plan& p) { fill(p), cut(p, 1, 1); }, "loses elements of rank 2"}});
 }
 
