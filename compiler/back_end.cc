@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/hold_back.h"
 #include "compiler/lower/lower_to_actors.h"
-#include "compiler/lower/receive_after_sends.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/micro_batches.h"
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
+#include "compiler/schedule/tell_receives.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_net.h"
@@ -70,6 +70,10 @@ class BackEnd {
     ASSIGN_OR_RETURN(Lowered lowered, LowerDraft(draft, ids_, schedule_, more));
     AddStreams(&lowered, stages_, schedule_);
     RETURN_IF_ERROR(FindSlots(&lowered));
+    ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                     ActorSeconds(plan_, lowered.program, draft.lower.cluster));
+    RETURN_IF_ERROR(TellReceives(plan_, seconds, &lowered));
+    RETURN_IF_ERROR(FindSlots(&lowered));
     if (few == all) return lowered;
     const std::vector<int> slots = SlotsOf(lowered.program);
     RETURN_IF_ERROR(Change(few, &lowered));
@@ -113,7 +117,6 @@ absl::StatusOr<Lowered> LowerDraft(const ProgramDraft& draft, const PersistentId
   options.splits_backward = schedule.splits_backward;
   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids, options));
   HoldBackUpdateReceives(&lowered);
-  ReceiveAfterSends(&lowered);
   return lowered;
 }
 

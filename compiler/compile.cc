@@ -107,6 +107,19 @@ std::string LaidNote(const Mesh& mesh, const Mesh& written) {
                       ", --keep_axis_order leaves it so");
 }
 
+// The layouts of these programs, in the place of those that the graph stated of them.
+void StateLayouts(const std::vector<ProgramDraft>& drafts, proto::Graph* graph) {
+  const google::protobuf::RepeatedPtrField<proto::OpLayout> stated = graph->layout();
+  graph->clear_layout();
+  for (const proto::OpLayout& layout : stated) {
+    const bool again = std::any_of(drafts.begin(), drafts.end(), [&](const ProgramDraft& draft) {
+      return draft.lower.name == layout.program();
+    });
+    if (!again) *graph->add_layout() = layout;
+  }
+  for (const ProgramDraft& draft : drafts) graph->MergeFrom(draft.layouts);
+}
+
 absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
                                           Schedule schedule, const Mesh& written) {
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
@@ -127,6 +140,7 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   const std::vector<proto::Group> groups = GroupsOf(graphs);
   for (const proto::Group& group : groups) *plan.add_group() = group;
   for (ProgramDraft& draft : drafts) draft.lower.groups = groups;
+  if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
   if (!(options.mesh == written)) plan.add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.add_note(note);
 
@@ -154,15 +168,11 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
 }  // namespace
 
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
-  const proto::Graph& graph = source.graph;
   ASSIGN_OR_RETURN(const Schedule schedule, options.order
                                                 ? *options.order
                                                 : ScheduleOf(options.train, options.mesh.stages()));
   RETURN_IF_ERROR(CheckFits(schedule, options.mesh.stages(), options.train.micro_batches()));
-  // A sub-mesh names devices by their place, so the axes must stay in theirs.
-  const bool placed = std::any_of(graph.op().begin(), graph.op().end(),
-                                  [](const proto::Op& op) { return op.has_sub_mesh(); });
-  if (options.keep_axis_order || placed || options.cluster.level_size() < 2) {
+  if (options.keep_axis_order || options.cluster.level_size() < 2) {
     return CompileOnMesh(source, options, schedule, options.mesh);
   }
   CompileOptions laid = options;

@@ -53,6 +53,9 @@ struct CompileOptions {
   // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
   // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
   bool keep_axis_order = false;
+  // The graph in the plan states all layouts that were chosen (proto OpLayout): compiled again with
+  // the same options, it lies the same, whatever ops and links are then said to cost.
+  bool state_layouts = false;
   // Of a GPT, the blocks of each place along the pipe (annotate_gpt.h); empty: balanced.
   std::vector<int> stage_layers;
 };

@@ -109,6 +109,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
   draft.lower.cluster = options.cluster;
   draft.split_positions = options.split_positions;
+  draft.keep_layouts = options.state_layouts;
   return draft;
 }
 
@@ -261,7 +262,9 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
     draft->notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(graph),
                                         " products in bf16, added up in f32"));
   }
+  ASSIGN_OR_RETURN(sbp_options.fixed, FixedRowsOf(plan.graph(), draft->lower.name, graph));
   ASSIGN_OR_RETURN(SbpChoice choice, InferSbp(&graph, sbp_options));
+  if (draft->keep_layouts) AddLayouts(draft->lower.name, graph, choice, &draft->layouts);
   if (draft->train) Recompute(&graph, &choice);
   draft->notes.insert(draft->notes.end(), choice.notes.begin(), choice.notes.end());
   std::vector<TensorId> raw = graph.outputs;

@@ -25,6 +25,8 @@ struct ProgramDraft {
   bool split_positions = false;  // see CompileOptions
   Graph graph;                   // boxed, once FrontEnd has run
   std::vector<std::string> notes;
+  bool keep_layouts = false;  // see CompileOptions::state_layouts
+  proto::Graph layouts;  // those of this program alone, once FrontEnd has run, if they are kept
 };
 
 // Devices that share the batch: the product of the axes on which an input's dimension "batch" is

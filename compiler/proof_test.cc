@@ -253,6 +253,45 @@ TEST_CASE("an actor that does not make the next version of a variable is refused
         refusal}});
 }
 
+TEST_CASE("a sum over micro-batches that overwrites is refused") {
+  proto::Plan plan = TrainPlan("data=2");
+  int tried = 0;
+  for (proto::Register& r : *plan.mutable_program(kTrain)->mutable_register_()) {
+    if (r.fill_mode() != proto::Register::ACCUMULATE || r.fires_per_fill() == 1) continue;
+    r.set_fill_mode(proto::Register::FRESH);
+    CHECK_THAT(Verdict(plan), Catch::Contains("(" + r.name() + "): takes 4 firings a fill"));
+    r.set_fill_mode(proto::Register::ACCUMULATE);
+    ++tried;
+  }
+  CHECK(tried > 10);
+  CHECK(Verdict(plan) == "good");
+}
+
+TEST_CASE("a program whose micro-batches are not the plan's is refused") {
+  for (const std::string schedule : {"1f1b", "2bw"}) {
+    const proto::Plan good = TrainPlan("pipe=2,data=2", 4, schedule);
+    for (int i = 0; i < good.program_size(); ++i) {
+      const bool takes = good.program(i).name() != "init" && good.program(i).name() != "save" &&
+                         good.program(i).name() != "load";
+      INFO(schedule << ", program " << good.program(i).name());
+      for (const int64_t edit : {-1, 1}) {
+        proto::Plan plan = good;
+        plan.mutable_program(i)->set_micro_batches(good.program(i).micro_batches() + edit);
+        CHECK(Verdict(plan) != "good");
+        plan = good;
+        plan.mutable_program(i)->set_micro_batch_size(good.program(i).micro_batch_size() + edit);
+        CHECK((Verdict(plan) != "good") == takes);
+      }
+    }
+    proto::Plan plan = good;
+    plan.mutable_train()->set_batch(32);
+    CHECK(Verdict(plan) != "good");
+    plan = good;
+    plan.mutable_train()->set_micro_batches(2);
+    CHECK(Verdict(plan) != "good");
+  }
+}
+
 TEST_CASE("what is fetched is of a type that files have") {
   CheckEach(TrainPlan("", 4, "1f1b", proto::BF16),
             {{"fetch",

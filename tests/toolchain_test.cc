@@ -1,11 +1,15 @@
-// The toolchain works: C++20, and every system library compiles, links and runs.
+// The toolchain works: C++20, and every system library compiles, links and runs; of a service
+// Protobuf and gRPC generate a client and a server.
+#include <grpcpp/grpcpp.h>
 #include <xxhash.h>
 
 #include <concepts>
 #include <coroutine>
 #include <dnnl.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -14,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "glog/logging.h"
+#include "tests/toolchain.grpc.pb.h"
 
 #include <catch2/catch.hpp>
 
@@ -49,6 +54,31 @@ TEST_CASE("JSON and xxHash") {
 
 TEST_CASE("oneDNN has a CPU engine") {
   REQUIRE(dnnl::engine::get_count(dnnl::engine::kind::cpu) == 1);
+}
+
+class Doubler : public oneflow::test::Toolchain::Service {
+  grpc::Status Double(grpc::ServerContext*, const oneflow::test::Number* x,
+                      oneflow::test::Number* y) override {
+    y->set_value(2 * x->value());
+    return grpc::Status::OK;
+  }
+};
+
+TEST_CASE("Protobuf and gRPC: a service answers over loopback") {
+  Doubler service;
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  REQUIRE(server != nullptr);
+  const auto stub = oneflow::test::Toolchain::NewStub(
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  oneflow::test::Number x, y;
+  x.set_value(21);
+  REQUIRE(stub->Double(&context, x, &y).ok());
+  REQUIRE(y.value() == 42);
 }
 
 }  // namespace

@@ -10,9 +10,8 @@
 
 namespace oneflow {
 
-// The far end of an edge on one device, and the port where our messages arrive there.
+// The far end of an edge, an actor of the same device, and the port where our messages arrive there.
 struct ActorPeer {
-  uint32_t rank = 0;
   uint32_t actor = 0;  // index in the program
   uint32_t port = 0;   // see Message::port
   // Reader of ours: fills that wait for it at the start. Source of ours: not used.
@@ -47,8 +46,8 @@ struct ActorSpec {
   uint32_t program = 0, rank = 0, actor = 0;
   std::vector<ActorInput> inputs;
   std::vector<ActorOutput> outputs;
-  std::vector<ActorPeer> sources;  // by (input, rank)
-  std::vector<ActorPeer> readers;  // by (output, reading actor and input, rank)
+  std::vector<ActorPeer> sources;  // by input
+  std::vector<ActorPeer> readers;  // by (output, reading actor and input)
 };
 
 }  // namespace oneflow

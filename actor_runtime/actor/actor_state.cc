@@ -176,7 +176,7 @@ Message MessageTo(const ActorTable& table, const ActorStates& states, int32_t ac
   const int64_t fill = Quotient(states.counts[actor].completed, port.rate) - 1;
   Message message;
   message.program = table.program;
-  message.to_rank = far_end.rank;
+  message.to_rank = table.rank;
   message.from_rank = table.rank;
   message.actor = far_end.actor;
   message.kind = IsReader(table, actor, peer) ? Message::kReturned : Message::kFilled;

@@ -106,7 +106,7 @@ class Script {
 TEST_CASE("a writer stops when its two slots are full and goes on with a returned one") {
   ActorSpec spec;
   spec.outputs = {Out(2, 1, ActorOutput::kFresh, 1)};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 3}};
+  spec.readers = {{.actor = kReader, .port = 3}};
   Script a(spec);
   CHECK(a.Fire() == "filled 9@0:3 #0 slot 0; ");
   CHECK(a.Fire() == "filled 9@0:3 #1 slot 1; ");
@@ -124,10 +124,10 @@ TEST_CASE("a writer stops when its two slots are full and goes on with a returne
 TEST_CASE("every reader of a register must have returned it") {
   ActorSpec spec;
   spec.outputs = {Out(1, 1, ActorOutput::kFresh, 2)};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 0},
-                  {.rank = 1, .actor = kReader, .port = 0}};
+  spec.readers = {{.actor = kReader, .port = 0},
+                  {.actor = kReader, .port = 1}};
   Script a(spec);
-  CHECK(a.Fire() == "filled 9@0:0 #0 slot 0; filled 9@1:0 #0 slot 0; ");
+  CHECK(a.Fire() == "filled 9@0:0 #0 slot 0; filled 9@0:1 #0 slot 0; ");
   a.Returned(1);
   CHECK_FALSE(a.can_fire());
   a.Returned(0);
@@ -137,8 +137,9 @@ TEST_CASE("every reader of a register must have returned it") {
 TEST_CASE("an input with several sources waits for each of them, and returns to each") {
   ActorSpec spec;
   spec.inputs = {In(1, 0, 1, 0, 3)};
-  for (uint32_t rank = 0; rank < 3; ++rank)
-    spec.sources.push_back({.rank = rank, .actor = kSource, .port = 5});
+  for (uint32_t port = 5; port < 8; ++port) {
+    spec.sources.push_back({.actor = kSource, .port = port});
+  }
   Script a(spec);
   a.Filled(2);
   a.Filled(0);
@@ -146,14 +147,14 @@ TEST_CASE("an input with several sources waits for each of them, and returns to 
   CHECK(WaitsOf(a.table(), a.states(), 0) == std::vector<FiringWait>{{false, 1, 0, 0, 1}});
   a.Filled(1);
   CHECK(a.Fire() ==
-        "returned 7@0:5 #0 slot 0; returned 7@1:5 #0 slot 0; returned 7@2:5 #0 slot 0; ");
+        "returned 7@0:5 #0 slot 0; returned 7@0:6 #0 slot 0; returned 7@0:7 #0 slot 0; ");
   CHECK(a.drained());
 }
 
 TEST_CASE("accumulate: M firings make one fill, the first overwrites, credits are asked for once") {
   ActorSpec spec;
   spec.outputs = {Out(1, 3, ActorOutput::kAccumulate, 1)};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
+  spec.readers = {{.actor = kReader, .port = 0}};
   Script a(spec);
   CHECK(a.Fire().empty());
   CHECK_FALSE(a.drained());
@@ -182,7 +183,7 @@ TEST_CASE(
     "it") {
   ActorSpec reader_spec;
   reader_spec.inputs = {In(2, 1, 1, 0, 1)};
-  reader_spec.sources = {{.rank = 0, .actor = kSource, .port = 0}};
+  reader_spec.sources = {{.actor = kSource, .port = 0}};
   Script reader(reader_spec);
   CHECK(reader.Fire().empty());
   CHECK(reader.Fire() == "returned 7@0:0 #0 slot 0; ");
@@ -191,9 +192,9 @@ TEST_CASE(
   ActorSpec writer_spec;  // reads the gradient, updates the weight
   writer_spec.actor = kSource;
   writer_spec.inputs = {In(1, 0, 1, 0, 1)};
-  writer_spec.sources = {{.rank = 0, .actor = 4, .port = 0}};
+  writer_spec.sources = {{.actor = 4, .port = 0}};
   writer_spec.outputs = {Out(1, 1, ActorOutput::kUpdate, 1)};
-  writer_spec.readers = {{.rank = 0, .actor = 0, .port = 0, .initial_fills = 1}};
+  writer_spec.readers = {{.actor = 0, .port = 0, .initial_fills = 1}};
   Script writer(writer_spec);
   writer.Filled(0);
   CHECK_FALSE(writer.can_fire());  // somebody still reads the old value
@@ -208,7 +209,7 @@ TEST_CASE(
 TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behind") {
   ActorSpec reader_spec;
   reader_spec.inputs = {In(1, 2, 2, 0, 1)};
-  reader_spec.sources = {{.rank = 0, .actor = kSource, .port = 0}};
+  reader_spec.sources = {{.actor = kSource, .port = 0}};
   Script reader(reader_spec);
   CHECK(reader.Fire() == "returned 7@0:0 #0 slot 0; ");
   CHECK(reader.Fire() == "returned 7@0:0 #1 slot 1; ");
@@ -219,7 +220,7 @@ TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behin
 
   ActorSpec writer_spec;
   writer_spec.outputs = {Out(2, 1, ActorOutput::kUpdate, 1)};
-  writer_spec.readers = {{.rank = 0, .actor = kReader, .port = 0, .initial_fills = 2}};
+  writer_spec.readers = {{.actor = kReader, .port = 0, .initial_fills = 2}};
   Script writer(writer_spec);
   CHECK_FALSE(writer.can_fire());  // both slots hold unread weights
   writer.Returned(0);
@@ -250,16 +251,16 @@ TEST_CASE("peers on the same stream are told at issue, others when the work is d
   ActorSpec source, spec, reader;
   source.actor = 1;
   source.outputs = {Out(1, 1, ActorOutput::kFresh, 1)};
-  source.readers = {{.rank = 0, .actor = 0, .port = 0, .same_stream = true}};
+  source.readers = {{.actor = 0, .port = 0, .same_stream = true}};
   spec.inputs = {In(1, 0, 1, 0, 1), In(1, 0, 1, 1, 1)};
-  spec.sources = {{.rank = 0, .actor = 1, .port = 0, .same_stream = true},
-                  {.rank = 1, .actor = 2, .port = 0}};
+  spec.sources = {{.actor = 1, .port = 0, .same_stream = true},
+                  {.actor = 2, .port = 0}};
   spec.outputs = {Out(2, 1, ActorOutput::kFresh, 2)};
-  spec.readers = {{.rank = 0, .actor = 3, .port = 0, .same_stream = true},
-                  {.rank = 1, .actor = 4, .port = 0}};
+  spec.readers = {{.actor = 3, .port = 0, .same_stream = true},
+                  {.actor = 4, .port = 0}};
   reader.actor = 3;
   reader.inputs = {In(1, 0, 1, 0, 1)};
-  reader.sources = {{.rank = 0, .actor = 0, .port = 0, .same_stream = true}};
+  reader.sources = {{.actor = 0, .port = 0, .same_stream = true}};
   Script a(spec, {source, reader});
   constexpr int32_t kNearSource = 1, kNearReader = 2;
   a.Filled(1);
@@ -283,7 +284,7 @@ TEST_CASE("peers on the same stream are told at issue, others when the work is d
 TEST_CASE("several firings may be issued before the first completes; they complete in order") {
   ActorSpec spec;
   spec.outputs = {Out(2, 1, ActorOutput::kFresh, 1)};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
+  spec.readers = {{.actor = kReader, .port = 0}};
   Script a(spec);
   a.Issue();
   a.Issue();
@@ -295,7 +296,7 @@ TEST_CASE("several firings may be issued before the first completes; they comple
 TEST_CASE("a fill of three firings in two slots: the slot moves with the fill") {
   ActorSpec spec;
   spec.outputs = {Out(2, 3, ActorOutput::kAccumulate, 1)};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
+  spec.readers = {{.actor = kReader, .port = 0}};
   Script a(spec);
   std::vector<int32_t> places;
   std::string said;
@@ -311,7 +312,7 @@ TEST_CASE("a fill of three firings in two slots: the slot moves with the fill") 
 TEST_CASE("one slot in three places: one fill at a time, each in the next place") {
   ActorSpec spec;
   spec.outputs = {{.slots = 1, .places = 3, .first_place = 1, .n_readers = 1}};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
+  spec.readers = {{.actor = kReader, .port = 0}};
   Script a(spec);
   std::vector<int32_t> places;
   std::string said;
@@ -330,9 +331,9 @@ TEST_CASE("one slot in three places: one fill at a time, each in the next place"
 TEST_CASE("a broken state is named") {
   ActorSpec spec;
   spec.inputs = {In(1, 0, 1, 0, 1)};
-  spec.sources = {{.rank = 0, .actor = kSource, .port = 0}};
+  spec.sources = {{.actor = kSource, .port = 0}};
   spec.outputs = {Out(1, 1, ActorOutput::kFresh, 1)};
-  spec.readers = {{.rank = 0, .actor = kReader, .port = 0}};
+  spec.readers = {{.actor = kReader, .port = 0}};
   const Script a(spec);
   const auto broken = [&](auto change) {
     ActorStates states = a.states();
@@ -369,7 +370,7 @@ TEST_CASE("a LineVector shares no cache line with its neighbours") {
 TEST_CASE("Reset goes back to the initial marking") {
   ActorSpec spec;
   spec.inputs = {In(2, 2, 2, 0, 1)};
-  spec.sources = {{.rank = 0, .actor = kSource, .port = 0}};
+  spec.sources = {{.actor = kSource, .port = 0}};
   Script a(spec);
   ActorStates states = a.states();
   for (int i = 0; i < 3; ++i) Issue(a.table(), 0, &states);

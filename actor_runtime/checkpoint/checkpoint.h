@@ -3,7 +3,7 @@
 // stored.
 //
 //   DIR/step-00000020/
-//     manifest.json      what is stored where, with checksums (manifest.h)
+//     manifest.json      what is stored where, with checksums of every byte (manifest.h)
 //     rank-00003.bin     the slices that rank 3 wrote
 //     graph.textproto    the logical graph          train.textproto   the facts of training
 //
@@ -74,15 +74,14 @@ class CheckpointWriter {
 
 class CheckpointReader {
  public:
-  // Opens the folder of one step and verifies every byte: the manifest, that the slices make up the
-  // variables, sizes and checksums. Refusals name the file and the variable.
+  // Opens the folder of one step and verifies the manifest, that its slices make up the variables,
+  // the graph, the facts of training, and how long each file is. What slices hold is verified where
+  // it is read: Verify and Load. Refusals name the file, and the variable and its block.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& folder);
   ~CheckpointReader();
 
   int64_t step() const;
   uint64_t seed() const;
-  const std::string& model() const;
-  const std::string& plan_fingerprint() const;  // of the plan that wrote it
   const std::string& mesh() const;  // that wrote it, as text; empty: not known, as of older ones
   int64_t tokens() const;           // of the data that it was trained on; 0: not known
   const proto::Graph& graph() const;
@@ -96,7 +95,11 @@ class CheckpointReader {
   // and under any schedule.
   absl::Status CheckSameVariables(const proto::Plan& plan) const;
 
-  // Fills piece.data with the piece's slice of variable *piece.name. Thread-safe.
+  // Verifies every byte of every slice: whether Load can fail, before anything is loaded.
+  absl::Status Verify() const;
+
+  // Fills piece.data with the piece's slice of variable *piece.name, once the blocks that it is in
+  // are verified. Thread-safe.
   absl::Status Load(const Piece& piece) const;
 
  private:

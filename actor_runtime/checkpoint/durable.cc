@@ -6,22 +6,18 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
 
 absl::Status Failed(std::string_view path, std::string_view what, int error) {
-  const std::string text = absl::StrCat(ToAbsl(what), ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(absl::StrCat(ToAbsl(path), ": ", text, "; make room"));
-  }
-  return InputError(path, text, "check the folder and its permissions");
+  const bool full = error == ENOSPC || error == EDQUOT;
+  return WriteError(path, what, error, full ? "make room" : "check the folder and its permissions");
 }
 
 std::string ParentOf(const std::string& path) {

@@ -1,20 +1,33 @@
-// The manifest of a checkpoint: which variables it holds, and where each slice of them lies. JSON,
-// one line a variable, with a checksum of itself at the end.
+// The manifest of a checkpoint: which variables it holds, where each slice of them lies, and
+// checksums of every byte of every file, the manifest's own included. JSON, one line a variable.
 //
 //   {
 //   "format": "oneflow checkpoint",
-//   "version": 1,
+//   "version": 2,
 //   "model": "gpt", "step": 20, "seed": 1, "plan": "0123...",       (a line each)
-//   "mesh": "data=2", "tokens": 1000,       (older manifests do not say them)
+//   "mesh": "data=2", "tokens": 1000,       (only where they are known)
+//   "block": 4194304,
+//   "graph": {"file":"graph.textproto","offset":0,"bytes":900,"xxh3":["0123456789abcdef"]},
+//   "train": {"file":"train.textproto","offset":0,"bytes":90,"xxh3":["0123456789abcdef"]},
 //   "variables": [
 //   {"name":"w","dtype":"f32","dims":[4,3],"slices":[{"begin":[0,0],"size":[2,3],
-//    "file":"rank-00000.bin","offset":0,"bytes":24,"xxh3":"0123456789abcdef"}, ...]}
+//    "file":"rank-00000.bin","offset":0,"bytes":24,"xxh3":["0123456789abcdef"]}, ...]}
 //   ],
 //   "xxh3": "0123456789abcdef"
 //   }
+//
+// Every run of bytes is cut into blocks of "block" bytes, from its own first byte on, the last one
+// smaller, and "xxh3" has the checksum of each. In a file, runs follow each other at multiples of
+// kRunAlignment bytes with zeros between them; the file ends with its last run. The last "xxh3" is
+// that of all bytes of the manifest before its line.
+//
+// Version 1 is read, too. Its slices are one block each, whatever their size, with the checksum in
+// the place of the list; it has no "block", "graph" and "train"; and its last checksum is of the
+// JSON, not of its bytes.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,12 +40,21 @@
 
 namespace oneflow {
 
+inline constexpr int64_t kCheckpointVersion = 2;
+inline constexpr int64_t kBlockBytes = int64_t{4} << 20;
+inline constexpr int64_t kRunAlignment = 64;
+
+// Bytes of a file in the checkpoint's folder.
+struct StoredRun {
+  std::string file;
+  int64_t offset = 0, bytes = 0;
+  std::vector<std::string> checksums;  // of its blocks, 16 hex digits each
+  bool operator==(const StoredRun&) const = default;
+};
+
 struct StoredSlice {
   Slice slice;
-  std::string file;    // in the checkpoint's folder
-  int64_t offset = 0;  // of the first byte: dense, row-major, little-endian
-  int64_t bytes = 0;
-  std::string checksum;  // of the bytes, 16 hex digits
+  StoredRun run;  // its elements: dense, row-major, little-endian
   bool operator==(const StoredSlice&) const = default;
 };
 
@@ -45,21 +67,33 @@ struct StoredVariable {
 };
 
 struct Manifest {
+  int64_t version = kCheckpointVersion;
+  int64_t block = kBlockBytes;  // of version 1: as large as any run
   std::string model, plan;
   std::string mesh;  // empty: not said
   int64_t step = 0;
   uint64_t seed = 0;
-  int64_t tokens = 0;  // of training data; 0: not said
+  int64_t tokens = 0;      // of training data; 0: not said
+  StoredRun graph, train;  // whole files; of version 1 without names and checksums
   std::vector<StoredVariable> variables;
   bool operator==(const Manifest&) const = default;
 };
 
 // XXH3 (64 bits), 16 hex digits.
 std::string Checksum(std::span<const std::byte> bytes);
+std::vector<std::string> ChecksumsOfBlocks(std::span<const std::byte> bytes);  // kBlockBytes each
 
+// Where the run after one that ends at `end` begins.
+int64_t NextRun(int64_t end);
+
+// Requires a manifest of the current version.
 std::string ToJson(const Manifest& manifest);
-// `where` is the file's name in errors: another format or version, damage, a missing or odd field.
+// `where` is the file's name in errors: another format or version, damage, a missing or odd field,
+// runs of a file that overlap or leave bytes between them.
 absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view where);
+
+// How long each file is that holds slices. Requires a manifest that ParseManifest returned.
+std::map<std::string, int64_t> FileSizes(const Manifest& manifest);
 
 // Whether the slices lie inside the variable, do not overlap and leave nothing out.
 absl::Status CheckCover(const StoredVariable& variable);

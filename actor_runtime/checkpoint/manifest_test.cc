@@ -1,19 +1,28 @@
 #include "actor_runtime/checkpoint/manifest.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace oneflow {
 namespace {
 
+const std::vector<std::string> kSum = {"0123456789abcdef"};
+
 Manifest Example() {
   StoredVariable w = {.name = "w \"1\"", .dims = {4, 3}};
-  w.slices = {{{{0, 0}, {2, 3}}, "rank-00000.bin", 0, 24, "0123456789abcdef"},
-              {{{2, 0}, {2, 3}}, "rank-00001.bin", 64, 24, "fedcba9876543210"}};
+  w.slices = {{{{0, 0}, {2, 3}}, {"rank-00000.bin", 0, 24, kSum}},
+              {{{2, 0}, {2, 3}}, {"rank-00001.bin", 0, 24, {"fedcba9876543210"}}}};
   StoredVariable s = {.name = "s", .dtype = DType::kF64};
-  s.slices = {{{}, "rank-00000.bin", 64, 8, "0000000000000000"}};
-  return {
-      .model = "gpt", .plan = "f00d", .step = 20, .seed = 0xffffffffffffffff, .variables = {w, s}};
+  s.slices = {{{}, {"rank-00000.bin", 64, 8, {"0000000000000000"}}}};
+  return {.model = "gpt",
+          .plan = "f00d",
+          .step = 20,
+          .seed = 0xffffffffffffffff,
+          .graph = {"graph.textproto", 0, 900, kSum},
+          .train = {"train.textproto", 0, 90, kSum},
+          .variables = {w, s}};
 }
 
 std::string Replace(std::string text, const std::string& from, const std::string& to) {
@@ -31,12 +40,13 @@ std::string Error(const std::string& json) {
 TEST_CASE("Manifest: what is written is read") {
   const Manifest manifest = Example();
   CHECK(*ParseManifest(ToJson(manifest), "manifest.json") == manifest);
-  CHECK(*ParseManifest(ToJson({}), "manifest.json") == Manifest());
+  CHECK(FileSizes(manifest) ==
+        std::map<std::string, int64_t>{{"rank-00000.bin", 72}, {"rank-00001.bin", 24}});
 }
 
-TEST_CASE("Manifest: of mesh and data, and of older ones that do not say them") {
+TEST_CASE("Manifest: of mesh and data, where they are known") {
   Manifest manifest = Example();
-  CHECK(ToJson(manifest).find("mesh") == std::string::npos);  // as they were written
+  CHECK(ToJson(manifest).find("mesh") == std::string::npos);
   manifest.mesh = "data=2";
   manifest.tokens = 1000;
   const std::string text = ToJson(manifest);
@@ -54,15 +64,20 @@ TEST_CASE("Manifest: a line a variable") {
   CHECK(text.substr(0, text.find("\n],")) ==
         "{\n"
         "\"format\": \"oneflow checkpoint\",\n"
-        "\"version\": 1,\n"
+        "\"version\": 2,\n"
         "\"model\": \"gpt\",\n"
         "\"step\": 20,\n"
         "\"seed\": 18446744073709551615,\n"
         "\"plan\": \"f00d\",\n"
+        "\"block\": 4194304,\n"
+        "\"graph\": {\"file\":\"graph.textproto\",\"offset\":0,\"bytes\":900,"
+        "\"xxh3\":[\"0123456789abcdef\"]},\n"
+        "\"train\": {\"file\":\"train.textproto\",\"offset\":0,\"bytes\":90,"
+        "\"xxh3\":[\"0123456789abcdef\"]},\n"
         "\"variables\": [\n"
         "{\"name\":\"w \\\"1\\\"\",\"dtype\":\"f32\",\"dims\":[4,3],\"slices\":[{\"begin\":[0,0],"
         "\"size\":[2,3],\"file\":\"rank-00000.bin\",\"offset\":0,\"bytes\":24,"
-        "\"xxh3\":\"0123456789abcdef\"}]}");
+        "\"xxh3\":[\"0123456789abcdef\"]}]}");
 }
 
 TEST_CASE("Manifest: mistakes are named") {
@@ -71,9 +86,15 @@ TEST_CASE("Manifest: mistakes are named") {
   CHECK_THAT(Error(good.substr(0, good.size() / 2)), Catch::Contains("not valid JSON"));
   CHECK_THAT(Error("[]"), Catch::Contains("not the manifest of a oneflow checkpoint"));
   CHECK_THAT(Error("{\"format\": \"other\", \"version\": 1}"), Catch::Contains("not the manifest"));
-  CHECK(Error(Replace(good, "\"version\": 1", "\"version\": 2")) ==
-        "manifest.json: format version 2, this program reads 1; "
-        "use the release that wrote the checkpoint");
+  for (const std::string version : {"0", "3", "-1"}) {
+    CHECK(Error(Replace(good, "\"version\": 2", "\"version\": " + version)) ==
+          "manifest.json: format version " + version +
+              ", this program reads 1 and 2; use the release that wrote the checkpoint");
+  }
+  CHECK_THAT(Error(Replace(good, "\"version\": 2", "\"version\": 1")),
+             Catch::Contains("does not match its own checksum"));
+  CHECK_THAT(Error(Replace(good, "\"version\": 2", "\"version\":  2")),
+             Catch::Contains("does not match its own checksum"));
   CHECK(Error(Replace(good, "\"step\": 20", "\"step\": 21")) ==
         "manifest.json: does not match its own checksum; use another checkpoint");
 }
@@ -84,7 +105,7 @@ TEST_CASE("Manifest: sizes that cannot be counted are refused") {
   manifest.variables[0].dims = {k40, k40};
   for (StoredSlice& s : manifest.variables[0].slices) {
     s.slice.size = {k40, k40};
-    s.bytes = 0;  // what 2^80 elements are without a check
+    s.run.bytes = 0;  // what 2^80 elements are without a check
   }
   CHECK_THAT(Error(ToJson(manifest)), Catch::Contains("has more than 2^48 elements"));
 }
@@ -101,11 +122,40 @@ TEST_CASE("Manifest: slices must make up their variable") {
   CHECK_THAT(error([](Slices s) { s[1] = s[0]; }), Catch::Contains("overlaps another"));
   CHECK_THAT(error([](Slices s) { s[1].slice.begin[0] = 3; }), Catch::Contains("outside [4,3]"));
   CHECK_THAT(error([](Slices s) { s[1].slice.size.pop_back(); }), Catch::Contains("outside [4,3]"));
-  CHECK_THAT(error([](Slices s) { s[1].bytes = 23; }), Catch::Contains("has 23 bytes at 64"));
-  CHECK_THAT(error([](Slices s) { s[1].offset = -64; }), Catch::Contains("has 24 bytes at -64"));
-  CHECK_THAT(error([](Slices s) { s[1].file = "../x"; }), Catch::Contains("no file name: ../x"));
+  CHECK_THAT(error([](Slices s) { s[1].run.bytes = 23; }), Catch::Contains("has 23 bytes"));
   CHECK_THAT(error([](Slices s) { s[1].slice.begin[0] = -1; }),
              Catch::Contains("\"begin\" is missing or odd"));
+}
+
+TEST_CASE("Manifest: runs must make up their files, and checksums their runs") {
+  const auto error = [](auto change) {
+    Manifest manifest = Example();
+    change(manifest);
+    return Error(ToJson(manifest));
+  };
+  const auto run = [](Manifest& m) -> StoredRun& { return m.variables[0].slices[1].run; };
+  CHECK_THAT(error([&](Manifest& m) { run(m).offset = -64; }),
+             Catch::Contains("\"offset\" is missing or odd"));
+  CHECK_THAT(error([&](Manifest& m) { run(m).bytes = -24; }),
+             Catch::Contains("\"bytes\" is missing or odd"));
+  CHECK_THAT(error([&](Manifest& m) { run(m).file = "../x"; }),
+             Catch::Contains("no file name: ../x"));
+  CHECK(error([&](Manifest& m) { run(m).offset = 64; }) ==
+        "manifest.json: rank-00001.bin: a slice is at byte 64, not 0");
+  CHECK(error([&](Manifest& m) { run(m).file = "rank-00000.bin"; }) ==
+        "manifest.json: rank-00000.bin: two slices are at byte 0");
+  CHECK(error([&](Manifest& m) { m.variables[1].slices[0].run.offset = 32; }) ==
+        "manifest.json: rank-00000.bin: a slice is at byte 32, not 64");
+  CHECK_THAT(error([&](Manifest& m) { run(m).checksums.push_back("0"); }),
+             Catch::Contains("2 checksums of 24 bytes"));
+  CHECK_THAT(error([&](Manifest& m) { m.block = 23; }), Catch::Contains("1 checksums of 900"));
+  CHECK_THAT(error([&](Manifest& m) { m.block = 0; }), Catch::Contains("blocks of 0 bytes"));
+  CHECK_THAT(error([&](Manifest& m) { m.block = -1; }),
+             Catch::Contains("\"block\" is missing or odd"));
+  CHECK_THAT(error([&](Manifest& m) { m.graph.bytes = 0; }),
+             Catch::Contains("graph: has 0 bytes at 0"));
+  CHECK_THAT(error([&](Manifest& m) { m.train.offset = 64; }),
+             Catch::Contains("train: has 90 bytes at 64"));
 }
 
 }  // namespace

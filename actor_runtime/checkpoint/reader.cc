@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/checkpoint/manifest.h"
+#include "actor_runtime/checkpoint/run_file.h"
 #include "actor_runtime/checkpoint/slice_copy.h"
 #include "actor_runtime/data/mapped_file.h"
 #include "oneflow_core/base/parse_text.h"
@@ -23,20 +25,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMend[] =
-    "; use another checkpoint (remove this folder to resume from the one before)";
-
-std::string_view TextOf(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+std::string_view TextOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 template <typename Message>
-absl::Status ParseTextFile(const std::string& path, Message* message) {
-  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  const absl::Status parsed = ParseText(TextOf(file), path, "text proto", message);
-  if (!parsed.ok()) return absl::DataLossError(absl::StrCat(parsed.message(), kMend));
+absl::Status ParseBytes(std::span<const std::byte> bytes, const std::string& path,
+                        Message* message) {
+  const absl::Status parsed = ParseText(TextOf(bytes), path, "text proto", message);
+  if (!parsed.ok()) return absl::DataLossError(absl::StrCat(parsed.message(), kUseAnother));
   if (message->ByteSizeLong() > 0) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, ": is empty", kMend));
+  return absl::DataLossError(absl::StrCat(path, ": is empty", kUseAnother));
+}
+
+absl::Status MissingFile(const std::string& path, const std::string& holds) {
+  return absl::DataLossError(absl::StrCat(path, ": is missing; it holds ", holds, kUseAnother));
 }
 
 std::string Describe(DType dtype, const Dims& dims) {
@@ -51,15 +54,19 @@ struct CheckpointReader::Impl {
   proto::Graph graph;
   proto::Train train;
   std::map<std::string, const StoredVariable*, std::less<>> variables;
-  std::map<std::string, MappedFile, std::less<>> files;
+  std::map<std::string, RunFile, std::less<>> files;  // of slices
 
   absl::Status ReadManifest();
-  absl::Status VerifySlices();
-  absl::Status Verify(const StoredVariable& variable, const StoredSlice& slice);
+  template <typename Message>
+  absl::Status ReadText(const char* name, const StoredRun& run, Message* message) const;
+  absl::Status OpenFiles();
+  // Verifies the blocks that hold what `slice` shares with `stored`.
+  absl::Status Verify(const StoredVariable& variable, const StoredSlice& stored,
+                      const Slice& slice) const;
   absl::StatusOr<const StoredVariable*> Find(const std::string& name, DType dtype, const Dims& dims,
                                              std::string_view wanted_by) const;
   absl::Status AnotherModel(std::string_view wanted_by, std::string_view difference) const;
-  const MappedFile& File(const StoredSlice& slice) const { return files.find(slice.file)->second; }
+  const RunFile& File(const StoredSlice& s) const { return files.find(s.run.file)->second; }
 };
 
 absl::Status CheckpointReader::Impl::ReadManifest() {
@@ -71,45 +78,63 @@ absl::Status CheckpointReader::Impl::ReadManifest() {
                                "give the folder of one step");
   }
   RETURN_IF_ERROR(file.status());
-  ASSIGN_OR_RETURN(manifest, ParseManifest(TextOf(*file), path));
+  ASSIGN_OR_RETURN(manifest, ParseManifest(TextOf(file->bytes()), path));
   for (const StoredVariable& variable : manifest.variables) variables[variable.name] = &variable;
-  RETURN_IF_ERROR(ParseTextFile(folder + "/graph.textproto", &graph));
-  return ParseTextFile(folder + "/train.textproto", &train);
+  RETURN_IF_ERROR(ReadText("graph.textproto", manifest.graph, &graph));
+  return ReadText("train.textproto", manifest.train, &train);
+}
+
+template <typename Message>
+absl::Status CheckpointReader::Impl::ReadText(const char* name, const StoredRun& run,
+                                              Message* message) const {
+  const std::string path = folder + "/" + name;
+  if (manifest.version == 1) {  // has no checksum of it
+    ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+    return ParseBytes(file.bytes(), path, message);
+  }
+  const absl::StatusOr<RunFile> file = RunFile::Open(path, run.bytes);
+  if (absl::IsNotFound(file.status())) return MissingFile(path, "what was trained, and how");
+  RETURN_IF_ERROR(file.status());
+  RETURN_IF_ERROR(file->Verify(run, 0, run.bytes, manifest.block, "the file"));
+  return ParseBytes(file->Bytes(run), path, message);
+}
+
+absl::Status CheckpointReader::Impl::OpenFiles() {
+  const std::map<std::string, int64_t> sizes = FileSizes(manifest);
+  for (const StoredVariable& variable : manifest.variables) {
+    for (const StoredSlice& stored : variable.slices) {
+      const std::string& name = stored.run.file;
+      if (files.contains(name)) continue;
+      const std::string path = folder + "/" + name;
+      absl::StatusOr<RunFile> file = RunFile::Open(path, sizes.at(name));
+      if (absl::IsNotFound(file.status())) return MissingFile(path, "variable " + variable.name);
+      RETURN_IF_ERROR(file.status());
+      files.emplace(name, *std::move(file));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointReader::Impl::Verify(const StoredVariable& variable,
-                                            const StoredSlice& slice) {
-  const std::string path = folder + "/" + slice.file;
-  auto it = files.find(slice.file);
-  if (it == files.end()) {
-    absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-    if (absl::IsNotFound(file.status())) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": is missing; it holds variable ", variable.name, kMend));
-    }
-    RETURN_IF_ERROR(file.status());
-    it = files.emplace(slice.file, *std::move(file)).first;
-  }
-  const std::span<const std::byte> bytes = it->second.bytes();
-  const auto size = static_cast<int64_t>(bytes.size());
-  if (slice.offset > size || slice.bytes > size - slice.offset) {
-    return absl::DataLossError(absl::StrCat(path, ": is cut short: variable ", variable.name,
-                                            " needs ", slice.bytes, " bytes at ", slice.offset,
-                                            ", the file has ", size, kMend));
-  }
-  const std::span<const std::byte> data = bytes.subspan(slice.offset, slice.bytes);
-  const bool intact = Checksum(data) == slice.checksum;
-  it->second.Release(data);  // or the process holds the checkpoint beside the arena
-  if (intact) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, ": is damaged: variable ", variable.name,
-                                          " does not match its checksum", kMend));
-}
-
-absl::Status CheckpointReader::Impl::VerifySlices() {
-  for (const StoredVariable& variable : manifest.variables) {
-    for (const StoredSlice& slice : variable.slices) RETURN_IF_ERROR(Verify(variable, slice));
-  }
-  return absl::OkStatus();
+                                            const StoredSlice& stored, const Slice& slice) const {
+  Slice shared = Intersect(stored.slice, slice);
+  for (size_t d = 0; d < shared.begin.size(); ++d) shared.begin[d] -= stored.slice.begin[d];
+  const auto element = static_cast<int64_t>(SizeOf(variable.dtype));
+  const int64_t block = manifest.block;
+  const std::string what = "variable " + variable.name;
+  int64_t verified = 0;  // blocks that are, or need not be
+  absl::Status status;
+  ForRuns(
+      stored.slice.size, shared, 0, shared.elements(), [&](int64_t, int64_t index, int64_t count) {
+        const int64_t last = ((index + count) * element - 1) / block;
+        if (!status.ok() || last < verified) return;
+        const int64_t first = std::max(verified, index * element / block);
+        status = File(stored).Verify(stored.run, first * block,
+                                     std::min((last + 1) * block, stored.run.bytes) - first * block,
+                                     block, what);
+        verified = last + 1;
+      });
+  return status;
 }
 
 absl::Status CheckpointReader::Impl::AnotherModel(std::string_view wanted_by,
@@ -144,7 +169,7 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
   RETURN_IF_ERROR(impl->ReadManifest());
-  RETURN_IF_ERROR(impl->VerifySlices());
+  RETURN_IF_ERROR(impl->OpenFiles());
   return std::unique_ptr<CheckpointReader>(new CheckpointReader(std::move(impl)));
 }
 
@@ -153,8 +178,6 @@ CheckpointReader::~CheckpointReader() = default;
 
 int64_t CheckpointReader::step() const { return impl_->manifest.step; }
 uint64_t CheckpointReader::seed() const { return impl_->manifest.seed; }
-const std::string& CheckpointReader::model() const { return impl_->manifest.model; }
-const std::string& CheckpointReader::plan_fingerprint() const { return impl_->manifest.plan; }
 const std::string& CheckpointReader::mesh() const { return impl_->manifest.mesh; }
 int64_t CheckpointReader::tokens() const { return impl_->manifest.tokens; }
 const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
@@ -184,15 +207,26 @@ absl::Status CheckpointReader::CheckSameVariables(const proto::Plan& plan) const
   return impl_->AnotherModel(plan.model(), "the plan has no variable " + first);
 }
 
+absl::Status CheckpointReader::Verify() const {
+  for (const StoredVariable& variable : impl_->manifest.variables) {
+    for (const StoredSlice& stored : variable.slices) {
+      RETURN_IF_ERROR(impl_->Verify(variable, stored, stored.slice));
+      impl_->File(stored).Release(stored.run);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckpointReader::Load(const Piece& piece) const {
   ASSIGN_OR_RETURN(const StoredVariable* variable,
                    impl_->Find(*piece.name, piece.dtype, *piece.dims, impl_->manifest.model));
   int64_t copied = 0;
   for (const StoredSlice& stored : variable->slices) {
-    const MappedFile& file = impl_->File(stored);
-    const auto data = file.bytes().subspan(stored.offset, stored.bytes);
-    copied += CopyShared(stored.slice, data.data(), *piece.slice, piece.data, SizeOf(piece.dtype));
-    file.Release(data);
+    const RunFile& file = impl_->File(stored);
+    RETURN_IF_ERROR(impl_->Verify(*variable, stored, *piece.slice));
+    copied += CopyShared(stored.slice, file.Bytes(stored.run).data(), *piece.slice, piece.data,
+                         SizeOf(piece.dtype));
+    file.Release(stored.run);
   }
   if (copied == piece.slice->elements()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(*piece.name, ": the piece is outside the tensor"));

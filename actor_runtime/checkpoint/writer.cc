@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "actor_runtime/checkpoint/durable.h"
 #include "actor_runtime/checkpoint/manifest.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -25,8 +28,6 @@ namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kAlignment = 64;  // of slices in a file
 
 std::string Text(const google::protobuf::Message& message) {
   std::string text;
@@ -70,6 +71,7 @@ struct CheckpointWriter::Impl {
     int64_t offset = 0;
   };
   absl::StatusOr<Place> Reserve(const Piece& piece, int64_t bytes);
+  absl::StatusOr<StoredRun> WriteText(const std::string& name, std::string_view text) const;
   absl::Status WriteFiles();
 };
 
@@ -98,7 +100,7 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
   std::error_code error;
   fs::remove_all(impl->temporary, error);
   if (error) {
-    return InputError(dir, "cannot be written to: " + error.message(),
+    return WriteError(dir, "cannot be written to", error.value(),
                       "give a folder that can be created and written");
   }
   RETURN_IF_ERROR(CreateFolders(impl->temporary));
@@ -137,7 +139,7 @@ absl::StatusOr<CheckpointWriter::Impl::Place> CheckpointWriter::Impl::Reserve(co
     it = files.emplace(piece.rank, RankFile{name, std::move(file)}).first;
   }
   const int64_t offset = it->second.end;
-  it->second.end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  it->second.end = NextRun(offset + bytes);
   return Place{&it->second, offset};
 }
 
@@ -148,10 +150,18 @@ absl::Status CheckpointWriter::Write(const Piece& piece) {
   if (place.file == nullptr) return absl::OkStatus();
   const std::span<const std::byte> data(piece.data, bytes);
   RETURN_IF_ERROR(place.file->file.WriteAt(place.offset, data));
-  StoredSlice stored = {*piece.slice, place.file->name, place.offset, bytes, Checksum(data)};
+  StoredSlice stored = {*piece.slice,
+                        {place.file->name, place.offset, bytes, ChecksumsOfBlocks(data)}};
   const std::lock_guard lock(impl_->mutex);
   impl_->manifest.variables[impl_->index.at(*piece.name)].slices.push_back(std::move(stored));
   return absl::OkStatus();
+}
+
+absl::StatusOr<StoredRun> CheckpointWriter::Impl::WriteText(const std::string& name,
+                                                            std::string_view text) const {
+  RETURN_IF_ERROR(WriteDurably(temporary + "/" + name, text));
+  return StoredRun{name, 0, static_cast<int64_t>(text.size()),
+                   ChecksumsOfBlocks(std::as_bytes(std::span(text)))};
 }
 
 absl::Status CheckpointWriter::Impl::WriteFiles() {
@@ -165,8 +175,8 @@ absl::Status CheckpointWriter::Impl::WriteFiles() {
     if (!cover.ok()) return absl::InternalError(absl::StrCat(variable.name, ": ", cover.message()));
   }
   for (auto& [rank, file] : files) RETURN_IF_ERROR(file.file.Sync());
-  RETURN_IF_ERROR(WriteDurably(temporary + "/graph.textproto", graph));
-  RETURN_IF_ERROR(WriteDurably(temporary + "/train.textproto", train));
+  ASSIGN_OR_RETURN(manifest.graph, WriteText("graph.textproto", graph));
+  ASSIGN_OR_RETURN(manifest.train, WriteText("train.textproto", train));
   RETURN_IF_ERROR(WriteDurably(temporary + "/manifest.json", ToJson(manifest)));
   return SyncFolder(temporary);
 }

@@ -1,7 +1,6 @@
 #include "actor_runtime/data/npy.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "actor_runtime/data/mapped_file.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -141,8 +141,7 @@ absl::Status WriteNpy(const std::string& path, DType dtype, const Dims& dims,
   file.write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   file.close();
   if (!file) {
-    return InputError(path, absl::StrCat("cannot be written: ", std::strerror(errno)),
-                      "check the directory and the space left");
+    return WriteError(path, "cannot be written", errno);
   }
   return absl::OkStatus();
 }

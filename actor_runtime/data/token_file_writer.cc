@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -20,8 +19,7 @@ constexpr int64_t kMostOfUint16 = int64_t{1} << 16;
 constexpr int64_t kMegatronNarrow = 65500;
 
 absl::Status CannotWrite(const std::string& path) {
-  return InputError(path, absl::StrCat("cannot be written: ", std::strerror(errno)),
-                    "check the folder and the disk");
+  return WriteError(path, "cannot be written", errno);
 }
 
 template <typename T>
@@ -35,7 +33,7 @@ std::string IndexOf(const std::string& path) { return path.substr(0, path.size()
 
 absl::Status RemoveIfThere(const std::string& path) {
   if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
-  return InputError(path, absl::StrCat("cannot be removed: ", std::strerror(errno)),
+  return WriteError(path, "cannot be removed", errno,
                     "it belongs to what stood here before: remove it");
 }
 

@@ -22,7 +22,6 @@ absl::StatusOr<Port> PortOf(const proto::Register& reg, const StageMesh& mesh, i
   port.dims = layout.dims;
   port.coordinate = mesh.mesh.CoordinateOf(rank);
   port.slice = SliceOf(layout, mesh.mesh, port.coordinate);
-  if (layout.sub_mesh) port.in_sub_mesh = PlaceOf(layout, mesh.mesh, port.coordinate);
   return port;
 }
 
@@ -44,47 +43,26 @@ struct Binder {
 
   absl::Status AddInput(int i) {
     const proto::Register& reg = Reg(actor.input(i).register_());
-    const std::vector<int> along = Ints(actor.input(i).peers().along());
-    std::vector<Port>& ports = setup.in.emplace_back();
-    ASSIGN_OR_RETURN(const Port own, PortOf(reg, context.mesh, rank));
-    for (const int source : context.mesh.PeersOf(rank, reg.stage(), along)) {
-      ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, source));
-      if (!along.empty() && reg.layout().has_sub_mesh() && !IsRead(port, own)) continue;
-      ASSIGN_OR_RETURN(std::byte * base, context.devices[source].Find(reg));
-      if (PlacesOf(reg) > 1) {
-        bound.reads_.push_back(
-            {base, StrideOf(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
-      }
-      ports.push_back(std::move(port));
-      bound.in_pointers_.push_back(base);
+    if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
+    ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
+    ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
+    if (PlacesOf(reg) > 1) {
+      bound.reads_.push_back(
+          {base, StrideOf(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
     }
+    setup.in.push_back({std::move(port)});
+    bound.in_pointers_.push_back(base);
     return absl::OkStatus();
-  }
-
-  // Of peers of an input on a sub-mesh: whether it is inside, and its place there is one to read.
-  bool IsRead(const Port& peer, const Port& own) const {
-    if (!peer.in_sub_mesh) return false;
-    const std::vector<int> along = Ints(actor.boxing().sub_mesh_along());
-    if (along.size() == peer.in_sub_mesh->size()) return true;
-    return own.in_sub_mesh && EqualExcept(along, *peer.in_sub_mesh, *own.in_sub_mesh);
-  }
-
-  // Whether the device lies outside of the sub-meshes of all that the actor works on.
-  bool HoldsNothing() const {
-    const auto outside = [](const Port& port) { return port.slice.outside; };
-    if (!setup.out.empty()) return std::all_of(setup.out.begin(), setup.out.end(), outside);
-    return !setup.in.empty() &&
-           std::all_of(setup.in.begin(), setup.in.end(), [&](const std::vector<Port>& ports) {
-             return std::all_of(ports.begin(), ports.end(), outside);
-           });
   }
 
   absl::Status AddOutput(int o) {
     const proto::Register& reg = Reg(actor.output(o));
+    if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
     if (PlacesOf(reg) > 1) {
-      bound.writes_.push_back({base, StrideOf(reg), actor.input_size() + o, o});
+      bound.writes_.push_back({base, StrideOf(reg), actor.input_size() + o,
+                               static_cast<int32_t>(bound.out_.size())});
     }
     setup.out.push_back(std::move(port));
     bound.out_.push_back(base);
@@ -116,18 +94,16 @@ struct Binder {
     return absl::OkStatus();
   }
 
-  absl::Status AddSetup(ThreadPool* pool) {
+  absl::Status AddSetup() {
     setup.kind = actor.kernel();
     setup.name = actor.name();
     ASSIGN_OR_RETURN(setup.attrs, AttrsFromProto(actor.attr(), actor.name()));
-    setup.threads = pool->threads();
     setup.mesh = context.mesh.mesh;
     setup.coordinate = context.mesh.mesh.CoordinateOf(rank);
     setup.reduce = actor.boxing().reduce();
     setup.reduce_axes = Ints(actor.boxing().reduce_axis());
     setup.zero_unless_first = Ints(actor.boxing().zero_unless_first());
     setup.fill = actor.boxing().fill();
-    bound.call_.pool = pool;
     return absl::OkStatus();
   }
 
@@ -141,14 +117,20 @@ struct Binder {
     bound.call_.out = bound.out_;
   }
 
-  absl::StatusOr<BoundActor> Make(ThreadPool* pool) {
+  absl::Status AddPorts() {
     for (int i = 0; i < actor.input_size(); ++i) RETURN_IF_ERROR(AddInput(i));
     for (int o = 0; o < actor.output_size(); ++o) RETURN_IF_ERROR(AddOutput(o));
     RETURN_IF_ERROR(CheckAccumulation());
     RETURN_IF_ERROR(AddWorkspace());
-    RETURN_IF_ERROR(AddSetup(pool));
+    return AddSetup();
+  }
+
+  absl::StatusOr<BoundActor> Make(ThreadPool* pool) {
+    setup.threads = pool->threads();
+    bound.call_.pool = pool;
+    RETURN_IF_ERROR(AddPorts());
     AddSpans();
-    if (!actor.kernel().empty() && !HoldsNothing()) {
+    if (!actor.kernel().empty() && !actor.has_exchange()) {
       absl::StatusOr<Kernel> kernel = context.make_kernel(setup);
       if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("actor ", actor.name()));
       bound.kernel_ = *std::move(kernel);
@@ -159,6 +141,31 @@ struct Binder {
 
 absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank, ThreadPool* pool) {
   return Binder{context, context.net.actor(actor), rank}.Make(pool);
+}
+
+absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
+                                          const std::vector<BoundMember>& members) {
+  std::vector<KernelSetup> of_members;
+  size_t tensors = 1;
+  for (const BoundMember& member : members) {
+    Binder binder{context, context.net.actor(member.actor), member.rank};
+    RETURN_IF_ERROR(binder.AddPorts());
+    tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
+    of_members.push_back(std::move(binder.setup));
+  }
+  std::vector<std::vector<KernelSetup>> setups(tensors, of_members);
+  for (size_t t = 0; t < tensors; ++t) {
+    std::vector<Port> sources;
+    for (const KernelSetup& member : of_members) {
+      if (t < member.in.size()) sources.push_back(member.in[t][0]);
+    }
+    for (size_t m = 0; m < members.size(); ++m) {
+      setups[t][m].in = {sources};
+      setups[t][m].out.clear();
+      if (t < of_members[m].out.size()) setups[t][m].out = {of_members[m].out[t]};
+    }
+  }
+  return ExchangeWork::Make(setups);
 }
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// BoundActor: a concrete actor with its kernel and the addresses of everything it reads and writes.
-// Peers' registers are read in place: all devices of this process share one address space.
+// BoundActor: a concrete actor with the addresses of everything it reads and writes on its device, and
+// its kernel, or the exchange that it enters.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "actor_runtime/actor/actor_state.h"
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/stage_mesh.h"
+#include "actor_runtime/exchange/exchange_work.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/plan/plan_net.h"
 
@@ -17,25 +18,40 @@ namespace oneflow {
 
 using KernelFactory = std::function<absl::StatusOr<Kernel>(const KernelSetup&)>;
 
-// Calls the kernel for one firing. One thread at a time; allocates nothing.
+// Calls the kernel for one firing, or enters the exchange. One thread at a time; allocates nothing.
 class BoundActor {
  public:
   BoundActor() = default;
   BoundActor(BoundActor&&) = default;  // not copied: the call points into the vectors
   BoundActor& operator=(BoundActor&&) = default;
 
+  // Requires that it is no exchange.
   absl::Status Run(const Launch& launch) {
-    const int32_t* places = launch.places;
-    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + places[m.port] * m.stride;
-    for (const Moving& m : writes_) out_[m.index] = m.base + places[m.port] * m.stride;
+    Move(launch);
     call_.firing = launch.firing;
     call_.accumulate = launch.accumulate;
     return kernel_ ? kernel_(call_) : absl::OkStatus();
+  }
+
+  // An exchange's addresses in a firing: one a tensor.
+  struct Addresses {
+    std::span<const std::byte* const> in;
+    std::span<std::byte* const> out;
+  };
+  Addresses AddressesOf(const Launch& launch) {
+    Move(launch);
+    return {in_pointers_, out_};
   }
   void Begin(const RunContext* run) { call_.run = run; }
 
  private:
   friend struct Binder;
+  void Move(const Launch& launch) {
+    const int32_t* places = launch.places;
+    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + places[m.port] * m.stride;
+    for (const Moving& m : writes_) out_[m.index] = m.base + places[m.port] * m.stride;
+  }
+
   // A pointer into a register of several places.
   struct Moving {
     std::byte* base;
@@ -47,7 +63,7 @@ class BoundActor {
   Kernel kernel_;
   KernelCall call_;
   std::vector<Moving> reads_, writes_;
-  std::vector<const std::byte*> in_pointers_;  // by (input, source)
+  std::vector<const std::byte*> in_pointers_;  // by input, of an exchange those with data
   std::vector<std::span<const std::byte* const>> in_;
   std::vector<std::byte*> out_;
 };
@@ -62,5 +78,14 @@ struct BindContext {
 
 // The actor at `rank`, with a kernel for the local shapes there, to be called with `pool`.
 absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank, ThreadPool* pool);
+
+// One member of an exchange: an actor on a device.
+struct BoundMember {
+  int actor = 0, rank = 0;
+};
+
+// What the members of an exchange do together, in the group's order.
+absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
+                                          const std::vector<BoundMember>& members);
 
 }  // namespace oneflow

@@ -14,7 +14,7 @@ std::string DescribeWait(const ActorNet& net, const StreamOrder& stream, int32_t
   for (const FiringWait& wait : WaitsOf(table, states, place)) {
     const ActorPeer& peer = table.far_ends[wait.peer];
     absl::StrAppend(&text, separator, wait.for_return ? "return " : "fill ", wait.need, " of ",
-                    net.NameOf(net.Find(peer.rank, peer.actor)), " (has ", wait.have, "; slot ",
+                    net.NameOf(net.Find(stream.rank, peer.actor)), " (has ", wait.have, "; slot ",
                     wait.slot, ")");
     separator = " and ";
   }

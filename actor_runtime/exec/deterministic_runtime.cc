@@ -1,7 +1,9 @@
 #include "actor_runtime/exec/deterministic_runtime.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -24,6 +26,9 @@ class Game {
         random_(seed) {
     for (const StreamOrder& stream : net_.streams) states_.push_back(InitialStates(stream.table));
     positions_.resize(net_.streams.size());
+    for (const NetExchange& exchange : net_.exchanges) {
+      gatherings_.emplace_back().entries.resize(exchange.members.size());
+    }
   }
 
   absl::Status Play() {
@@ -35,6 +40,7 @@ class Game {
         case Choice::kIssue: RETURN_IF_ERROR(IssueNext(choice.index)); break;
         case Choice::kComplete: RETURN_IF_ERROR(CompleteNext(choice.index)); break;
         case Choice::kDeliver: RETURN_IF_ERROR(DeliverNext(choice.channel)); break;
+        case Choice::kCarry: Carry(choice.index); break;
       }
     }
     return CheckEnd();
@@ -49,10 +55,25 @@ class Game {
     int64_t step = 0;
     std::deque<int32_t> issued;  // places in StreamOrder::actors; not completed
   };
+  // An exchange: what its members have entered with and nobody has carried, and how often all have
+  // been carried.
+  struct Entry {
+    std::vector<const std::byte*> in;
+    std::vector<std::byte*> out;
+    bool accumulate = false;
+  };
+  struct Gathering {
+    std::vector<std::deque<Entry>> entries;  // by member
+    int64_t carried = 0;
+    bool HasAll() const {
+      return std::none_of(entries.begin(), entries.end(),
+                          [](const std::deque<Entry>& of) { return of.empty(); });
+    }
+  };
   struct Choice {
-    enum Kind { kIssue, kComplete, kDeliver };
+    enum Kind { kIssue, kComplete, kDeliver, kCarry };
     Kind kind;
-    int32_t index = 0;  // stream
+    int32_t index = 0;  // stream, or exchange
     Channel channel;
   };
 
@@ -62,11 +83,22 @@ class Game {
     return CanFire(states_[s], net_.streams[s].firings.PlaceAt(p.next));
   }
 
+  // Of an exchange, only once it has been carried for this firing.
+  bool MayComplete(int32_t s) const {
+    if (positions_[s].issued.empty()) return false;
+    const int32_t place = positions_[s].issued.front();
+    const int32_t exchange = net_.member_of[net_.streams[s].actors[place]].exchange;
+    return exchange < 0 || states_[s].counts[place].completed < gatherings_[exchange].carried;
+  }
+
   void ListChoices() {
     choices_.clear();
     for (int32_t s = 0; s < static_cast<int32_t>(positions_.size()); ++s) {
       if (MayIssue(s)) choices_.push_back({Choice::kIssue, s});
-      if (!positions_[s].issued.empty()) choices_.push_back({Choice::kComplete, s});
+      if (MayComplete(s)) choices_.push_back({Choice::kComplete, s});
+    }
+    for (int32_t x = 0; x < static_cast<int32_t>(gatherings_.size()); ++x) {
+      if (gatherings_[x].HasAll()) choices_.push_back({Choice::kCarry, x});
     }
     for (const auto& [channel, messages] : channels_) {
       if (!messages.empty()) choices_.push_back({Choice::kDeliver, 0, channel});
@@ -78,7 +110,10 @@ class Game {
     const StreamOrder& stream = net_.streams[s];
     const int32_t place = stream.firings.PlaceAt(p.next);
     const Launch launch = Issue(stream.table, place, &states_[s]);
-    if (!program_.actors.empty()) {
+    const ExchangeMember member = net_.member_of[stream.actors[place]];
+    if (member.exchange >= 0) {
+      Enter(member, s, place, launch);
+    } else if (!program_.actors.empty()) {
       const absl::Status status = program_.actors[s][place].Run(launch);
       if (!status.ok()) return Annotate(status, net_.NameOf(stream.actors[place]));
     }
@@ -86,6 +121,35 @@ class Game {
     p.issued.push_back(place);
     if (!stream.firings.Next(&p.next)) ++p.step;
     return CheckInvariants(stream.table, states_[s], place);
+  }
+
+  void Enter(const ExchangeMember& member, int32_t s, int32_t place, const Launch& launch) {
+    Entry& entry = gatherings_[member.exchange].entries[member.index].emplace_back();
+    if (program_.actors.empty()) return;
+    const BoundActor::Addresses addresses = program_.actors[s][place].AddressesOf(launch);
+    entry.in.assign(addresses.in.begin(), addresses.in.end());
+    entry.out.assign(addresses.out.begin(), addresses.out.end());
+    entry.accumulate = launch.accumulate;
+  }
+
+  // All members have entered. Pieces are taken in an order that is drawn.
+  void Carry(int32_t x) {
+    Gathering& gathering = gatherings_[x];
+    const ExchangeWork& work = program_.exchanges[x]->work();
+    const int members = static_cast<int>(gathering.entries.size());
+    ExchangeEntries entries(std::max(1, work.tensors()), members);
+    for (int m = 0; m < members; ++m) {
+      const Entry& entry = gathering.entries[m].front();
+      for (size_t t = 0; t < entry.in.size(); ++t) entries.in[t * members + m] = entry.in[t];
+      for (size_t t = 0; t < entry.out.size(); ++t) entries.out[t * members + m] = entry.out[t];
+      entries.accumulate[m] = entry.accumulate ? 1 : 0;
+      gathering.entries[m].pop_front();
+    }
+    std::vector<int> pieces(work.pieces());
+    std::iota(pieces.begin(), pieces.end(), 0);
+    std::shuffle(pieces.begin(), pieces.end(), random_);
+    for (const int piece : pieces) work.Run(piece, entries);
+    ++gathering.carried;
   }
 
   absl::Status CompleteNext(int32_t s) {
@@ -143,6 +207,7 @@ class Game {
   std::mt19937_64 random_;
   std::vector<ActorStates> states_;  // by stream
   std::vector<Position> positions_;  // by stream
+  std::vector<Gathering> gatherings_;  // by exchange
   std::map<Channel, std::deque<Message>> channels_;
   std::vector<Choice> choices_;
   std::vector<int32_t> sends_;

@@ -11,25 +11,13 @@
 namespace oneflow {
 namespace {
 
-std::vector<int> Along(const proto::PeerRule& rule) {
-  return {rule.along().begin(), rule.along().end()};
-}
-
-// Place of `rank` among the peers of a device; it is one of them, since the relation is symmetric.
-uint32_t PlaceOf(int rank, const std::vector<int>& peers) {
-  const auto found = std::lower_bound(peers.begin(), peers.end(), rank);
-  CHECK(found != peers.end() && *found == rank) << "rank " << rank << " is not its peer's peer";
-  return static_cast<uint32_t>(found - peers.begin());
-}
-
 bool IsWaitedFor(const NetRegister& reg, int reader) {
   return reg.writer >= 0 && reg.writer != reader;
 }
 
-// Specs of one program, from the side of one device.
+// Specs of one program.
 struct SpecMaker {
   const PlanNet& net;
-  const StageMesh& mesh;
 
   // First port of (actor, input) at its actor: sources of earlier inputs come before.
   uint32_t FirstSource(int actor, int input) const {
@@ -37,7 +25,7 @@ struct SpecMaker {
     for (int i = 0; i < input; ++i) {
       const proto::Input& earlier = net.actor(actor).input(i);
       if (!IsWaitedFor(net.registers[earlier.register_()], actor)) continue;
-      port += mesh.PeersAlong(Along(earlier.peers()));
+      ++port;
     }
     return port;
   }
@@ -50,17 +38,17 @@ struct SpecMaker {
     for (const int output : net.actor(writer).output()) {
       for (const NetReader& reader : net.registers[output].readers) {
         if (output == reg && reader.actor == actor && reader.input == input) return port;
-        if (reader.actor != writer) port += mesh.PeersAlong(reader.along);
+        if (reader.actor != writer) ++port;
       }
     }
     LOG(FATAL) << "reader " << actor << " is not among the readers of register " << reg;
   }
 
-  bool SameStream(int actor, int rank, int other, int other_rank) const {
-    return rank == other_rank && net.actors[actor].stream == net.actors[other].stream;
+  bool SameStream(int actor, int other) const {
+    return net.actors[actor].stream == net.actors[other].stream;
   }
 
-  void AddInput(int actor, int i, int rank, ActorSpec* spec) const {
+  void AddInput(int actor, int i, ActorSpec* spec) const {
     const proto::Input& input = net.actor(actor).input(i);
     const NetRegister& reg = net.registers[input.register_()];
     ActorInput& in = spec->inputs.emplace_back();
@@ -74,19 +62,14 @@ struct SpecMaker {
     const bool own = reg.writer == actor;
     in.always_full = reg.writer < 0 || (own && in.slots == 1);
     if (in.always_full || own) return;
-    const std::vector<int> along = Along(input.peers());
-    const uint32_t first = FirstReader(actor, i);
-    for (const int source : mesh.PeersOf(rank, reg.proto->stage(), along)) {
-      ActorPeer& peer = spec->sources.emplace_back();
-      peer.rank = source;
-      peer.actor = reg.writer;
-      peer.port = first + PlaceOf(rank, mesh.PeersOf(source, net.actor(actor).stage(), along));
-      peer.same_stream = SameStream(actor, rank, reg.writer, source);
-    }
-    in.n_sources = static_cast<int32_t>(spec->sources.size()) - in.first_source;
+    ActorPeer& source = spec->sources.emplace_back();
+    source.actor = reg.writer;
+    source.port = FirstReader(actor, i);
+    source.same_stream = SameStream(actor, reg.writer);
+    in.n_sources = 1;
   }
 
-  void AddOutput(int actor, int id, int rank, ActorSpec* spec) const {
+  void AddOutput(int actor, int id, ActorSpec* spec) const {
     const NetRegister& reg = net.registers[id];
     ActorOutput& out = spec->outputs.emplace_back();
     out.slots = reg.proto->slots();
@@ -97,15 +80,11 @@ struct SpecMaker {
     out.first_reader = static_cast<int32_t>(spec->readers.size());
     for (const NetReader& reader : reg.readers) {
       if (reader.actor == actor) continue;
-      const uint32_t first = FirstSource(reader.actor, reader.input);
-      for (const int device : mesh.PeersOf(rank, net.actor(reader.actor).stage(), reader.along)) {
-        ActorPeer& peer = spec->readers.emplace_back();
-        peer.rank = device;
-        peer.actor = reader.actor;
-        peer.port = first + PlaceOf(rank, mesh.PeersOf(device, reg.proto->stage(), reader.along));
-        peer.initial_fills = static_cast<int32_t>(reader.initial_fills);
-        peer.same_stream = SameStream(actor, rank, reader.actor, device);
-      }
+      ActorPeer& peer = spec->readers.emplace_back();
+      peer.actor = reader.actor;
+      peer.port = FirstSource(reader.actor, reader.input);
+      peer.initial_fills = static_cast<int32_t>(reader.initial_fills);
+      peer.same_stream = SameStream(actor, reader.actor);
     }
     out.n_readers = static_cast<int32_t>(spec->readers.size()) - out.first_reader;
   }
@@ -120,15 +99,17 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   for (int a = 0; a < net->actors_in_plan; ++a) {
     if (plan_net.actor(a).stage() != stage) continue;
     net->index[rank * net->actors_in_plan + a] = static_cast<int32_t>(net->specs.size());
-    net->specs.push_back(SpecOf(plan_net, mesh, net->program_index, a, rank));
+    net->specs.push_back(SpecOf(plan_net, net->program_index, a, rank));
     net->stream_of.push_back(-1);
     net->place_of.push_back(-1);
     net->firings.push_back(plan_net.actors[a].firings);
+    net->member_of.emplace_back();
   }
   for (const NetStream& stream : plan_net.streams) {
     if (stream.proto->stage() != stage || stream.firings == 0) continue;
-    StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(), stream.proto->host(),
-                      stream.proto->name()};
+    StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(),
+                      stream.proto->kind() == proto::Stream::HOST,
+                      stream.proto->kind() != proto::Stream::COMPUTE, stream.proto->name()};
     for (const NetStream::Run& run : stream.runs) {
       std::vector<int32_t> places;
       for (const int actor : run.actors) {
@@ -146,6 +127,25 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   }
 }
 
+// The actors that fire with those of `rank`, where it is the first of its group.
+void AddExchanges(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet* net) {
+  for (int a = 0; a < net->actors_in_plan; ++a) {
+    const proto::Actor& actor = plan_net.actor(a);
+    if (!actor.has_exchange() || actor.stage() != mesh.StageOf(rank)) continue;
+    const std::vector<int> ranks =
+        mesh.MembersOf(plan_net.plan->group(actor.exchange().group()), rank);
+    if (ranks.front() != rank) continue;
+    const int partner = plan_net.actors[a].partner;
+    NetExchange& exchange = net->exchanges.emplace_back();
+    for (size_t m = 0; m < ranks.size(); ++m) {
+      const int32_t member = net->Find(ranks[m], partner >= 0 && m > 0 ? partner : a);
+      net->member_of[member] = {static_cast<int32_t>(net->exchanges.size()) - 1,
+                              static_cast<int32_t>(m)};
+      exchange.members.push_back(member);
+    }
+  }
+}
+
 void AddTables(ActorNet* net) {
   for (StreamOrder& stream : net->streams) {
     std::vector<const ActorSpec*> specs;
@@ -156,16 +156,15 @@ void AddTables(ActorNet* net) {
 
 }  // namespace
 
-ActorSpec SpecOf(const PlanNet& plan_net, const StageMesh& mesh, uint32_t program, int actor,
-                 int rank) {
+ActorSpec SpecOf(const PlanNet& plan_net, uint32_t program, int actor, int rank) {
   ActorSpec spec;
   spec.program = program;
   spec.rank = rank;
   spec.actor = actor;
-  const SpecMaker maker{plan_net, mesh};
+  const SpecMaker maker{plan_net};
   const proto::Actor& proto = plan_net.actor(actor);
-  for (int i = 0; i < proto.input_size(); ++i) maker.AddInput(actor, i, rank, &spec);
-  for (const int output : proto.output()) maker.AddOutput(actor, output, rank, &spec);
+  for (int i = 0; i < proto.input_size(); ++i) maker.AddInput(actor, i, &spec);
+  for (const int output : proto.output()) maker.AddOutput(actor, output, &spec);
   return spec;
 }
 
@@ -180,6 +179,7 @@ absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const
   for (const proto::Actor& actor : plan.program(program).actor()) net.names.push_back(actor.name());
   net.index.assign(static_cast<size_t>(net.ranks) * net.actors_in_plan, -1);
   for (int rank = 0; rank < net.ranks; ++rank) AddRank(plan_net, mesh, rank, &net);
+  for (int rank = 0; rank < net.ranks; ++rank) AddExchanges(plan_net, mesh, rank, &net);
   AddTables(&net);
   return net;
 }

@@ -24,8 +24,7 @@ void CheckEnds(const ActorNet& net) {
   for (const ActorSpec& spec : net.specs) {
     for (size_t p = 0; p < spec.sources.size(); ++p, ++sources) {
       const ActorPeer& to = spec.sources[p];
-      const ActorPeer& back = net.specs[net.Find(to.rank, to.actor)].readers.at(to.port);
-      CHECK(back.rank == spec.rank);
+      const ActorPeer& back = net.specs[net.Find(spec.rank, to.actor)].readers.at(to.port);
       CHECK(back.actor == spec.actor);
       CHECK(back.port == p);
       CHECK(back.same_stream == to.same_stream);
@@ -42,8 +41,8 @@ TEST_CASE("both ends of an edge name the same ports") {
   CheckEnds(NetOf(TwoStagesPlan(), 1));
 }
 
-// The two-stage plan on a mesh of 3 x 2 x 2, with sums along the first and the last axis.
-TEST_CASE("peers by rule on a larger mesh: all along the axes, same coordinate elsewhere") {
+// The plan of two ranks on a mesh of 3 x 2 x 2, with sums along the first and the last axis.
+TEST_CASE("members of an exchange on a larger mesh: all along the axes, same coordinate elsewhere") {
   proto::Plan plan = TwoRanksPlan();
   proto::Mesh* mesh = plan.mutable_mesh();
   mesh->mutable_axis(0)->set_size(3);
@@ -52,23 +51,37 @@ TEST_CASE("peers by rule on a larger mesh: all along the axes, same coordinate e
     axis->set_name(name);
     axis->set_size(2);
   }
-  proto::Actor* sum = plan.mutable_program(0)->mutable_actor(1);
-  sum->mutable_input(0)->mutable_peers()->add_along(2);
-  sum->mutable_boxing()->add_reduce_axis(2);
+  plan.mutable_group(0)->add_axis(2);
+  plan.mutable_program(0)->mutable_actor(1)->mutable_boxing()->add_reduce_axis(2);
   const ActorNet net = NetOf(plan, 0);
   CheckEnds(net);
   REQUIRE(net.specs.size() == 12 * 3);
-  // Rank 5 = (1, 0, 1): its peers are (*, 0, *).
+  CHECK(net.exchanges.size() == 2);
+  // Rank 5 = (1, 0, 1) is with all of (*, 0, *).
+  const ExchangeMember& member = net.member_of[net.Find(5, 1)];
+  REQUIRE(member.exchange >= 0);
   std::vector<uint32_t> ranks;
-  for (const ActorPeer& peer : net.specs[net.Find(5, 1)].sources) ranks.push_back(peer.rank);
+  for (const int32_t a : net.exchanges[member.exchange].members) ranks.push_back(net.specs[a].rank);
   CHECK(ranks == std::vector<uint32_t>{0, 1, 4, 5, 8, 9});
+  CHECK(member.index == 3);
+  CHECK(net.member_of[net.Find(5, 0)].exchange == -1);
+}
+
+TEST_CASE("a send and its receive are one exchange, the sender first") {
+  const ActorNet net = NetOf(TwoStagesPlan(), 1);
+  REQUIRE(net.exchanges.size() == 2);
+  for (const NetExchange& exchange : net.exchanges) {
+    REQUIRE(exchange.members.size() == 2);
+    CHECK(net.names[net.specs[exchange.members[0]].actor].ends_with(".send"));
+    CHECK(net.specs[exchange.members[0]].rank != net.specs[exchange.members[1]].rank);
+  }
 }
 
 TEST_CASE("devices hold the actors of their stage only, streams in the plan's order") {
   const ActorNet net = NetOf(TwoStagesPlan(), 1);
   CHECK(net.index[0 * net.actors_in_plan + 1] == -1);
   CHECK(net.index[1 * net.actors_in_plan + 1] >= 0);
-  REQUIRE(net.streams.size() == 4);
+  REQUIRE(net.streams.size() == 6);
   std::vector<uint32_t> order;
   const StreamOrder& first = net.streams[0];
   FiringOrder::Cursor at;
@@ -92,8 +105,12 @@ TEST_CASE("mailboxes have room for all credits of edges from other workers") {
   const ActorNet net = NetOf(TwoRanksPlan(), 0);
   std::vector<bool> rank0(net.streams.size());
   for (size_t s = 0; s < net.streams.size(); ++s) rank0[s] = net.streams[s].rank == 0;
-  // From rank 1: fills of its g (2 slots), returns of our g (2 slots).
-  CHECK(MailboxCapacity(net, rank0) == 4);
+  // No message leaves a device.
+  CHECK(MailboxCapacity(net, rank0) == 0);
+  // From the copy stream of rank 0: returns of g (2 slots) and fills of its sum.
+  std::vector<bool> compute(net.streams.size());
+  compute[0] = true;
+  CHECK(MailboxCapacity(net, compute) == 3);
   CHECK(MailboxCapacity(net, std::vector<bool>(net.streams.size(), true)) == 0);
 }
 

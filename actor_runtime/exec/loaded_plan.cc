@@ -24,7 +24,12 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
     ASSIGN_OR_RETURN(ActorNet net, Instantiate(p, i, loaded->mesh_));
     loaded->programs_.push_back({std::move(net)});
   }
-  if (!options.make_kernel) return loaded;
+  if (!options.make_kernel) {
+    for (LoadedProgram& program : loaded->programs_) {
+      RETURN_IF_ERROR(BindExchanges(nullptr, &program));
+    }
+    return loaded;
+  }
 
   const int ranks = loaded->mesh_.ranks();
   // The planner sized the workspaces for this many threads.
@@ -56,6 +61,24 @@ absl::Status LoadedPlan::BindProgram(int program, const KernelFactory& make_kern
         return Annotate(actor.status(), absl::StrCat("program ", net.program, ", rank ", rank));
       actors.push_back(*std::move(actor));
     }
+  }
+  return Annotate(BindExchanges(&context, &loaded), absl::StrCat("program ", net.program));
+}
+
+// Without a context: no memory, so no work.
+absl::Status LoadedPlan::BindExchanges(const BindContext* context, LoadedProgram* loaded) {
+  for (const NetExchange& exchange : loaded->net.exchanges) {
+    ExchangeWork work;
+    if (context != nullptr) {
+      std::vector<BoundMember> members;
+      for (const int32_t a : exchange.members) {
+        const ActorSpec& spec = loaded->net.specs[a];
+        members.push_back({static_cast<int>(spec.actor), static_cast<int>(spec.rank)});
+      }
+      ASSIGN_OR_RETURN(work, BindExchange(*context, members));
+    }
+    const int members = static_cast<int>(exchange.members.size());
+    loaded->exchanges.push_back(std::make_unique<LocalExchange>(members, std::move(work)));
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
+#include "actor_runtime/exchange/local_exchange.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -31,6 +32,7 @@ struct LoadOptions {
 struct LoadedProgram {
   ActorNet net;
   std::vector<std::vector<BoundActor>> actors;  // by stream and place; empty without kernels
+  std::vector<std::unique_ptr<LocalExchange>> exchanges;  // as net.exchanges
 };
 
 class LoadedPlan {
@@ -44,6 +46,7 @@ class LoadedPlan {
   const StageMesh& mesh() const { return mesh_; }
   int kernel_threads() const { return kernel_threads_; }  // of one device
   std::vector<LoadedProgram>& programs() { return programs_; }
+  std::span<const std::unique_ptr<ThreadPool>> pools() const { return pools_; }  // by rank
   // Index of a program by name; NOT_FOUND names the ones there are.
   absl::StatusOr<int> FindProgram(std::string_view name) const;
 
@@ -54,6 +57,7 @@ class LoadedPlan {
  private:
   LoadedPlan() = default;
   absl::Status BindProgram(int program, const KernelFactory& make_kernel);
+  static absl::Status BindExchanges(const BindContext* context, LoadedProgram* loaded);
 
   proto::Plan plan_;
   StageMesh mesh_;

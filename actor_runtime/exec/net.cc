@@ -18,13 +18,13 @@ int64_t MailboxCapacity(const ActorNet& net, const std::vector<bool>& own_stream
     const ActorSpec& spec = net.specs[a];
     for (const ActorInput& input : spec.inputs) {
       for (int32_t p = input.first_source; p < input.first_source + input.n_sources; ++p) {
-        if (own(net.Find(spec.sources[p].rank, spec.sources[p].actor))) continue;
+        if (own(net.Find(spec.rank, spec.sources[p].actor))) continue;
         capacity += std::max(input.slots, input.initial_fills);
       }
     }
     for (const ActorOutput& output : spec.outputs) {
       for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
-        if (own(net.Find(spec.readers[q].rank, spec.readers[q].actor))) continue;
+        if (own(net.Find(spec.rank, spec.readers[q].actor))) continue;
         capacity += std::max(output.slots, spec.readers[q].initial_fills);
       }
     }

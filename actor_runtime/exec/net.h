@@ -21,10 +21,24 @@ struct StreamOrder {
   uint32_t rank = 0;
   int32_t id = 0;  // in the program
   bool host = false;
+  // What it does is for the compute streams of the step, which alone begin one: streams of the host and
+  // of exchanges.
+  bool follows = false;
   std::string name;
   std::vector<int32_t> actors;  // concrete, in the order in which they first fire
   FiringOrder firings;          // one step: places in `actors`
   ActorTable table;             // of `actors`
+};
+
+// Concrete actors that fire together, one of each member of a group, in the group's order.
+struct NetExchange {
+  std::vector<int32_t> members;
+};
+
+// Which exchange an actor is a member of.
+struct ExchangeMember {
+  int32_t exchange = -1;  // in ActorNet::exchanges; -1: of none
+  int32_t index = 0;      // among its members
 };
 
 struct ActorNet {
@@ -37,6 +51,8 @@ struct ActorNet {
   std::vector<int32_t> stream_of;    // for each of them: index in `streams`
   std::vector<int32_t> place_of;     // for each of them: place in StreamOrder::actors
   std::vector<int64_t> firings;      // of each of them in a step
+  std::vector<ExchangeMember> member_of;    // for each of them
+  std::vector<NetExchange> exchanges;
   std::vector<StreamOrder> streams;  // by (rank, stream)
   std::vector<std::string> names;    // of actors, by index in the program
   std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank

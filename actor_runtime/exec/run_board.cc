@@ -5,6 +5,8 @@
 
 #include <glog/logging.h>
 
+#include "actor_runtime/exec/may_begin.h"
+
 namespace oneflow {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr int64_t kClosed = int64_t{1} << 62;
 
 RunBoard::RunBoard(int workers) : steps_(workers), wanted_(kNone) {}
 
-void RunBoard::Start() {
+void RunBoard::Start(const std::atomic<bool>* stop) {
   {
     const std::lock_guard lock(mutex_);
     CHECK_EQ(working_, 0);
@@ -23,7 +25,8 @@ void RunBoard::Start() {
     for (Steps& steps : steps_) steps.done.store(0);
     failure_ = absl::OkStatus();
     cancelled_.store(false);
-    begun_.store(1);  // a run has a step, or none that anyone asks for
+    stop_ = stop;
+    begun_.store(0);
     ++run_;
   }
   to_workers_.notify_all();
@@ -68,16 +71,24 @@ bool RunBoard::WaitForRun(uint64_t* seen) {
   return !quit_;
 }
 
-bool RunBoard::Begin(int64_t step) {
+bool RunBoard::Begin(int64_t step, bool follows) {
   int64_t begun = begun_.load();
-  while (step >= (begun & ~kClosed)) {
-    if ((begun & kClosed) != 0) return false;
-    if (begun_.compare_exchange_weak(begun, step + 1)) return true;
+  for (;;) {
+    const int64_t steps = begun & ~kClosed;
+    const bool closed = begun != steps;
+    if (!closed && stop_ != nullptr && stop_->load()) {
+      begun = begun_.fetch_or(kClosed) | kClosed;
+      continue;
+    }
+    if (!MayBegin(step, steps, closed)) return false;
+    if (follows || step < steps || begun_.compare_exchange_weak(begun, step + 1)) return true;
   }
-  return true;
 }
 
-void RunBoard::Stop() { begun_.fetch_or(kClosed); }
+int64_t RunBoard::end() const {
+  const int64_t begun = begun_.load();
+  return (begun & kClosed) != 0 ? begun & ~kClosed : kNone;
+}
 
 void RunBoard::StepsDone(int worker, int64_t steps) {
   steps_[worker].done.store(steps);

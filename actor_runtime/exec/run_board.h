@@ -12,8 +12,8 @@
 //     lock; whoever brings all past wanted_ takes it, to wake the control thread. Both sides write
 //     first and read then, sequentially consistent, so one of them sees the other.
 //  3. failure_ is the first one of the run; cancelled() is true from then to the next Start.
-//  4. begun_ counts the steps that some worker has begun; once it is closed it stays as it is, and
-//     every worker goes as far as that.
+//  4. begun_ counts the steps that some device has begun; once it is closed it stays as it is, and
+//     every worker goes as far as that (may_begin.h).
 #pragma once
 
 #include <atomic>
@@ -31,8 +31,10 @@ class RunBoard {
   explicit RunBoard(int workers);
 
   // Control thread.
-  void Start();  // requires that all are at rest
-  void Quit();   // ends every WaitForRun for good
+  // Requires that all are at rest. `stop`, which may be null, belongs to the run: once it is true,
+  // no step is begun that is not yet.
+  void Start(const std::atomic<bool>* stop);
+  void Quit();  // ends every WaitForRun for good
   // Waits until every worker has finished more than `steps` steps, or all are at rest; returns the
   // steps that every worker has finished.
   int64_t WaitForSteps(int64_t steps);
@@ -41,15 +43,17 @@ class RunBoard {
 
   // Workers.
   bool WaitForRun(uint64_t* seen);  // false: quit. *seen: number of the last run, 0 at first
-  // Whether a step may be begun: all those before Stop, and those that another worker has begun.
-  // What one worker begins, all finish.
-  bool Begin(int64_t step);
+  // Whether a stream may begin a step. A step that one device begins, all finish; host streams only
+  // prepare steps and report them. Whoever is told no wakes the others, which then see end().
+  bool Begin(int64_t step, bool follows);
   void StepsDone(int worker, int64_t steps);
   void Rest();
 
-  // Any thread. Only the first failure of a run is kept; false if there is one already.
+  // Any thread. The steps after which the run ends early; a number beyond all steps where it goes
+  // on.
+  int64_t end() const;
+  // Only the first failure of a run is kept; false if there is one already.
   bool Fail(absl::Status status);
-  void Stop();  // no step of this run is begun that is not yet
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 
  private:
@@ -64,8 +68,9 @@ class RunBoard {
   int working_ = 0;
   bool quit_ = false;
   std::vector<Steps> steps_;
-  std::atomic<int64_t> wanted_;    // the control thread waits for more steps than these
-  std::atomic<int64_t> begun_{0};  // + kClosed after Stop
+  std::atomic<int64_t> wanted_;              // the control thread waits for more steps than these
+  const std::atomic<bool>* stop_ = nullptr;  // constant while workers work
+  std::atomic<int64_t> begun_{0};            // + kClosed once stop_ was seen
   absl::Status failure_;
   std::atomic<bool> cancelled_{false};
 };

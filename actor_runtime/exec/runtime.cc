@@ -90,11 +90,24 @@ struct Runtime::Impl {
     // Who spins while others wait for a core slows them down.
     const int busy = (n - 1) * loaded->kernel_threads();
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
+    SetWakes();
     for (int w = 0; w < n; ++w) {
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin));
       threads.emplace_back([this, worker = workers.back().get()] {
         for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
       });
+    }
+  }
+
+  // What an exchange has for a member wakes the worker of that one's device.
+  void SetWakes() {
+    for (LoadedProgram& program : loaded->programs()) {
+      for (size_t x = 0; x < program.exchanges.size(); ++x) {
+        program.exchanges[x]->SetWake([this, &net = program.net, x](int member) {
+          const int32_t actor = net.exchanges[x].members[member];
+          bus->mailbox(static_cast<int>(net.specs[actor].rank)).Wake();
+        });
+      }
     }
   }
 
@@ -105,8 +118,14 @@ struct Runtime::Impl {
       for (BoundActor& actor : of_stream) actor.Begin(&context);
     }
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
-    const ProgramRun run{&of_program, &states[program],   &assignments[program].worker_of, ++epoch,
-                         steps,       context.first_step, trace ? &*trace : nullptr};
+    const ProgramRun run{&of_program,
+                         &states[program],
+                         &assignments[program].worker_of,
+                         loaded->pools(),
+                         ++epoch,
+                         steps,
+                         context.first_step,
+                         trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
@@ -114,18 +133,21 @@ struct Runtime::Impl {
   }
 
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
-  // itself.
+  // itself, unless it was stopped and streams that follow had gone ahead.
   absl::Status Finish(int program, const absl::Status& failure) {
     const std::lock_guard lock(running_mutex);
     running.reset();
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
+    bool ahead = false;
     for (const std::unique_ptr<Worker>& worker : workers) {
       failure.ok() ? worker->DrainAfterRun() : worker->DropMail();
+      ahead |= worker->ahead();
     }
     for (size_t a = 0; a < net.specs.size(); ++a) {
       const int32_t s = net.stream_of[a];
-      if (status.ok() && !IsDrained(net.streams[s].table, states[program][s], net.place_of[a])) {
+      if (status.ok() && !ahead &&
+          !IsDrained(net.streams[s].table, states[program][s], net.place_of[a])) {
         status = absl::InternalError(absl::StrCat("program ", net.program, " ended, but ",
                                                   net.NameOf(static_cast<int32_t>(a)),
                                                   " is not back at the initial marking"));
@@ -133,6 +155,9 @@ struct Runtime::Impl {
     }
     for (size_t s = 0; s < net.streams.size(); ++s) {
       Reset(net.streams[s].table, &states[program][s]);
+    }
+    if (!status.ok() || ahead) {
+      for (const auto& exchange : loaded->programs()[program].exchanges) exchange->Reset();
     }
     return status;
   }
@@ -151,7 +176,9 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                    .make_kernel = options.make_kernel,
                    .prove = options.prove,
                    .own_kernels = !options.make_kernel};
-  if (!load.make_kernel) load.make_kernel = MakeKernel;
+  if (!load.make_kernel) {
+    load.make_kernel = [isa = options.isa](const KernelSetup& s) { return MakeKernelFor(isa, s); };
+  }
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->Build(options);
@@ -163,7 +190,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   ASSIGN_OR_RETURN(const int index, impl_->loaded->FindProgram(program));
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
   impl_->Prepare(index, context, steps);
-  impl_->board->Start();
+  impl_->board->Start(options.stop);
   int64_t told = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
     at_rest = impl_->board->AtRest();
@@ -177,8 +204,6 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
 
 int64_t Runtime::steps_done() const { return impl_->steps_done; }
 
-void Runtime::Stop() { impl_->board->Stop(); }
-
 void Runtime::Cancel() {
   if (impl_->board->Fail(absl::CancelledError("the run was cancelled"))) impl_->bus->WakeAll();
 }
@@ -187,7 +212,7 @@ std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);
   if (!impl_->running) return {};
   const ProgramRun& run = *impl_->running;
-  return AskWorkers(run.program->net, impl_->workers, &*impl_->bus, kPatience);
+  return AskWorkers(*run.program, impl_->workers, &*impl_->bus, kPatience);
 }
 
 std::vector<int64_t> Runtime::Firings() const {

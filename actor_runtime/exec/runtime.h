@@ -10,10 +10,11 @@
 // between runs. A run ends drained, every slot returned, or with the Status of the first kernel
 // that failed; then all workers are at rest and another Run may follow (the failed one's registers
 // hold what they held). Between the first and the last step workers and actors allocate nothing. It
-// is not thread-safe, but for Stop, Cancel, Report and Firings. It does not read checkpoints or
-// data: RunContext does.
+// is not thread-safe, but for Cancel, Report and Firings. It does not read checkpoints or data:
+// RunContext does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,6 +35,7 @@ struct RuntimeOptions {
   // Kernel threads in all: each device's kernels get threads / devices of them, at least 1, at most
   // the plan's kernel_threads. Results do not depend on it.
   int threads = 1;
+  Isa isa = BestIsa();        // what kernels compute with; one that the processor has
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
   bool prove = true;          // VerifyPlan at load
   // Workers without work look for messages for some microseconds before they sleep, if there are
@@ -46,6 +48,10 @@ struct RuntimeOptions {
 struct RunOptions {
   // Called on the thread that called Run, after each finished step, with 0, 1, ... in turn.
   std::function<void(int64_t step)> on_step;
+  // Once it is true, no device begins a step that none has begun yet: the run ends well, with whole
+  // steps, perhaps none. A signal handler may set it. What host streams have prepared of further
+  // steps is dropped. null: the run takes all its steps.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 class Runtime {
@@ -59,9 +65,6 @@ class Runtime {
                    const RunOptions& options = {});
   // Steps that the last Run has finished; between runs.
   int64_t steps_done() const;
-  // Ends the Run in progress well, with the steps that have been begun. Any thread; nothing happens
-  // when none is in progress.
-  void Stop();
   // Ends the Run in progress with CANCELLED, soon. Any thread; nothing happens when none is in
   // progress.
   void Cancel();

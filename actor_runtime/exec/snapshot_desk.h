@@ -30,6 +30,7 @@ struct Snapshot {
     int32_t stream = 0;  // in the net
     int32_t place = 0;   // in StreamOrder::actors: which fires next
     bool over = false;   // it has done all its steps
+    bool entered = false;  // the actor at `place` has entered its exchange
     ActorStates states;
   };
   std::vector<Stream> streams;

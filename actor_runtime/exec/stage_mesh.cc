@@ -9,16 +9,15 @@ int StageMesh::StageOf(int rank) const {
   return stage_axis < 0 ? 0 : mesh.CoordinateOf(rank)[stage_axis];
 }
 
-std::vector<int> StageMesh::PeersOf(int rank, int stage, const std::vector<int>& along) const {
+std::vector<int> StageMesh::MembersOf(const proto::Group& group, int rank) const {
   Coordinate c = mesh.CoordinateOf(rank);
-  if (stage_axis >= 0) c[stage_axis] = stage;
-  return mesh.Peers(c, along);
-}
-
-int StageMesh::PeersAlong(const std::vector<int>& along) const {
-  int n = 1;
-  for (const int axis : along) n *= mesh.axes[axis].size;
-  return n;
+  if (!group.has_stages()) return mesh.Peers(c, {group.axis().begin(), group.axis().end()});
+  std::vector<int> members;
+  for (const int stage : {group.stages().from(), group.stages().to()}) {
+    c[stage_axis] = stage;
+    members.push_back(mesh.RankOf(c));
+  }
+  return members;
 }
 
 absl::StatusOr<StageMesh> StageMeshOf(const proto::Plan& plan) {

@@ -1,5 +1,5 @@
-// Which devices an edge of the plan joins: PeerRule as code. The one place of the runtime that
-// knows the stage axis; all else sees ranks.
+// Which devices fire an exchange together: groups of the plan as ranks. The one place of the runtime
+// that knows the stage axis; all else sees ranks.
 #pragma once
 
 #include <string_view>
@@ -17,11 +17,8 @@ struct StageMesh {
 
   int ranks() const { return mesh.devices(); }
   int StageOf(int rank) const;
-  // The devices of `stage` whose coordinates equal that of `rank`, stage axis aside, except along
-  // `along`, which take all values; ascending.
-  std::vector<int> PeersOf(int rank, int stage, const std::vector<int>& along) const;
-  // The same, for a caller who only wants their number.
-  int PeersAlong(const std::vector<int>& along) const;
+  // Those of the group that `rank` is in: along axes in rank order, of two stages the sender first.
+  std::vector<int> MembersOf(const proto::Group& group, int rank) const;
 };
 
 // Requires a plan that passed VerifyPlanTypes.

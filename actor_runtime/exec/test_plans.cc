@@ -11,14 +11,14 @@ namespace oneflow {
 namespace {
 
 constexpr char kChain[] = R"plan(
-  version: 2 stage_axis: -1 kernel_threads: 2 model: "chain"
+  version: 3 launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
   memory { persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
   persistent { id: 0 name: "w" fill_mode: UPDATE }
   program {
     name: "init" micro_batches: 1 micro_batch_size: 1
     actor { id: 0 name: "w" kernel: "ones" output: 0 }
     segment { id: 0 name: "init" actor: 0 }
-    stream { id: 0 name: "host.in" host: true order { segment: 0 repeat: 1 } }
+    stream { id: 0 name: "host.in" kind: HOST order { segment: 0 repeat: 1 } }
   }
   program {
     name: "train" micro_batches: 4 micro_batch_size: 1
@@ -39,12 +39,13 @@ constexpr char kChain[] = R"plan(
     segment { id: 1 name: "U" actor: 2 }
     segment { id: 2 name: "data" actor: 0 }
     stream { id: 0 name: "compute" order { segment: 0 repeat: 4 } order { segment: 1 repeat: 1 } }
-    stream { id: 1 name: "host.in" host: true order { segment: 2 repeat: 4 } }
+    stream { id: 1 name: "host.in" kind: HOST order { segment: 2 repeat: 4 } }
   })plan";
 
 constexpr char kTwoRanks[] = R"plan(
-  version: 2 stage_axis: -1 kernel_threads: 1 model: "two ranks"
+  version: 3 launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
   mesh { axis { name: "data" size: 2 } }
+  group { name: "data" axis: 0 }
   memory { persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
   persistent { id: 0 name: "w" fill_mode: UPDATE }
   program {
@@ -53,9 +54,10 @@ constexpr char kTwoRanks[] = R"plan(
     register { id: 2 name: "g.sum" offset: 192 }
     actor { id: 0 name: "g" kernel: "count" output: 1 }
     actor {
-      id: 1 name: "g.sum" kernel: "sum" output: 2
-      input { register: 1 peers { along: 0 } }
+      id: 1 name: "g.sum" kernel: "all_reduce" output: 2
+      input { register: 1 }
       boxing { reduce: SUM reduce_axis: 0 }
+      exchange { group: 0 }
     }
     actor { id: 2 name: "w" kernel: "update" input { register: 2 } output: 0 }
     segment { id: 0 name: "F" actor: 0 }
@@ -65,12 +67,15 @@ constexpr char kTwoRanks[] = R"plan(
       id: 0 name: "compute" order { segment: 0 repeat: 1 }
       order { segment: 0 segment: 2 repeat: 2 } order { segment: 2 repeat: 1 }
     }
-    stream { id: 1 name: "copy" order { segment: 1 repeat: 3 } }
+    stream { id: 1 name: "gradients" kind: EXCHANGE order { segment: 1 repeat: 3 } }
+    issue { run { actor: 1 repeat: 3 } }
   })plan";
 
 constexpr char kTwoStages[] = R"plan(
-  version: 2 stage_axis: 0 kernel_threads: 1 model: "two stages"
+  version: 3 launch_queue: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
   mesh { axis { name: "pipe" size: 2 } }
+  group { name: "stage 0 to 1" stages { from: 0 to: 1 } }
+  group { name: "stage 1 to 0" stages { from: 1 to: 0 } }
   memory { stage: 0 persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
   memory { stage: 1 persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
   persistent { id: 0 name: "w0" fill_mode: UPDATE }
@@ -81,8 +86,8 @@ constexpr char kTwoStages[] = R"plan(
     actor { id: 1 name: "w1" stage: 1 kernel: "ones" output: 1 }
     segment { id: 0 name: "init" actor: 0 }
     segment { id: 1 name: "init" stage: 1 actor: 1 }
-    stream { id: 0 name: "host.in" host: true order { segment: 0 repeat: 1 } }
-    stream { id: 1 name: "host.in" stage: 1 host: true order { segment: 1 repeat: 1 } }
+    stream { id: 0 name: "host.in" kind: HOST order { segment: 0 repeat: 1 } }
+    stream { id: 1 name: "host.in" stage: 1 kind: HOST order { segment: 1 repeat: 1 } }
   }
   program {
     name: "train" micro_batches: 4 micro_batch_size: 1
@@ -93,7 +98,8 @@ constexpr char kTwoStages[] = R"plan(
     register { id: 6 name: "dw1" stage: 1 fill_mode: ACCUMULATE fires_per_fill: 4 offset: 256 }
     actor { id: 0 name: "x" kernel: "count" output: 2 }
     actor {
-      id: 1 name: "x.recv" stage: 1 kernel: "copy" input { register: 2 } output: 3 boxing {}
+      id: 1 name: "x.recv" stage: 1 kernel: "receive" output: 3 boxing {}
+      exchange { group: 0 partner: 7 }
     }
     actor {
       id: 2 name: "dx" stage: 1 kernel: "multiply" output: 4
@@ -102,25 +108,45 @@ constexpr char kTwoStages[] = R"plan(
     }
     actor { id: 3 name: "dw1" stage: 1 kernel: "copy" input { register: 3 } output: 6 }
     actor { id: 4 name: "w1" stage: 1 kernel: "update" input { register: 6 } output: 1 }
-    actor { id: 5 name: "dx.recv" kernel: "copy" input { register: 4 } output: 5 boxing {} }
+    actor {
+      id: 5 name: "dx.recv" kernel: "receive" output: 5 boxing {}
+      exchange { group: 1 partner: 8 }
+    }
     actor { id: 6 name: "w0" kernel: "update" input { register: 5 } output: 0 }
+    actor {
+      id: 7 name: "x.send" kernel: "send" input { register: 2 }
+      exchange { group: 0 partner: 1 }
+    }
+    actor {
+      id: 8 name: "dx.send" stage: 1 kernel: "send" input { register: 4 }
+      exchange { group: 1 partner: 5 }
+    }
     segment { id: 0 name: "F" actor: 0 }
     segment { id: 1 name: "B" actor: 6 }
     segment { id: 2 name: "B.recv" actor: 5 }
     segment { id: 3 name: "F.recv" stage: 1 actor: 1 }
     segment { id: 4 name: "FB" stage: 1 actor: 2 actor: 3 }
     segment { id: 5 name: "U" stage: 1 actor: 4 }
+    segment { id: 6 name: "F.send" actor: 7 }
+    segment { id: 7 name: "B.send" stage: 1 actor: 8 }
     stream {
       id: 0 name: "compute"
       order { segment: 0 repeat: 2 }
       order { segment: 1 segment: 0 repeat: 2 }
       order { segment: 1 repeat: 2 }
     }
-    stream { id: 1 name: "copy.backward" order { segment: 2 repeat: 4 } }
+    stream { id: 1 name: "receive.backward" kind: EXCHANGE order { segment: 2 repeat: 4 } }
     stream {
       id: 2 name: "compute" stage: 1 order { segment: 4 repeat: 4 } order { segment: 5 repeat: 1 }
     }
-    stream { id: 3 name: "copy.forward" stage: 1 order { segment: 3 repeat: 4 } }
+    stream { id: 3 name: "receive.forward" stage: 1 kind: EXCHANGE order { segment: 3 repeat: 4 } }
+    stream { id: 4 name: "send.forward" kind: EXCHANGE order { segment: 6 repeat: 4 } }
+    stream { id: 5 name: "send.backward" stage: 1 kind: EXCHANGE order { segment: 7 repeat: 4 } }
+    issue { run { actor: 7 repeat: 2 } run { actor: 5 actor: 7 repeat: 2 } run { actor: 5 repeat: 2 } }
+    issue {
+      stage: 1 run { actor: 1 repeat: 2 } run { actor: 8 actor: 1 repeat: 2 }
+      run { actor: 8 repeat: 2 }
+    }
   })plan";
 
 void FillIn(proto::Register* reg) {
@@ -131,26 +157,22 @@ void FillIn(proto::Register* reg) {
   if (reg->fires_per_fill() == 0) reg->set_fires_per_fill(1);
 }
 
-float At(const KernelCall& call, int input, size_t source, int i) {
-  return reinterpret_cast<const float*>(call.in[input][source])[i];
-}
+float At(const KernelCall& call, int input, int i) { return call.input<float>(input)[i]; }
 
 float Compute(const std::string& kind, const KernelCall& call, int offset, int i) {
   if (kind == "ones") return 1;
   if (kind == "count") return static_cast<float>(call.firing % 5 + offset);
-  if (kind == "multiply") return At(call, 0, 0, i) * At(call, 1, 0, i);
-  if (kind == "copy") return At(call, 0, 0, i);
-  if (kind == "update") return call.output<float>(0)[i] / 2 + At(call, 0, 0, i) / 8;
-  float sum = 0;
-  for (size_t source = 0; source < call.in[0].size(); ++source) sum += At(call, 0, source, i);
-  return sum;
+  if (kind == "multiply") return At(call, 0, i) * At(call, 1, i);
+  if (kind == "copy") return At(call, 0, i);
+  if (kind == "update") return call.output<float>(0)[i] / 2 + At(call, 0, i) / 8;
+  return 0;
 }
 
 }  // namespace
 
 absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup) {
   const std::string kind = setup.kind;
-  constexpr std::string_view kKinds[] = {"ones", "count", "multiply", "copy", "sum", "update"};
+  constexpr std::string_view kKinds[] = {"ones", "count", "multiply", "copy", "update"};
   if (std::count(std::begin(kKinds), std::end(kKinds), kind) == 0) {
     return absl::NotFoundError("no kernel " + kind);
   }

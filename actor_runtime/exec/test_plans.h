@@ -17,12 +17,12 @@ inline constexpr int kElements = 16;
 // One device: data on a host stream, gradients of 4 micro-batches accumulated, one update a step.
 // Programs "init" and "train".
 proto::Plan ChainPlan();
-// Two devices: each sums the other's part into its own, on a copy stream; 3 micro-batches a step.
+// Two devices: an all_reduce on a stream of its own; 3 micro-batches a step.
 proto::Plan TwoRanksPlan();
 // Two stages, 1F1B with 4 micro-batches: activations go down, gradients come back.
 proto::Plan TwoStagesPlan();
 
-// ones: 1;  count: firing % 5 + rank-like number;  multiply, copy;  sum: of all sources in order;
+// ones: 1;  count: firing % 5 + rank-like number;  multiply, copy;
 // update: out = out / 2 + in / 8. Any of them fails at firing `fail_at` (attribute), if it has one.
 absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup);
 

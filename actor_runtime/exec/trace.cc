@@ -100,7 +100,7 @@ class TraceWriter {
       for (int32_t p = input.first_source; fill >= 0 && p < input.first_source + input.n_sources;
            ++p) {
         if (spec.sources[p].same_stream) continue;
-        const int32_t writer = net.Find(spec.sources[p].rank, spec.sources[p].actor);
+        const int32_t writer = net.Find(spec.rank, spec.sources[p].actor);
         const auto end =
             ends.find({writer, (fill + 1) * FiresPerFill(net.specs[writer], spec.sources[p]) - 1});
         if (end == ends.end()) continue;  // dropped

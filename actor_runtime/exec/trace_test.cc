@@ -33,9 +33,10 @@ TEST_CASE(
     "a slice for each firing, a track for each stream, an arrow for each fill between streams") {
   const nlohmann::json trace = TraceOf(TwoStagesPlan(), 2, 1000);
   std::map<std::string, int> counts = CountByPhase(trace);
-  CHECK(counts["X"] == 2 * 25);
-  CHECK(counts["M"] == 2 * 4);
-  // x -> x.recv -> dx, dw1; dx -> dx.recv -> w0: five edges between streams, 4 fills a step.
+  CHECK(counts["X"] == 2 * 33);
+  CHECK(counts["M"] == 2 * 6);
+  // x -> x.send, x.recv -> dx, dw1; dx -> dx.send, dx.recv -> w0: five edges between streams, 4 fills a
+  // step.
   CHECK(counts["s"] == 2 * 4 * 5);
   CHECK(counts["f"] == counts["s"]);
   CHECK(trace["otherData"]["dropped_events"] == "0");
@@ -47,7 +48,7 @@ TEST_CASE(
     CHECK((event["args"]["step"] == 0 || event["args"]["step"] == 1));
     ++steps[event["args"]["step"].get<int64_t>()];
   }
-  CHECK(steps == std::map<int64_t, int>{{0, 25}, {1, 25}});
+  CHECK(steps == std::map<int64_t, int>{{0, 33}, {1, 33}});
 }
 
 TEST_CASE("an arrow points forward in time, from the writer's rank to the reader's") {

@@ -28,12 +28,19 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
   Snapshot shape;
   for (const int32_t s : streams) {
     const StreamOrder& stream = net.streams[s];
-    positions_.push_back({&stream, &(*run.states)[s], run.program->actors[s].data(),
-                          run.trace ? run.trace->buffer(s) : nullptr});
+    Position& position = positions_.emplace_back();
+    position.order = &stream;
+    position.states = &(*run.states)[s];
+    position.actors = run.program->actors[s].data();
+    position.trace = run.trace ? run.trace->buffer(s) : nullptr;
+    for (const int32_t actor : stream.actors) {
+      const int32_t exchange = net.member_of[actor].exchange;
+      position.exchanges.push_back(exchange < 0 ? nullptr : run.program->exchanges[exchange].get());
+    }
     for (const ActorTable::Actor& actor : stream.table.actors) {
       sends_.reserve(actor.end_peer - actor.first_peer);
     }
-    shape.streams.push_back({s, 0, false, (*run.states)[s]});
+    shape.streams.push_back({s, 0, false, false, (*run.states)[s]});
   }
   desk_.Prepare(std::move(shape));
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
@@ -47,9 +54,19 @@ void Worker::DropMail() {
   }
 }
 
+bool Worker::ahead() const {
+  return std::any_of(positions_.begin(), positions_.end(), [&](const Position& p) {
+    return p.step > run_.steps || (p.step == run_.steps && p.begun);
+  });
+}
+
 void Worker::Drive() {
   if (unfinished_ == 0) board_->StepsDone(id_, run_.steps);
   while (unfinished_ > 0 && !board_->cancelled()) {
+    if (board_->end() < run_.steps) [[unlikely]] {
+      EndAfter(board_->end());
+      continue;
+    }
     if (desk_.asked()) [[unlikely]]
       Answer();
     bool progress = mailbox_.HasMail();
@@ -65,7 +82,8 @@ void Worker::Answer() {
     for (size_t i = 0; i < positions_.size(); ++i) {
       Snapshot::Stream& stream = snapshot->streams[i];
       stream.place = positions_[i].order->firings.PlaceAt(positions_[i].next);
-      stream.over = positions_[i].step == run_.steps;
+      stream.over = positions_[i].step >= run_.steps;
+      stream.entered = positions_[i].entered != nullptr;
       stream.states = *positions_[i].states;
     }
   });
@@ -87,24 +105,66 @@ void Worker::Hand(const Message& message) {
 }
 
 bool Worker::FireNext(Position* position) {
-  if (position->step == run_.steps) return false;
+  if (position->entered != nullptr) return Look(position);
+  if (position->step >= run_.steps) return false;
   const StreamOrder& stream = *position->order;
   const int32_t place = stream.firings.PlaceAt(position->next);
   if (!CanFire(*position->states, place)) return false;
+  if (!position->begun && !Begin(position)) return true;
 
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const Launch launch = Issue(stream.table, place, position->states);
+  if (position->exchanges[place] != nullptr) return Enter(position, place, launch);
   const absl::Status status = position->trace == nullptr ? position->actors[place].Run(launch)
                                                          : RunTraced(*position, place, launch);
   if (!status.ok()) [[unlikely]] {
     Fail(*position, place, launch, status);
     return true;
   }
-  Complete(stream.table, place, position->states, &sends_);
+  End(position, place);
+  return true;
+}
+
+void Worker::End(Position* position, int32_t place) {
+  Complete(position->order->table, place, position->states, &sends_);
   if (!sends_.empty()) Send(*position, place);
   Advance(position);
+}
+
+bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
+  const ExchangeMember& member =
+      run_.program->net.member_of[position->order->actors[place]];
+  position->entered = position->exchanges[place];
+  position->member = member.index;
+  position->launch = launch;
+  if (position->trace != nullptr) position->begin = Now();
+  const BoundActor::Addresses addresses = position->actors[place].AddressesOf(launch);
+  position->entered->Enter(member.index, addresses.in, addresses.out, launch.accumulate);
+  Look(position);
   return true;
+}
+
+// Goes on with an exchange that has been entered: whether anything was done.
+bool Worker::Look(Position* position) {
+  ThreadPool* pool = run_.pools[position->order->rank].get();
+  const LocalExchange::Progress progress = position->entered->Poll(position->member, pool);
+  if (progress != LocalExchange::kOver) return progress == LocalExchange::kWorked;
+  const int32_t place = position->order->firings.PlaceAt(position->next);
+  if (position->trace != nullptr) {
+    position->trace->Add(
+        {position->begin, Now(), position->launch.firing, position->order->actors[place]});
+  }
+  position->entered = nullptr;
+  End(position, place);
+  return true;
+}
+
+bool Worker::HasWork() const {
+  return mailbox_.HasMail() ||
+         std::any_of(positions_.begin(), positions_.end(), [](const Position& position) {
+           return position.entered != nullptr && position.entered->HasNews(position.member);
+         });
 }
 
 absl::Status Worker::RunTraced(const Position& position, int32_t place, const Launch& launch) {
@@ -129,14 +189,34 @@ void Worker::Send(const Position& position, int32_t place) {
   sends_.clear();
 }
 
+// A step begins when its first actor may fire, not when the step before it is over.
+bool Worker::Begin(Position* position) {
+  position->begun = board_->Begin(position->step, position->order->follows);
+  if (!position->begun) {
+    EndAfter(board_->end());
+    bus_->WakeAll();
+  }
+  return position->begun;
+}
+
 void Worker::Advance(Position* position) {
   if (position->order->firings.Next(&position->next)) return;
-  // Where one stream may not go on, none of them may begin more than it has.
-  if (!board_->Begin(++position->step)) run_.steps = position->step;
-  if (position->step == run_.steps) --unfinished_;
+  position->begun = false;
+  if (++position->step == run_.steps) --unfinished_;
+  TellDone();
+}
+
+void Worker::EndAfter(int64_t steps) {
+  run_.steps = steps;
+  unfinished_ = std::count_if(positions_.begin(), positions_.end(),
+                              [&](const Position& p) { return p.step < steps; });
+  TellDone();
+}
+
+void Worker::TellDone() {
   int64_t done = run_.steps;
   for (const Position& p : positions_) done = std::min(done, p.step);
-  if (done == steps_done_) return;
+  if (done <= steps_done_) return;
   steps_done_ = done;
   board_->StepsDone(id_, done);
 }
@@ -153,13 +233,14 @@ void Worker::Fail(const Position& position, int32_t place, const Launch& launch,
 }
 
 void Worker::Idle() {
-  if (spin_.count() > 0 && SpinUntil([&] { return mailbox_.HasMail(); }, spin_)) return;
+  if (spin_.count() > 0 && SpinUntil([&] { return HasWork(); }, spin_)) return;
   // A worker that waits for this core may have our message: cheaper than to sleep and be woken.
   std::this_thread::yield();
-  if (mailbox_.HasMail()) return;
+  if (HasWork()) return;
   const uint32_t ticket = mailbox_.PrepareToPark();
-  // Whoever cancels or asks says so first and wakes us second, so one of the two is seen.
-  if (mailbox_.HasMail() || board_->cancelled() || desk_.asked()) {
+  // Whoever cancels, stops or asks says so first and wakes us second, so one of the two is seen.
+  const bool stopped = board_->end() < run_.steps;
+  if (HasWork() || board_->cancelled() || stopped || desk_.asked()) {
     mailbox_.StayAwake();
   } else {
     mailbox_.Park(ticket);

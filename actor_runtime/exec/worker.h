@@ -1,9 +1,10 @@
 // Worker: one thread that fires the streams given to it, in their orders, until each has gone N
-// times through its own; fewer times where the run is stopped, all alike. It decides nothing: the
-// next actor of a stream fires when it may.
+// times through its own; fewer times where the run is stopped, all alike, but that a stream that
+// follows may have gone ahead. It decides nothing: the next actor of a stream fires when it may.
 //
 // Invariants:
-//  1. A stream's states and position, and the slots its actors write, belong to one worker.
+//  1. A stream's states and position, and the slots its actors write, belong to one worker. Until an
+//     exchange that it has entered is over, other members touch those of the exchange, too.
 //  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
 #pragma once
@@ -28,6 +29,7 @@ struct ProgramRun {
   LoadedProgram* program = nullptr;
   std::vector<ActorStates>* states = nullptr;       // by stream
   const std::vector<int32_t>* worker_of = nullptr;  // by stream
+  std::span<const std::unique_ptr<ThreadPool>> pools;  // by rank
   uint32_t epoch = 0;
   int64_t steps = 0;
   int64_t first_step = 0;  // for messages
@@ -46,6 +48,9 @@ class Worker {
   void DrainAfterRun() { Drain(); }
   // Drops what a cancelled run left behind. Control thread, all at rest.
   void DropMail();
+  // Whether a stream that follows has begun a step that a stopped run did not come to. Control thread, all
+  // at rest.
+  bool ahead() const;
 
   // The worker's thread: one run.
   void Drive();
@@ -63,16 +68,29 @@ class Worker {
     ActorStates* states = nullptr;
     BoundActor* actors = nullptr;  // by place
     TraceBuffer* trace = nullptr;
+    std::vector<LocalExchange*> exchanges;  // by place; null: the actor is none
     FiringOrder::Cursor next = {};
     int64_t step = 0;
+    bool begun = false;  // the step
+    LocalExchange* entered = nullptr;  // that the actor at `next` has entered
+    int member = 0;                    // of it
+    Launch launch = {};                // of it
+    int64_t begin = 0;                 // when, for the trace
   };
 
   void Drain();
   void Hand(const Message& message);
   bool FireNext(Position* position);
+  bool Enter(Position* position, int32_t place, const Launch& launch);
+  bool Look(Position* position);
+  void End(Position* position, int32_t place);
+  bool HasWork() const;
   absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
   void Send(const Position& position, int32_t place);
+  bool Begin(Position* position);
   void Advance(Position* position);
+  void EndAfter(int64_t steps);
+  void TellDone();
   void Fail(const Position& position, int32_t place, const Launch& launch,
             const absl::Status& status);
   void Idle();

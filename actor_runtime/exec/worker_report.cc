@@ -8,30 +8,47 @@
 namespace oneflow {
 namespace {
 
-std::string Sentence(const ActorNet& net, const Snapshot::Stream& at) {
+// "actor h.0.fc.all_reduce at rank 0 has entered its exchange, waits for actor ... at rank 1".
+std::string EnteredText(const LoadedProgram& program, int32_t actor) {
+  const ExchangeMember& member = program.net.member_of[actor];
+  const LocalExchange& exchange = *program.exchanges[member.exchange];
+  std::string text = absl::StrCat(program.net.NameOf(actor), " has entered its exchange");
+  absl::string_view separator = ", waits for ";
+  for (int other = 0; other < exchange.members(); ++other) {
+    if (exchange.HasEntered(other, member.index)) continue;
+    const int32_t missing = program.net.exchanges[member.exchange].members[other];
+    absl::StrAppend(&text, separator, program.net.NameOf(missing), ", which has not");
+    separator = " and ";
+  }
+  return text;
+}
+
+std::string Sentence(const LoadedProgram& program, const Snapshot::Stream& at) {
+  const ActorNet& net = program.net;
   const StreamOrder& stream = net.streams[at.stream];
   const std::string head = stream.name + ": ";
   if (at.over) return head + "has done all its steps";
+  if (at.entered) return head + EnteredText(program, stream.actors[at.place]);
   return head + DescribeWait(net, stream, at.place, at.states);
 }
 
-std::vector<std::string> Sentences(const ActorNet& net, const Worker& worker,
+std::vector<std::string> Sentences(const LoadedProgram& program, const Worker& worker,
                                    const std::optional<Snapshot>& snapshot) {
   if (worker.over()) return {"has done all its steps"};
   if (!snapshot) {
     const int32_t actor = worker.last_actor();
-    return {actor < 0 ? "has not begun" : absl::StrCat("inside the kernel of ", net.NameOf(actor))};
+    return {actor < 0 ? "has not begun" : absl::StrCat("inside the kernel of ", program.net.NameOf(actor))};
   }
   std::vector<std::string> sentences;
   for (const Snapshot::Stream& stream : snapshot->streams) {
-    sentences.push_back(Sentence(net, stream));
+    sentences.push_back(Sentence(program, stream));
   }
   return sentences;
 }
 
 }  // namespace
 
-std::vector<WorkerReport> AskWorkers(const ActorNet& net,
+std::vector<WorkerReport> AskWorkers(const LoadedProgram& program,
                                      const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
                                      std::chrono::nanoseconds patience) {
   for (const std::unique_ptr<Worker>& worker : workers) worker->desk().Ask();
@@ -42,9 +59,9 @@ std::vector<WorkerReport> AskWorkers(const ActorNet& net,
     Worker& worker = *workers[w];
     const std::optional<Snapshot> snapshot =
         worker.over() ? std::nullopt : worker.desk().Collect(deadline);
-    const bool host = w == static_cast<size_t>(net.ranks);
+    const bool host = w == static_cast<size_t>(program.net.ranks);
     reports.push_back({host ? "host" : absl::StrCat("rank ", w), worker.firings(),
-                       Sentences(net, worker, snapshot)});
+                       Sentences(program, worker, snapshot)});
   }
   return reports;
 }

@@ -48,7 +48,7 @@ absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
-    return [a = shape, &kernels = BestAttentionKernels<T, S>()](const KernelCall& call) {
+    return [a = shape, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
       const S* qkv = call.input<S>(0);
       S* out = call.output<S>(0);
       T* lse = call.output<T>(1);
@@ -66,7 +66,7 @@ absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
-    return [a = shape, &kernels = BestAttentionKernels<T, S>(),
+    return [a = shape, &kernels = *AttentionKernelsFor<T, S>(s.isa),
             name = s.name](const KernelCall& call) -> absl::Status {
       if (call.accumulate)
         return absl::InternalError(name + ": an activation's gradient is not added up");

@@ -33,8 +33,8 @@ BatchShape ShapeOf(const KernelSetup& s) {
 }
 
 template <typename T>
-Kernel BatchMatmul(const BatchShape& shape) {
-  return [s = shape, &kernels = BestProductKernels<T>()](const KernelCall& call) {
+Kernel BatchMatmul(const BatchShape& shape, Isa isa) {
+  return [s = shape, &kernels = *ProductKernelsFor<T>(isa)](const KernelCall& call) {
     if (std::is_same_v<T, Bf16> && call.accumulate) {
       return absl::InternalError("a product that is rounded is not added up");
     }
@@ -42,7 +42,7 @@ Kernel BatchMatmul(const BatchShape& shape) {
     T* y = call.output<T>(0);
     call.pool->ParallelFor(static_cast<int>(s.batch), [&](int i, int thread) {
       const T *left = a + i * s.m * s.k, *right = b + i * s.k * s.n;
-      const GemmArgs<T, T, T> g{
+      const GemmArgs<T, T> g{
           .m = s.m,
           .n = s.n,
           .k = s.k,
@@ -63,7 +63,7 @@ absl::StatusOr<Kernel> MakeBatchMatmul(const KernelSetup& s) {
   const BatchShape shape = ShapeOf(s);
   RETURN_IF_ERROR(NeedWorkspace(s, shape.thread_bytes * s.threads));
   return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
-    return BatchMatmul<decltype(stored)>(shape);
+    return BatchMatmul<decltype(stored)>(shape, s.isa);
   });
 }
 

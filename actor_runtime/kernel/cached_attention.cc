@@ -24,6 +24,7 @@ struct CacheShape {
 template <typename T>
 struct CachedAttention {
   const VectorKernels<T>& v;
+  const ProductKernels<T>& products;
   const CacheShape& s;
   const T* qkv;
   T *cache, *out;
@@ -53,7 +54,7 @@ struct CachedAttention {
     const int64_t q_row = 3 * s.h * s.d;
     T* scores = reinterpret_cast<T*>(scratch);
     std::byte* product = scratch + (rows * s.positions * sizeof(T) + 63) / 64 * 64;
-    GemmSerial(BestProductKernels<T>(),
+    GemmSerial(products,
                GemmArgs<T>{rows,
                            keys,
                            s.d,
@@ -73,7 +74,7 @@ struct CachedAttention {
     }
     T* to = out + ((batch * s.t + first) * s.h + head) * s.d;
     GemmSerial(
-        BestProductKernels<T>(),
+        products,
         GemmArgs<T>{
             rows, s.d, keys, {scores, keys, 1}, {Cached(batch, head, 1), s.d, 1}, to, s.h * s.d},
         product);
@@ -90,10 +91,15 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
   RETURN_IF_ERROR(NeedWorkspace(setup, shape.thread_bytes * setup.threads));
   return ForFloats(setup, setup.out[1].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [s = shape, name = setup.name,
-            &v = Vector<T>()](const KernelCall& call) -> absl::Status {
-      const CachedAttention<T> attention{
-          v, s, call.input<T>(0), call.output<T>(0), call.output<T>(1), *call.input<int32_t>(1)};
+    return [s = shape, name = setup.name, &v = *VectorFor<T>(setup.isa),
+            &products = *ProductKernelsFor<T>(setup.isa)](const KernelCall& call) -> absl::Status {
+      const CachedAttention<T> attention{v,
+                                         products,
+                                         s,
+                                         call.input<T>(0),
+                                         call.output<T>(0),
+                                         call.output<T>(1),
+                                         *call.input<int32_t>(1)};
       if (attention.position < 0 || attention.position >= s.positions) {
         return InputError(name, "position " + std::to_string(attention.position) +
                                     " is outside of a cache of " + std::to_string(s.positions));

@@ -8,7 +8,7 @@
 namespace oneflow {
 namespace {
 
-// y = convert(x), of one entry of Vector<T, S>().
+// y = convert(x), of one entry of VectorKernels<T, S>.
 template <typename From, typename To>
 Kernel CastKernel(void (*convert)(const From*, To*, int64_t, bool), int64_t n) {
   return [convert, n](const KernelCall& call) {
@@ -30,8 +30,8 @@ absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
                    [&](auto zero, auto stored) -> Kernel {
                      using T = decltype(zero);
                      using S = decltype(stored);
-                     return narrow_in ? CastKernel<S, T>(Vector<T, S>().widen, n)
-                                      : CastKernel<T, S>(Vector<T, S>().round, n);
+                     return narrow_in ? CastKernel<S, T>(VectorFor<T, S>(s.isa)->widen, n)
+                                      : CastKernel<T, S>(VectorFor<T, S>(s.isa)->round, n);
                    });
 }
 

@@ -26,7 +26,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
     using S = decltype(stored);
     const int64_t t = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
     const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
-    return [=, &v = Vector<T, S>(), &wide = Vector<T>()](const KernelCall& call) {
+    return [=, &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       S* y = call.output<S>(0);
       const int64_t piece = RowPiece(t);
@@ -53,7 +53,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
     using S = decltype(stored);
     const int64_t t = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
     const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
-    return [=, &v = Vector<T, S>()](const KernelCall& call) {
+    return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S *dy = call.input<S>(0), *y = call.input<S>(1);
       S* dx = call.output<S>(0);
       ForPieces(call, rows, RowPiece(t), [&](int64_t begin, int64_t end) {

@@ -1,5 +1,4 @@
-// Boxing: for each source the part of its slice that falls in ours is copied, or reduced in rank
-// order.
+// For each source the part of its slice that falls in ours is copied, or reduced in rank order.
 //
 // Invariants of the copy list that the factory makes:
 //  1. regions do not overlap and cover the output: each output element is written exactly once; but
@@ -12,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "actor_runtime/kernel/copy_slices.h"
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
@@ -44,6 +44,7 @@ struct CopyList {
   int64_t elements = 0;  // of the output
   Reduce reduce = kNone;
   Fill fill = kNothing;
+  Isa isa = Isa::kBaseline;
 };
 
 Dims StridesOf(const Dims& size) {
@@ -86,7 +87,7 @@ std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& holde
   auto key = [&](int j) {
     Coordinate k;
     if (s.reduce != kNone) {
-      for (int axis : s.reduce_axes) k.push_back(s.in[0][j].place()[axis]);
+      for (int axis : s.reduce_axes) k.push_back(s.in[0][j].coordinate[axis]);
     }
     return k;
   };
@@ -123,7 +124,8 @@ void AddChunks(CopyList& list, int index) {
 absl::StatusOr<CopyList> MakeCopyList(const KernelSetup& s) {
   CopyList list{.elements = Elements(s.out[0]),
                 .reduce = static_cast<Reduce>(s.reduce),
-                .fill = static_cast<Fill>(s.fill)};
+                .fill = static_cast<Fill>(s.fill),
+                .isa = s.isa};
   const std::vector<Port>& in = s.in[0];
   std::vector<bool> done(in.size(), false);
   int64_t covered = 0;
@@ -169,36 +171,36 @@ void ForRows(const Region& r, const Chunk& c, Fn fn) {
 
 // Elements are stored as S and reduced as T.
 template <typename T, typename S>
-void WidenTo(const S* x, T* y, int64_t n) {
+void WidenTo(const S* x, T* y, int64_t n, Isa isa) {
   if constexpr (std::is_same_v<T, S>) {
     std::copy_n(x, n, y);
   } else {
-    Vector<T, S>().widen(x, y, n, /*accumulate=*/false);
+    VectorFor<T, S>(isa)->widen(x, y, n, /*accumulate=*/false);
   }
 }
 
 template <typename T, typename S>
-void RoundTo(const T* x, S* y, int64_t n) {
+void RoundTo(const T* x, S* y, int64_t n, Isa isa) {
   if constexpr (std::is_same_v<T, S>) {
     std::copy_n(x, n, y);
   } else {
-    Vector<T, S>().round(x, y, n, /*accumulate=*/false);
+    VectorFor<T, S>(isa)->round(x, y, n, /*accumulate=*/false);
   }
 }
 
 template <typename T, typename S>
-void AddTo(const S* x, T* y, int64_t n) {
+void AddTo(const S* x, T* y, int64_t n, Isa isa) {
   if constexpr (std::is_floating_point_v<T>) {
-    Vector<T, S>().accumulate(x, y, n);
+    VectorFor<T, S>(isa)->accumulate(x, y, n);
   } else {
     for (int64_t i = 0; i < n; ++i) y[i] += x[i];
   }
 }
 
 template <typename T, typename S>
-void MaxTo(const S* x, T* y, int64_t n) {
+void MaxTo(const S* x, T* y, int64_t n, Isa isa) {
   if constexpr (std::is_floating_point_v<T>) {
-    Vector<T, S>().maximum(x, y, n);
+    VectorFor<T, S>(isa)->maximum(x, y, n);
   } else {
     for (int64_t i = 0; i < n; ++i) y[i] = std::max(y[i], x[i]);
   }
@@ -209,9 +211,9 @@ template <typename T, typename S>
 void ReduceRun(const CopyList& list, const Region& r, std::span<const std::byte* const> sources,
                int64_t from, int64_t n, T* y) {
   auto source = [&](size_t j) { return reinterpret_cast<const S*>(sources[r.sources[j]]) + from; };
-  WidenTo(source(0), y, n);
+  WidenTo(source(0), y, n, list.isa);
   for (size_t j = 1; j < r.sources.size(); ++j) {
-    list.reduce == kMax ? MaxTo(source(j), y, n) : AddTo(source(j), y, n);
+    list.reduce == kMax ? MaxTo(source(j), y, n, list.isa) : AddTo(source(j), y, n, list.isa);
   }
 }
 
@@ -230,8 +232,8 @@ void RunChunk(const CopyList& list, const Chunk& c, const KernelCall& call) {
     for (int64_t at = 0; at < c.size; at += 1024) {
       const int64_t n = std::min<int64_t>(1024, c.size - at);
       ReduceRun<T, S>(list, r, call.in[0], from + at, n, sum);
-      if (call.accumulate) AddTo(out + to + at, sum, n);
-      RoundTo(sum, out + to + at, n);
+      if (call.accumulate) AddTo(out + to + at, sum, n, list.isa);
+      RoundTo(sum, out + to + at, n, list.isa);
     }
   });
 }
@@ -258,14 +260,42 @@ void FillOutput(const CopyList& list, const KernelCall& call) {
   });
 }
 
+// The pieces that write a list.
 template <typename T, typename S = T>
-Kernel CopyKernel(std::shared_ptr<const CopyList> list) {
+CopyPieces PiecesOf(std::shared_ptr<const CopyList> list) {
+  return {static_cast<int>(list->chunks.size()), [list](int piece, const KernelCall& call) {
+            RunChunk<T, S>(*list, list->chunks[piece], call);
+          }};
+}
+
+// What is filled in before the pieces, if anything is.
+template <typename S>
+Kernel FillKernel(const std::shared_ptr<const CopyList>& list) {
+  if (list->fill == kNothing) return nullptr;
   return [list](const KernelCall& call) {
-    if (list->fill != kNothing && !call.accumulate) FillOutput<S>(*list, call);
-    call.pool->ParallelFor(static_cast<int>(list->chunks.size()),
-                           [&](int task, int) { RunChunk<T, S>(*list, list->chunks[task], call); });
+    if (!call.accumulate) FillOutput<S>(*list, call);
     return absl::OkStatus();
   };
+}
+
+struct CopyWork {
+  CopyPieces pieces;
+  Kernel fill;
+};
+
+absl::StatusOr<CopyWork> MakeCopyWork(const KernelSetup& s) {
+  absl::StatusOr<CopyList> list = MakeCopyList(s);
+  if (!list.ok()) return list.status();
+  auto shared = std::make_shared<const CopyList>(*std::move(list));
+  switch (s.out[0].dtype) {
+    case DType::kF32: return CopyWork{PiecesOf<float>(shared), FillKernel<float>(shared)};
+    case DType::kF64: return CopyWork{PiecesOf<double>(shared), FillKernel<double>(shared)};
+    case DType::kI32: return CopyWork{PiecesOf<int32_t>(shared), FillKernel<int32_t>(shared)};
+    case DType::kBF16: return CopyWork{PiecesOf<float, Bf16>(shared), FillKernel<Bf16>(shared)};
+    case DType::kU8: return CopyWork{PiecesOf<uint8_t>(shared), FillKernel<uint8_t>(shared)};
+  }
+  return absl::UnimplementedError(s.name + ": no boxing for dtype " +
+                                  std::string(Name(s.out[0].dtype)));
 }
 
 Kernel ZeroKernel(int64_t bytes) {
@@ -277,24 +307,26 @@ Kernel ZeroKernel(int64_t bytes) {
 
 }  // namespace
 
+absl::StatusOr<CopyPieces> MakeCopyPieces(const KernelSetup& s) {
+  absl::StatusOr<CopyWork> work = MakeCopyWork(s);
+  if (!work.ok()) return work.status();
+  return std::move(work->pieces);
+}
+
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const Port& out = s.out[0];
-  const Coordinate& place = out.in_sub_mesh ? *out.in_sub_mesh : s.coordinate;
   for (int axis : s.zero_unless_first) {
-    if (place[axis] != 0)
+    if (s.coordinate[axis] != 0)
       return ZeroKernel(Elements(out) * static_cast<int64_t>(SizeOf(out.dtype)));
   }
-  absl::StatusOr<CopyList> list = MakeCopyList(s);
-  if (!list.ok()) return list.status();
-  auto shared = std::make_shared<const CopyList>(*std::move(list));
-  switch (out.dtype) {
-    case DType::kF32: return CopyKernel<float>(shared);
-    case DType::kF64: return CopyKernel<double>(shared);
-    case DType::kI32: return CopyKernel<int32_t>(shared);
-    case DType::kBF16: return CopyKernel<float, Bf16>(shared);
-    case DType::kU8: return CopyKernel<uint8_t>(shared);
-  }
-  return absl::UnimplementedError(s.name + ": no boxing for dtype " + std::string(Name(out.dtype)));
+  absl::StatusOr<CopyWork> work = MakeCopyWork(s);
+  if (!work.ok()) return work.status();
+  return Kernel([work = *std::move(work)](const KernelCall& call) {
+    absl::Status filled = work.fill ? work.fill(call) : absl::OkStatus();
+    call.pool->ParallelFor(work.pieces.count,
+                           [&](int piece, int) { work.pieces.run(piece, call); });
+    return filled;
+  });
 }
 
 }  // namespace oneflow

@@ -88,7 +88,7 @@ KernelHarness HarnessAt(const Case& c, const Parts& parts, int rank, DType dtype
     values.push_back(parts.values[peer]);
   }
   Port out = SlicePort(c.dims, SliceOf(LayoutOf(c.dims, c.to), c.mesh, at), dtype);
-  KernelHarness h("copy_slices", {}, {sources}, {out}, 2);
+  KernelHarness h("slice", {}, {sources}, {out}, 2);
   h.setup().mesh = c.mesh;
   h.setup().coordinate = at;
   h.setup().reduce = c.reduce;
@@ -151,7 +151,7 @@ TEST_CASE("sums are taken in rank order on every device") {
     Port port = WholePort({1}, DType::kF32);
     std::vector<Port> sources(3, port);
     for (int j = 0; j < 3; ++j) sources[j].coordinate = {j};
-    KernelHarness h("all_reduce", {}, {sources}, {port});
+    KernelHarness h("slice", {}, {sources}, {port});
     h.setup().mesh = mesh;
     h.setup().coordinate = {rank};
     h.setup().reduce = 1;
@@ -170,7 +170,7 @@ TEST_CASE("a sum of bf16 is taken in f32 and rounded once") {
   Port port = WholePort({1}, DType::kBF16);
   std::vector<Port> sources(kParts, port);
   for (int j = 0; j < kParts; ++j) sources[j].coordinate = {j};
-  KernelHarness h("all_reduce", {}, {sources}, {port});
+  KernelHarness h("slice", {}, {sources}, {port});
   h.setup().mesh = Mesh{{{"a", kParts}}};
   h.setup().coordinate = {0};
   h.setup().reduce = 1;
@@ -224,7 +224,7 @@ TEST_CASE("what a part leaves of a whole is filled with what does not count") {
 }
 
 TEST_CASE("sources that do not hold all of the output are refused") {
-  KernelHarness h("all_gather", {}, {{SlicePort({4}, {{0}, {2}}, DType::kF32)}},
+  KernelHarness h("slice", {}, {{SlicePort({4}, {{0}, {2}}, DType::kF32)}},
                   {WholePort({4}, DType::kF32)});
   h.setup().in[0][0].coordinate = {0};
   h.setup().coordinate = {0};

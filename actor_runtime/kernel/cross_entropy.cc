@@ -13,7 +13,7 @@ absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
     using T = decltype(zero);
     using S = decltype(stored);
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
-    return [=, &v = Vector<T, S>()](const KernelCall& call) {
+    return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       T* y = call.output<T>(0);
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
@@ -29,7 +29,7 @@ absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& s) {
     using T = decltype(zero);
     using S = decltype(stored);
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
-    return [=, &v = Vector<T, S>()](const KernelCall& call) {
+    return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       const T* max = call.input<T>(1);
       T* y = call.output<T>(0);
@@ -91,7 +91,7 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
     const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     const double scale = DoubleAttr(s, "scale", 1);
-    return [=, &v = Vector<T, S>(), &wide = Vector<T>()](const KernelCall& call) {
+    return [=, &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       const int32_t* labels = call.input<int32_t>(1);
       const T *max = call.input<T>(2), *sum = call.input<T>(3);

@@ -32,7 +32,7 @@ absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
     using S = decltype(stored);
     const Port& port = s.out[0];
     return [mask = DropoutMask(s, "rate", Product(port.dims)), dims = port.dims, slice = port.slice,
-            &v = Vector<T, S>()](const KernelCall& call) {
+            &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       S* y = call.output<S>(0);
       const DropoutNumbers numbers = mask.Numbers(call);
@@ -54,7 +54,7 @@ absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& s) {
     using S = decltype(stored);
     const Port& port = s.out[0];
     return [mask = DropoutMask(s, "rate", Product(port.dims)), dims = port.dims, slice = port.slice,
-            &v = Vector<T, S>()](const KernelCall& call) {
+            &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       S* y = call.output<S>(0);
       uint8_t* kept = call.output<uint8_t>(1);
@@ -77,7 +77,7 @@ absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
     using T = decltype(zero);
     using S = decltype(stored);
     const T scale = static_cast<T>(1 / (1 - DoubleAttr(s, "rate")));
-    return [n = Elements(s.out[0]), scale, &v = Vector<T, S>()](const KernelCall& call) {
+    return [n = Elements(s.out[0]), scale, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* dy = call.input<S>(0);
       const uint8_t* kept = call.input<uint8_t>(1);
       S* dx = call.output<S>(0);

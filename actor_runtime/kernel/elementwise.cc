@@ -46,7 +46,7 @@ absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
   return ForStored(s, In(s, 1).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const VectorKernels<T, S>& v = Vector<T, S>();
+    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     return s.out[0].dtype == DType::kBF16 ? AddOf<S, S>(s, v.add_narrow) : AddOf<T, S>(s, v.add);
   });
 }
@@ -57,7 +57,7 @@ absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
     using S = decltype(stored);
     const int64_t width = Elements(In(s, 1));
     const int64_t rows = width == 0 ? 0 : Elements(s.out[0]) / width;
-    return [rows, width, &v = Vector<T, S>()](const KernelCall& call) {
+    return [rows, width, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       const T* bias = call.input<T>(1);
       S* y = call.output<S>(0);
@@ -79,7 +79,8 @@ constexpr int64_t kWideSums = 256;
 // Narrow terms: the sum of all, in input order, is rounded once.
 Kernel AddNarrow(const KernelSetup& s) {
   const int inputs = static_cast<int>(s.in.size());
-  return [n = Elements(s.out[0]), inputs, &v = Vector<float, Bf16>()](const KernelCall& call) {
+  return [n = Elements(s.out[0]), inputs,
+          &v = *VectorFor<float, Bf16>(s.isa)](const KernelCall& call) {
     Bf16* y = call.output<Bf16>(0);
     ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
       float sums[kWideSums];
@@ -102,7 +103,7 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int inputs = static_cast<int>(s.in.size());
-    return [n = Elements(s.out[0]), inputs, &v = Vector<T>()](const KernelCall& call) {
+    return [n = Elements(s.out[0]), inputs, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       T* y = call.output<T>(0);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
         int next = 0;
@@ -122,7 +123,7 @@ absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    return [n = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
+    return [n = Elements(s.out[0]), &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       S* y = call.output<S>(0);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
@@ -137,7 +138,7 @@ absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    return [n = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
+    return [n = Elements(s.out[0]), &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S *dy = call.input<S>(0), *x = call.input<S>(1);
       S* dx = call.output<S>(0);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {

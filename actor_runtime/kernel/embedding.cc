@@ -16,7 +16,7 @@ absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
     const Slice& table = In(s, 0).slice;
     const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
     const int64_t tokens = Elements(In(s, 1));
-    return [=, &v = Vector<T>()](const KernelCall& call) {
+    return [=, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const T* from = call.input<T>(0);
       const int32_t* ids = call.input<int32_t>(1);
       T* y = call.output<T>(0);
@@ -46,7 +46,7 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
     const Slice& table = s.out[0].slice;
     const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
     const int64_t tokens = Elements(In(s, 0));
-    return [=, &v = Vector<T>()](const KernelCall& call) {
+    return [=, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const int32_t* ids = call.input<int32_t>(0);
       const T* dy = call.input<T>(1);
       T* y = call.output<T>(0);
@@ -99,7 +99,7 @@ absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& s) {
   }
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [m = *map, &v = Vector<T>()](const KernelCall& call) {
+    return [m = *map, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const T *x = call.input<T>(0), *table = call.input<T>(1);
       T* y = call.output<T>(0);
       ForPieces(call, m.batch * m.length, RowPiece(m.width), [&](int64_t begin, int64_t end) {
@@ -119,7 +119,8 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingAt(const KernelSetup& s) {
   if (!map.ok()) return map.status();
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [m = *map, name = s.name, &v = Vector<T>()](const KernelCall& call) -> absl::Status {
+    return [m = *map, name = s.name,
+            &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       const T *x = call.input<T>(0), *table = call.input<T>(1);
       const int64_t position = *call.input<int32_t>(2);
       if (position < 0 || position >= m.rows) {
@@ -144,7 +145,7 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
   if (!map.ok()) return map.status();
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [m = *map, &v = Vector<T>()](const KernelCall& call) {
+    return [m = *map, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const T* dy = call.input<T>(0);
       T* table = call.output<T>(0);
       ForPieces(call, m.rows, RowPiece(m.table_width), [&](int64_t begin, int64_t end) {

@@ -75,7 +75,7 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& setup);
 
-// copy_slices.cc: the boxing family, under all its names
+// copy_slices.cc: slice and zero_fill
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& setup);
 
 }  // namespace oneflow

@@ -87,12 +87,10 @@ constexpr int64_t kNearBytes = 3072;
 
 // One operand of a product: its lanes (rows of a, columns of b) are packed block by block, or read
 // where they lie.
-template <typename T, typename From>
+template <typename T>
 struct Operand {
-  using Pack = typename ProductKernels<T>::template Pack<From>;
-
-  Strided<From> from;  // element (lane, k)
-  Pack pack;
+  Strided<T> from;  // element (lane, k)
+  typename ProductKernels<T>::Pack pack;
   int tile;  // lanes of a panel
   int word_depth, word_bytes;
   bool in_place = false;
@@ -101,9 +99,9 @@ struct Operand {
   // Whether the inner loops can read all of this operand, `lanes` x `depth`, in place: word after
   // word, `step` lanes side by side, or, if `rows`, also lane after lane.
   bool CanStay(int64_t lanes, int64_t depth, int step, bool rows) const {
-    if (!std::is_same_v<T, From> || lanes % step != 0 || depth % word_depth != 0) return false;
+    if (lanes % step != 0 || depth % word_depth != 0) return false;
     const bool lies = from.row == 1 ? word_depth == 1 : rows && from.row % word_depth == 0;
-    const int64_t stride = std::max(from.row, from.col) * static_cast<int64_t>(sizeof(From));
+    const int64_t stride = std::max(from.row, from.col) * static_cast<int64_t>(sizeof(T));
     return lies && stride <= kNearBytes;
   }
   int64_t Words(int64_t depth) const { return DivUp(depth, word_depth); }
@@ -122,25 +120,13 @@ struct Operand {
   }
 };
 
-template <typename T, typename From>
-auto PackOf(typename ProductKernels<T>::template Pack<T> pack,
-            typename ProductKernels<T>::template Pack<float> round) {
-  if constexpr (std::is_same_v<T, From>) {
-    return pack;
-  } else {
-    return round;
-  }
-}
-
-template <typename A, typename B, typename C>
-void Finish(const GemmArgs<A, B, C>& g, int64_t row, int64_t rows, int64_t column,
-            int64_t columns) {
+template <typename T, typename C>
+void Finish(const GemmArgs<T, C>& g, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) (*g.finished)(row + i, column, columns);
 }
 
-template <typename A, typename B, typename C>
+template <typename T, typename C>
 struct BlockedProduct {
-  using T = FactorOf<A, B>;
   using Sum = SumOf<T>;
   static constexpr bool kRounded = !std::is_same_v<C, Sum>;
 
@@ -149,22 +135,20 @@ struct BlockedProduct {
   };
 
   const ProductKernels<T>& p;
-  const GemmArgs<A, B, C>& g;
+  const GemmArgs<T, C>& g;
   const Runner& run;
   const BlockSizes size;
-  Operand<T, A> left;
-  Operand<T, B> right;
+  Operand<T> left, right;
   Sum* sums;  // of a block, where c cannot hold them
 
-  BlockedProduct(const ProductKernels<T>& kernels, const GemmArgs<A, B, C>& args,
-                 std::byte* scratch, const Runner& runner)
+  BlockedProduct(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte* scratch,
+                 const Runner& runner)
       : p(kernels),
         g(args),
         run(runner),
         size(SizesFor(p, g.m, g.n, g.k, kRounded)),
-        left{g.a, PackOf<T, A>(p.pack_a, p.round_a), p.tile_rows, p.word_depth, p.word_bytes},
-        right{g.b.Transposed(), PackOf<T, B>(p.pack_b, p.round_b), p.tile_columns, p.word_depth,
-              p.word_bytes} {
+        left{g.a, p.pack_a, p.tile_rows, p.word_depth, p.word_bytes},
+        right{g.b.Transposed(), p.pack_b, p.tile_columns, p.word_depth, p.word_bytes} {
     const int64_t lane_bytes = DivUp(size.depth, p.word_depth) * p.word_bytes;
     left.in_place = left.CanStay(g.m, g.k, p.tile_rows, true);
     right.in_place = right.CanStay(g.n, g.k, p.column_step, false);
@@ -245,8 +229,8 @@ struct BlockedProduct {
 };
 
 // A sum of nothing.
-template <typename A, typename B, typename C>
-void PutEmptySums(const GemmArgs<A, B, C>& g) {
+template <typename T, typename C>
+void PutEmptySums(const GemmArgs<T, C>& g) {
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
       C& c = g.c[i * g.c_row + j];
@@ -260,9 +244,9 @@ void PutEmptySums(const GemmArgs<A, B, C>& g) {
   }
 }
 
-template <typename A, typename B, typename C>
-void Run(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>& args,
-         std::byte* scratch, const Runner& run) {
+template <typename T, typename C>
+void Run(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte* scratch,
+         const Runner& run) {
   CHECK(!args.accumulate || !(std::is_same_v<C, Bf16>)) << "only sums accumulate";
   if (args.m == 0 || args.n == 0) return;
   if (args.k == 0) {
@@ -270,7 +254,7 @@ void Run(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>&
     if (args.finished) Finish(args, 0, args.m, 0, args.n);
     return;
   }
-  BlockedProduct<A, B, C>(kernels, args, scratch, run).Run();
+  BlockedProduct<T, C>(kernels, args, scratch, run).Run();
 }
 
 // Below this many multiply-adds waking a helper costs more than it saves.
@@ -278,32 +262,25 @@ constexpr int64_t kWorthSharing = 1 << 18;
 
 }  // namespace
 
-template <typename A, typename B, typename C>
-void Gemm(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>& args,
-          std::byte* scratch, ThreadPool& pool) {
+template <typename T, typename C>
+void Gemm(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte* scratch,
+          ThreadPool& pool) {
   const bool share = pool.threads() > 1 && args.m * args.n * args.k >= kWorthSharing;
   Run(kernels, args, scratch, Runner{share ? &pool : nullptr});
 }
 
-template <typename A, typename B, typename C>
-void GemmSerial(const ProductKernels<FactorOf<A, B>>& kernels, const GemmArgs<A, B, C>& args,
-                std::byte* scratch) {
+template <typename T, typename C>
+void GemmSerial(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte* scratch) {
   Run(kernels, args, scratch, Runner{nullptr});
 }
 
-#define ONEFLOW_GEMM(A, B, C)                                                                     \
-  template void Gemm(const ProductKernels<FactorOf<A, B>>&, const GemmArgs<A, B, C>&, std::byte*, \
-                     ThreadPool&);                                                                \
-  template void GemmSerial(const ProductKernels<FactorOf<A, B>>&, const GemmArgs<A, B, C>&,       \
-                           std::byte*);
-ONEFLOW_GEMM(float, float, float)
-ONEFLOW_GEMM(double, double, double)
-ONEFLOW_GEMM(Bf16, Bf16, float)
-ONEFLOW_GEMM(Bf16, Bf16, Bf16)
-ONEFLOW_GEMM(float, Bf16, float)
-ONEFLOW_GEMM(float, Bf16, Bf16)
-ONEFLOW_GEMM(Bf16, float, float)
-ONEFLOW_GEMM(Bf16, float, Bf16)
+#define ONEFLOW_GEMM(T, C)                                                                      \
+  template void Gemm(const ProductKernels<T>&, const GemmArgs<T, C>&, std::byte*, ThreadPool&); \
+  template void GemmSerial(const ProductKernels<T>&, const GemmArgs<T, C>&, std::byte*);
+ONEFLOW_GEMM(float, float)
+ONEFLOW_GEMM(double, double)
+ONEFLOW_GEMM(Bf16, float)
+ONEFLOW_GEMM(Bf16, Bf16)
 #undef ONEFLOW_GEMM
 
 }  // namespace oneflow

@@ -1,7 +1,7 @@
 // A matrix product with operands of chance, for the tests of gemm.h: run in any form, by any number
 // of threads, on some of its rows, and beside the plain loop.
 //
-//   const Problem<float, float, float> p(14, 32, 8, /*ta=*/false, /*tb=*/true);
+//   const Problem<float, float> p(14, 32, 8, /*ta=*/false, /*tb=*/true);
 //   CHECK(p.Error(p.Run(kernels, /*threads=*/2, 0, p.m), 0) < 4e-6);
 #pragma once
 
@@ -49,28 +49,26 @@ struct Scratch {
   }
 };
 
-template <typename A, typename B, typename C>
+template <typename T, typename C>
 struct Problem {
-  using T = FactorOf<A, B>;
-  using Args = GemmArgs<A, B, C>;
+  using Args = GemmArgs<T, C>;
 
   int64_t m, n, k;
   bool transpose_a, transpose_b;
-  std::vector<A> a;
-  std::vector<B> b;
+  std::vector<T> a, b;
   std::vector<SumOf<T>> bias;
 
   Problem(int64_t m_, int64_t n_, int64_t k_, bool ta, bool tb)
       : m(m_), n(n_), k(k_), transpose_a(ta), transpose_b(tb) {
-    a = Narrowed<A>(RandomValues(m * k, 1));
-    b = Narrowed<B>(RandomValues(k * n, 2));
+    a = Narrowed<T>(RandomValues(m * k, 1));
+    b = Narrowed<T>(RandomValues(k * n, 2));
     bias = Narrowed<SumOf<T>>(RandomValues(n, 3));
   }
-  Strided<A> Left() const {
-    return transpose_a ? Strided<A>{a.data(), 1, m} : Strided<A>{a.data(), k, 1};
+  Strided<T> Left() const {
+    return transpose_a ? Strided<T>{a.data(), 1, m} : Strided<T>{a.data(), k, 1};
   }
-  Strided<B> Right() const {
-    return transpose_b ? Strided<B>{b.data(), 1, k} : Strided<B>{b.data(), n, 1};
+  Strided<T> Right() const {
+    return transpose_b ? Strided<T>{b.data(), 1, k} : Strided<T>{b.data(), n, 1};
   }
 
   // Rows [first, first + rows) of the product, with bias, on top of `start` if that is not 0.
@@ -92,12 +90,7 @@ struct Problem {
   double Exact(int64_t i, int64_t j) const {
     double sum = bias[j];
     for (int64_t p = 0; p < k; ++p) {
-      double x = Wide(*Left().At(i, p).data), y = Wide(*Right().At(p, j).data);
-      if (std::is_same_v<T, Bf16>) {
-        x = Wide(ToBf16(static_cast<float>(x)));
-        y = Wide(ToBf16(static_cast<float>(y)));
-      }
-      sum += x * y;
+      sum += Wide(*Left().At(i, p).data) * Wide(*Right().At(p, j).data);
     }
     return sum;
   }

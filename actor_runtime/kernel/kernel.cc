@@ -1,5 +1,7 @@
 #include "actor_runtime/kernel/kernel.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -22,9 +24,6 @@ constexpr Entry kTable[] = {
     {"add", MakeAdd},
     {"add_bias", MakeAddBias},
     {"add_n", MakeAddN},
-    {"all_gather", MakeCopySlices},
-    {"all_reduce", MakeCopySlices},
-    {"all_to_all", MakeCopySlices},
     {"batch_matmul", MakeBatchMatmul},
     {"cached_attention", MakeCachedAttention},
     {"cast", MakeCast},
@@ -32,7 +31,6 @@ constexpr Entry kTable[] = {
     {"causal_attention_grad", MakeCausalAttentionGrad},
     {"causal_softmax", MakeCausalSoftmax},
     {"causal_softmax_grad", MakeCausalSoftmaxGrad},
-    {"copy_slices", MakeCopySlices},
     {"cross_entropy_grad", MakeCrossEntropyGrad},
     {"dropout", MakeDropout},
     {"embedding", MakeEmbedding},
@@ -64,12 +62,10 @@ constexpr Entry kTable[] = {
     {"positional_embedding", MakePositionalEmbedding},
     {"positional_embedding_at", MakePositionalEmbeddingAt},
     {"positional_embedding_grad", MakePositionalEmbeddingGrad},
-    {"reduce_scatter", MakeCopySlices},
     {"report", MakeReport},
     {"row_max", MakeRowMax},
     {"row_sum_exp", MakeRowSumExp},
     {"save_slice", MakeSaveSlice},
-    {"send_receive", MakeCopySlices},
     {"slice", MakeCopySlices},
     {"split_heads", MakeSplitHeads},
     {"split_heads_grad", MakeSplitHeadsGrad},
@@ -78,7 +74,6 @@ constexpr Entry kTable[] = {
     {"sum_squares", MakeSumSquares},
     {"sum_uses", MakeAddN},
     {"swap_dims", MakeSwapDims},
-    {"transfer", MakeCopySlices},
     {"zero_fill", MakeCopySlices},
 };
 static_assert(std::ranges::is_sorted(kTable, {}, &Entry::kind));
@@ -92,6 +87,12 @@ absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup) {
     return absl::NotFoundError(setup.name + ": no kernel \"" + setup.kind + "\"");
   }
   return entry->make(setup);
+}
+
+absl::StatusOr<Kernel> MakeKernelFor(Isa isa, KernelSetup setup) {
+  CHECK(Has(isa)) << Name(isa);
+  setup.isa = isa;
+  return MakeKernel(setup);
 }
 
 }  // namespace oneflow

@@ -15,13 +15,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/device/thread_pool.h"
+#include "actor_runtime/kernel/simd/isa.h"
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/tensor/layout.h"
 
@@ -36,10 +36,6 @@ struct Port {
   Dims dims;    // logical sizes
   Slice slice;  // the piece: begin and size in the logical tensor; local dims = slice.size
   Coordinate coordinate;  // of the device that holds it
-  // Where the tensor lies on a sub-mesh: of the same device there.
-  std::optional<Coordinate> in_sub_mesh = std::nullopt;
-  // On the axes that a Boxing names.
-  const Coordinate& place() const { return in_sub_mesh ? *in_sub_mesh : coordinate; }
   const Dims& local() const { return slice.size; }
 };
 
@@ -48,11 +44,12 @@ struct KernelSetup {
   std::string name;  // the actor's, for messages
   AttrMap attrs;
   std::vector<std::vector<Port>>
-      in;  // for each input, its sources in rank order (one, but for boxing)
+      in;  // for each input its sources: one, but for exchanges those of the group, in its order
   std::vector<Port> out;
   int threads = 1;              // of the pool the kernel will be called with, at most
+  Isa isa = BestIsa();          // what it computes with; the processor has it
   int64_t workspace_bytes = 0;  // what the plan gives
-  // Boxing family only (see proto Boxing):
+  // Exchanges and local boxing only (see proto Boxing):
   Mesh mesh;
   Coordinate coordinate;
   int reduce = 0;  // 0 none, 1 sum, 2 max
@@ -85,5 +82,7 @@ using Kernel = std::function<absl::Status(const KernelCall&)>;
 
 // The kernel of setup.kind for these ports. NOT_FOUND for a kind that has none.
 absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
+// The same with instruction set `isa`, which the processor has, in the place of setup.isa.
+absl::StatusOr<Kernel> MakeKernelFor(Isa isa, KernelSetup setup);
 
 }  // namespace oneflow

@@ -67,7 +67,7 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const VectorKernels<T, S>& v = Vector<T, S>();
+    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     return IsNarrow(In(s, 0)) ? LayerNorm<T, S, S>(s, v.layer_norm_narrow)
                               : LayerNorm<T, T, S>(s, v.layer_norm);
   });
@@ -77,7 +77,7 @@ absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const VectorKernels<T, S>& v = Vector<T, S>();
+    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     return IsNarrow(In(s, 1)) ? LayerNormGradInput<T, S, S>(s, v.layer_norm_grad_input_narrow)
                               : LayerNormGradInput<T, T, S>(s, v.layer_norm_grad_input);
   });
@@ -87,7 +87,7 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const VectorKernels<T, S>& v = Vector<T, S>();
+    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     return IsNarrow(In(s, 1)) ? LayerNormGradWeight<T, S, S>(s, v.layer_norm_grad_weight_narrow)
                               : LayerNormGradWeight<T, T, S>(s, v.layer_norm_grad_weight);
   });

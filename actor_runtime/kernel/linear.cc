@@ -86,14 +86,15 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
     using T = decltype(zero);
     using S = decltype(stored);
     const int64_t rows = ProductOf(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
-    return [rows, width = Elements(s.out[0]), &v = Vector<T, S>()](const KernelCall& call) {
-      const S* dy = call.input<S>(0);
-      T* dbias = call.output<T>(0);
-      ForPieces(call, width, ColumnPiece(width), [&](int64_t begin, int64_t end) {
-        v.column_sums(dy, dbias, rows, width, begin, end, call.accumulate);
-      });
-      return absl::OkStatus();
-    };
+    return
+        [rows, width = Elements(s.out[0]), &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
+          const S* dy = call.input<S>(0);
+          T* dbias = call.output<T>(0);
+          ForPieces(call, width, ColumnPiece(width), [&](int64_t begin, int64_t end) {
+            v.column_sums(dy, dbias, rows, width, begin, end, call.accumulate);
+          });
+          return absl::OkStatus();
+        };
   });
 }
 

@@ -15,7 +15,7 @@ namespace oneflow {
 absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
   return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [n = Elements(In(s, 0)), &v = Vector<T>()](const KernelCall& call) {
+    return [n = Elements(In(s, 0)), &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       constexpr int64_t kBlock = 4096, kBatch = 512;
       const T* g = call.input<T>(0);
       double total = 0, sums[kBatch];
@@ -69,7 +69,7 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
     return [n, name = s.name, decay = BoolAttr(s, "decay"), with_norm = s.in.size() > 1,
-            &v = Vector<T>()](const KernelCall& call) -> absl::Status {
+            &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
       const double norm = with_norm ? *call.input<double>(1) : 0.0;
       if (!std::isfinite(norm)) return absl::OkStatus();
@@ -91,7 +91,7 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
     return [n, name = s.name, decay = BoolAttr(s, "decay"),
-            &v = Vector<T>()](const KernelCall& call) -> absl::Status {
+            &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
       const AdamNumbers numbers =
           NumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);

@@ -15,9 +15,9 @@ namespace {
 using Then = ProductSpec::Then;
 
 template <typename T, typename C>
-Kernel TypedProduct(const ProductSpec& product) {
-  return [p = product, &kernels = BestProductKernels<T>(),
-          &v = Vector<SumOf<T>, C>()](const KernelCall& call) {
+Kernel TypedProduct(const ProductSpec& product, Isa isa) {
+  return [p = product, &kernels = *ProductKernelsFor<T>(isa),
+          &v = *VectorFor<SumOf<T>, C>(isa)](const KernelCall& call) {
     const bool plain = p.then == Then::kNothing;
     if (call.accumulate && (std::is_same_v<C, Bf16> || !plain)) {
       return absl::InternalError("a product that is not a plain sum is not added up");
@@ -34,15 +34,15 @@ Kernel TypedProduct(const ProductSpec& product) {
         v.add(call.input<C>(2) + at, c + at, c + at, columns, /*accumulate=*/false);
       }
     };
-    GemmArgs<T, T, C> g{.m = p.m,
-                        .n = p.n,
-                        .k = p.k,
-                        .a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1},
-                        .b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1},
-                        .c = c,
-                        .c_row = p.n,
-                        .accumulate = call.accumulate,
-                        .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
+    GemmArgs<T, C> g{.m = p.m,
+                     .n = p.n,
+                     .k = p.k,
+                     .a = p.transpose_a ? Strided<T>{a, 1, p.m} : Strided<T>{a, p.k, 1},
+                     .b = p.transpose_b ? Strided<T>{b, 1, p.k} : Strided<T>{b, p.n, 1},
+                     .c = c,
+                     .c_row = p.n,
+                     .accumulate = call.accumulate,
+                     .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
     if (!plain) g.finished.emplace(finish);
     Gemm(kernels, g, call.workspace.data(), *call.pool);
     return absl::OkStatus();
@@ -60,10 +60,13 @@ absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& 
     return absl::UnimplementedError(setup.name + ": what is added to a product is not rounded");
   }
   const bool alike = In(setup, 1).dtype == in;
-  if (alike && in == DType::kF32 && out == in) return TypedProduct<float, float>(product);
-  if (alike && in == DType::kF64 && out == in) return TypedProduct<double, double>(product);
-  if (alike && in == DType::kBF16 && out == DType::kF32) return TypedProduct<Bf16, float>(product);
-  if (alike && in == DType::kBF16 && out == in) return TypedProduct<Bf16, Bf16>(product);
+  if (alike && in == DType::kF32 && out == in)
+    return TypedProduct<float, float>(product, setup.isa);
+  if (alike && in == DType::kF64 && out == in)
+    return TypedProduct<double, double>(product, setup.isa);
+  if (alike && in == DType::kBF16 && out == DType::kF32)
+    return TypedProduct<Bf16, float>(product, setup.isa);
+  if (alike && in == DType::kBF16 && out == in) return TypedProduct<Bf16, Bf16>(product, setup.isa);
   return absl::UnimplementedError(
       setup.name + ": no kernel \"" + setup.kind + "\" for dtypes " + std::string(Name(in)) + ", " +
       std::string(Name(In(setup, 1).dtype)) + " -> " + std::string(Name(out)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "actor_runtime/simulate/dependencies.h"
 
@@ -13,15 +14,21 @@ namespace {
 class Firings {
  public:
   explicit Firings(const SimulatedRun& run)
-      : run_(run), dependencies_(DependenciesOf(run.net)), by_worker_(run.spans.size(), -1) {
+      : run_(run),
+        dependencies_(DependenciesOf(run.net)),
+        by_worker_(run.spans.size(), -1),
+        by_stream_(run.spans.size(), -1) {
     std::vector<int64_t> next(run.first.begin(), run.first.end() - 1);
     const auto workers = std::max_element(run.worker_of.begin(), run.worker_of.end());
     std::vector<int64_t> last(workers == run.worker_of.end() ? 0 : *workers + 1, -1);
-    for (const int32_t actor : run.order) {
+    std::vector<int64_t> last_of_stream(run.net.streams.size(), -1);
+    for (size_t i = 0; i < run.order.size(); ++i) {
+      const int32_t actor = run.order[i], stream = run.net.stream_of[actor];
       const int64_t place = next[actor]++;
-      int64_t& before = last[run.worker_of[run.net.stream_of[actor]]];
-      by_worker_[place] = before;
-      before = place;
+      by_stream_[place] = std::exchange(last_of_stream[stream], place);
+      if (run.occupies[i] != 0) {
+        by_worker_[place] = std::exchange(last[run.worker_of[stream]], place);
+      }
       places_.push_back(place);
     }
   }
@@ -30,13 +37,15 @@ class Firings {
   const std::vector<int64_t>& places() const { return places_; }
 
   // Calls fn(place, seconds from its end on) for what must be over before `place` of `actor`
-  // begins.
+  // begins; of an exchange, before any of its members can.
   template <typename Fn>
   void ForBefore(int32_t actor, int64_t place, Fn fn) const {
-    if (by_worker_[place] >= 0) fn(by_worker_[place], 0.0);
-    for (const Dependency& d : dependencies_[actor]) {
-      const int64_t firing = FiringBefore(d, place - run_.first[actor]);
-      if (firing >= 0) fn(run_.first[d.actor] + firing, Delay(d.actor, actor));
+    ForBeforeMember(actor, place, fn);
+    const int32_t exchange = run_.net.member_of[actor].exchange;
+    if (exchange < 0) return;
+    const int64_t firing = place - run_.first[actor];
+    for (const int32_t member : run_.net.exchanges[exchange].members) {
+      if (member != actor) ForBeforeMember(member, run_.first[member] + firing, fn);
     }
   }
 
@@ -46,6 +55,16 @@ class Firings {
   }
 
  private:
+  template <typename Fn>
+  void ForBeforeMember(int32_t actor, int64_t place, Fn fn) const {
+    if (by_worker_[place] >= 0) fn(by_worker_[place], 0.0);
+    if (by_stream_[place] >= 0) fn(by_stream_[place], 0.0);
+    for (const Dependency& d : dependencies_[actor]) {
+      const int64_t firing = FiringBefore(d, place - run_.first[actor]);
+      if (firing >= 0) fn(run_.first[d.actor] + firing, Delay(d.actor, actor));
+    }
+  }
+
   double Delay(int32_t from, int32_t to) const {
     const std::vector<int32_t>& stream = run_.net.stream_of;
     const bool own = run_.worker_of[stream[from]] == run_.worker_of[stream[to]];
@@ -54,7 +73,8 @@ class Firings {
 
   const SimulatedRun& run_;
   const std::vector<std::vector<Dependency>> dependencies_;
-  std::vector<int64_t> by_worker_;  // by place: the firing before it on its worker; -1: none
+  // By place: the firing before it that kept its worker, if it does, and on its stream; -1: none.
+  std::vector<int64_t> by_worker_, by_stream_;
   std::vector<int64_t> places_;
 };
 

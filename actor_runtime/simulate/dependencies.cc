@@ -9,7 +9,7 @@ void AddFills(const ActorNet& net, const ActorSpec& spec, std::vector<Dependency
   for (const ActorInput& input : spec.inputs) {
     for (int32_t p = input.first_source; p < input.first_source + input.n_sources; ++p) {
       const ActorPeer& source = spec.sources[p];
-      const int32_t writer = net.Find(source.rank, source.actor);
+      const int32_t writer = net.Find(spec.rank, source.actor);
       const int32_t rate = OutputAt(net.specs[writer], source.port).fires_per_fill;
       all->push_back({writer, input.fires_per_read, rate, -input.initial_fills});
     }
@@ -20,7 +20,7 @@ void AddReturns(const ActorNet& net, const ActorSpec& spec, std::vector<Dependen
   for (const ActorOutput& output : spec.outputs) {
     for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
       const ActorPeer& peer = spec.readers[q];
-      const int32_t reader = net.Find(peer.rank, peer.actor);
+      const int32_t reader = net.Find(spec.rank, peer.actor);
       const int32_t rate = InputAt(net.specs[reader], peer.port).fires_per_read;
       all->push_back({reader, output.fires_per_fill, rate, peer.initial_fills - output.slots});
     }

@@ -16,7 +16,7 @@ double EndOf(const SimulatedRun& run, const ActorSpec& writer, const ActorOutput
   double end = written;
   for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
     const ActorPeer& peer = writer.readers[q];
-    const int32_t reader = run.net.Find(peer.rank, peer.actor);
+    const int32_t reader = run.net.Find(writer.rank, peer.actor);
     const int64_t rate = InputAt(run.net.specs[reader], peer.port).fires_per_read;
     const int64_t last = (fill + peer.initial_fills + 1) * rate - 1;
     end =

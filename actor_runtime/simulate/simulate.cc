@@ -45,6 +45,8 @@ class Clock {
       states_.push_back(InitialStates(stream.table));
       streams_.emplace_back();
     }
+    missing_.resize(net_.exchanges.size());
+    for (size_t x = 0; x < missing_.size(); ++x) missing_[x] = MembersOf(x);
     AssignWorkers();
     CountFirings();
     run_.step_ends.assign(run_.options.steps, 0);
@@ -72,8 +74,11 @@ class Clock {
   struct Stream {
     FiringOrder::Cursor next = {};
     int64_t step = 0;
-    int32_t running = -1;  // place of the actor whose firing has begun
+    int32_t running = -1;  // place of the actor whose firing has been issued
     int64_t running_step = 0;
+    int64_t firing = 0;
+    bool entered = false;   // it is an exchange, and not over
+    bool occupies = false;  // its worker, which does the work
   };
   struct Worker {
     std::vector<int32_t> streams;
@@ -100,38 +105,59 @@ class Clock {
     }
     run_.spans.resize(run_.first.back());
     run_.order.reserve(run_.first.back());
+    run_.occupies.reserve(run_.first.back());
   }
+
+  int64_t MembersOf(size_t exchange) const { return std::ssize(net_.exchanges[exchange].members); }
 
   bool MayFire(int32_t s) const {
     const Stream& stream = streams_[s];
-    return stream.step < run_.options.steps &&
+    return stream.step < run_.options.steps && !stream.entered &&
            CanFire(states_[s], net_.streams[s].firings.PlaceAt(stream.next));
   }
 
-  // The next stream of the worker that may fire begins its firing.
+  // The streams of the worker that may fire do, in turn, until one keeps it busy.
   void FireNext(Worker* worker) {
     const size_t n = worker->streams.size();
-    for (size_t i = 0; !worker->busy && i < n; ++i) {
-      const size_t at = (worker->look_first + i) % n;
-      if (!MayFire(worker->streams[at])) continue;
-      BeginFiring(worker->streams[at]);
-      worker->busy = true;
+    for (size_t looked = 0; !worker->busy && looked < n; ++looked) {
+      const size_t at = worker->look_first;
       worker->look_first = (at + 1) % n;
+      if (!MayFire(worker->streams[at])) continue;
+      worker->busy = BeginFiring(worker->streams[at]);
+      looked = 0;
     }
   }
 
-  void BeginFiring(int32_t s) {
+  // Whether it keeps the worker busy: an exchange does once all have entered, with the work that the
+  // last of them carries.
+  bool BeginFiring(int32_t s) {
     Stream& stream = streams_[s];
     const StreamOrder& order = net_.streams[s];
     stream.running = order.firings.PlaceAt(stream.next);
     stream.running_step = stream.step;
-    const int32_t actor = order.actors[stream.running];
-    const Launch launch = Issue(order.table, stream.running, &states_[s]);
-    const double end = now_ + run_.options.actor_seconds[net_.specs[actor].actor];
-    run_.spans[run_.first[actor] + launch.firing] = {now_, end};
-    run_.order.push_back(actor);
-    events_.push({end, ++number_, s, {}});
+    stream.firing = Issue(order.table, stream.running, &states_[s]).firing;
     if (!order.firings.Next(&stream.next)) ++stream.step;
+    const int32_t actor = order.actors[stream.running];
+    const int32_t exchange = net_.member_of[actor].exchange;
+    stream.entered = exchange >= 0;
+    if (stream.entered && --missing_[exchange] > 0) return false;
+    stream.occupies = true;
+    if (!stream.entered) {
+      Run(s);
+      return true;
+    }
+    missing_[exchange] = MembersOf(exchange);
+    for (const int32_t member : net_.exchanges[exchange].members) Run(net_.stream_of[member]);
+    return true;
+  }
+
+  void Run(int32_t s) {
+    const int32_t actor = net_.streams[s].actors[streams_[s].running];
+    const double end = now_ + run_.options.actor_seconds[net_.specs[actor].actor];
+    run_.spans[run_.first[actor] + streams_[s].firing] = {now_, end};
+    run_.order.push_back(actor);
+    run_.occupies.push_back(streams_[s].occupies ? 1 : 0);
+    events_.push({end, ++number_, s, {}});
   }
 
   void EndFiring(int32_t s) {
@@ -143,7 +169,9 @@ class Clock {
       Send(s, MessageTo(table, states_[s], stream.running, peer));
     }
     run_.step_ends[stream.running_step] = std::max(run_.step_ends[stream.running_step], now_);
-    workers_[run_.worker_of[s]].busy = false;
+    stream.entered = false;
+    Worker& worker = workers_[run_.worker_of[s]];
+    worker.busy = worker.busy && !std::exchange(stream.occupies, false);
     Wake(run_.worker_of[s]);
   }
 
@@ -182,6 +210,7 @@ class Clock {
   std::vector<Stream> streams_;
   std::vector<Worker> workers_;
   std::vector<int32_t> woken_;
+  std::vector<int64_t> missing_;  // by exchange: members that have not entered
   std::priority_queue<Event> events_;
   std::vector<int32_t> sends_;
   double now_ = 0;

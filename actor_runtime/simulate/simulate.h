@@ -6,9 +6,10 @@
 //   ASSIGN_OR_RETURN(SimulatedRun run, Simulate(plan, "train", options));
 //   double step = run.StepSeconds();
 //
-// Devices of a stage run the same actors and their peers are named by rule, so they do the same at
-// the same times: one device a stage is simulated, and a peer along an axis is the device itself.
-// What differs between them (a larger part, a slower link) is in actor_seconds: the slowest counts.
+// Devices of a stage run the same actors, so they do the same at the same times: one device a stage is
+// simulated, and an exchange within a stage is an actor like any other. A send and its receive begin
+// when both have been entered, and end together; the device that entered last does the work. What
+// differs between devices (a larger part, a slower link) is in actor_seconds: the slowest counts.
 //
 // Time starts at 0 and moves from event to event. At one moment all ends and messages are counted
 // before anything begins, so equal inputs give equal runs.
@@ -45,6 +46,7 @@ struct SimulatedRun {
   std::vector<int64_t> first;  // by concrete actor: place of its firing 0 in `spans`; and the end
   std::vector<Span> spans;
   std::vector<int32_t> order;     // concrete actors, as their firings began
+  std::vector<char> occupies;     // of each of these: its worker, whose other streams waited
   std::vector<double> step_ends;  // when the last firing of each step, or round, ended
   int64_t steps_a_round = 1;
 

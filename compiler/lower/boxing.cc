@@ -61,8 +61,7 @@ void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Grou
   SetReduction(primitive, from.sbp, boxing);
   if (op.kind == "zero_fill") SetFill(from.sbp, to.sbp, boxing);
   const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
-  const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, MeshSbp{{}, from.sbp},
-                                            {{}, to.sbp});
+  const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
   actor->set_bytes_moved(static_cast<double>(step.bytes));
   boxing->set_seconds(step.seconds);
 }

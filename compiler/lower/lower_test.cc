@@ -5,7 +5,6 @@
 #include "compiler/lower/hold_back.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/prune.h"
-#include "compiler/lower/receive_after_sends.h"
 #include "compiler/lower/state_programs.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -360,37 +359,6 @@ TEST_CASE("the first receives of a stage's update wait for the stage's backward"
     INFO(actor.id());
     REQUIRE(actor.input_size() == (held_back ? 1 : 0));
     if (held_back) CHECK(actor.input(0).register_() == 8);
-  }
-}
-
-TEST_CASE("what comes back for a micro-batch waits until what went for it has been sent") {
-  Segments s;
-  s.Add("x.send", 0, Lane::kSendForward, Part::kForward, 1);      // 0
-  s.Add("y.send", 0, Lane::kSendForward, Part::kForward, 1);      // the last
-  s.Add("dy", 0, Lane::kReceiveBackward, Part::kBackward, 1);     // the first
-  s.Add("dx", 0, Lane::kReceiveBackward, Part::kBackward, 1);     // 3
-  s.Add("far.send", 0, Lane::kSendForward, Part::kForward, 2);    // nothing comes back
-  s.Add("z.send", 0, Lane::kSendForward, Part::kForward, 1, 1);   // of another chunk
-  s.Add("dz", 0, Lane::kReceiveBackward, Part::kBackward, 1, 1);  // 6
-  s.Add("p.send", 0, Lane::kSendForward, Part::kPrepare, 3);      // once a step
-  s.Add("dp", 0, Lane::kReceiveBackward, Part::kBackward, 3);     // 8
-  s.Add("dx.send", 1, Lane::kSendBackward, Part::kBackward, 0);   // of another stage
-  ReceiveAfterSends(&s.lowered);
-
-  const proto::Program& program = s.program;
-  CHECK(program.actor_size() == 10);
-  REQUIRE(program.register__size() == 3);
-  const auto joined = [&](int control, int send, int receive) {
-    CHECK(program.register_(control).slot_bytes() == 0);
-    REQUIRE(program.actor(send).output_size() == 1);
-    CHECK(program.actor(send).output(0) == program.register_(control).id());
-    REQUIRE(program.actor(receive).input_size() == 1);
-    CHECK(program.actor(receive).input(0).register_() == program.register_(control).id());
-  };
-  joined(1, 1, 2);
-  joined(2, 5, 6);
-  for (const int other : {0, 3, 4, 7, 8, 9}) {
-    CHECK(program.actor(other).input_size() + program.actor(other).output_size() == 0);
   }
 }
 

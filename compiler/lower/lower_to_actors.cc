@@ -282,7 +282,7 @@ class Lowering {
   // Devices that share the work of an op: those along axes on which something of it is split.
   int64_t ShareOf(const Op& op) const {
     int64_t share = 1;
-    const Mesh& mesh = graph_.MeshOf(op);
+    const Mesh& mesh = graph_.mesh;
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
       const auto split = [&](TensorId t) { return graph_.tensors[t].sbp[axis].split(); };
       if (std::any_of(op.inputs.begin(), op.inputs.end(), split) ||

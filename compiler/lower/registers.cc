@@ -7,9 +7,7 @@
 namespace oneflow {
 namespace {
 
-Layout LayoutOf(const Graph& graph, const Tensor& tensor) {
-  return LayoutOf(tensor.shape.dims, tensor.sbp, graph.ops[tensor.producer].sub_mesh);
-}
+Layout LayoutOf(const Tensor& tensor) { return LayoutOf(tensor.shape.dims, tensor.sbp); }
 
 proto::Register NewRegister(const std::string& name, int stage, const Layout& layout, DType dtype,
                             int64_t bytes) {
@@ -32,7 +30,7 @@ int64_t RoundUp(int64_t bytes) {
 
 proto::Register RegisterOf(const Graph& graph, TensorId id, int stage) {
   const Tensor& tensor = graph.tensors[id];
-  const Layout layout = LayoutOf(graph, tensor);
+  const Layout layout = LayoutOf(tensor);
   const int64_t bytes =
       MaxElements(layout, graph.mesh) * static_cast<int64_t>(SizeOf(tensor.dtype));
   return NewRegister(tensor.name, stage, layout, tensor.dtype, bytes);
@@ -45,7 +43,7 @@ proto::Register WorkspaceOf(const std::string& name, int stage, int64_t bytes) {
 }
 
 Dims LocalDims(const Graph& graph, TensorId tensor) {
-  return LargestSlice(LayoutOf(graph, graph.tensors[tensor]), graph.mesh).size;
+  return LargestSlice(LayoutOf(graph.tensors[tensor]), graph.mesh).size;
 }
 
 }  // namespace oneflow

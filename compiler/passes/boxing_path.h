@@ -1,17 +1,15 @@
 // The way from one nd-SBP to another on the devices of one stage: a shortest path over the
-// primitives of boxing_primitive.h, in seconds on a cluster. Complete: there is one for every pair,
-// also from one sub-mesh to another. Not a pass.
+// primitives of boxing_primitive.h, in seconds on a cluster. Complete: there is one for every pair.
+// Not a pass.
 //
 //   const BoxingPrices prices{cluster, mesh};
 //   for (const BoxingStep& step : BoxingPath(prices, {{64, 768}, 4}, {S(0), P()}, {S(0), B()}))
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "compiler/passes/sub_mesh_crossing.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
@@ -36,25 +34,17 @@ struct BoxedTensor {
 struct BoxingStep {
   std::string_view kind;
   NdSbp to;
-  std::optional<SubMesh> sub_mesh;  // on whose axes `to` is
-  int64_t bytes = 0;                // that the device receives which receives most
+  int64_t bytes = 0;   // that the device receives which receives most
   double seconds = 0;  // one firing: latency, bytes received over the slowest link, bytes written
 };
 
 // The one primitive from `from` to `to`; its kind is "" where there is none.
-// From one mesh to another it is send_receive, of anything that is not partial to any such.
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
-                             const MeshSbp& from, const MeshSbp& to);
+                             const NdSbp& from, const NdSbp& to);
 
 // The way that takes the fewest seconds; of equal ones that of the fewest steps, then the first in
 // the order of axes. Empty if from == to. Between its ends nothing is empty or partial but where an
 // end is. Deterministic.
-std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
-                                   const MeshSbp& from, const MeshSbp& to);
-
-// The same on the whole mesh.
-BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
-                             const NdSbp& from, const NdSbp& to);
 std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to);
 

@@ -207,6 +207,16 @@ TEST_CASE("boxing path: no step for equal SBPs, one where one does") {
   CHECK(steps({S(0), S(1)}, {S(1), S(0)}) == 1);
 }
 
+TEST_CASE("boxing path: axes of one device, too, from every SBP to every other") {
+  for (const std::string text : {"one=1", "one=1,a=2", "a=2,one=1"}) {
+    const Mesh mesh = *ParseMesh(text);
+    const std::vector<NdSbp> all = AllSbps(std::vector(mesh.axes.size(), kMatrix));
+    for (const NdSbp& from : all) {
+      for (const NdSbp& to : all) CheckPath(mesh, {}, {11, 13}, from, to);
+    }
+  }
+}
+
 TEST_CASE("boxing path: a step takes a firing, the slowest of its links and what it writes") {
   proto::Cluster cluster = Nodes(2);
   cluster.mutable_device()->set_firing_seconds(3e-6);

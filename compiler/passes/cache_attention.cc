@@ -74,7 +74,6 @@ class Cacher {
     ops_.back().attrs["transient"] = true;
     ops_.back().stage = op->stage;
     op->kind = "cached_attention";
-    op->sub_mesh.reset();  // it updates its cache, a variable
     op->inputs = {cache, op->inputs[0], position_};
     op->outputs = {lse, out};  // the tensor of lse becomes the cache's new value
     graph_.tensors[lse].name = name + "'";

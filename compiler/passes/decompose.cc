@@ -21,7 +21,6 @@ absl::StatusOr<TensorId> Emit(Graph* graph, std::vector<Op>* ops, const Op& orig
   op.inputs = std::move(inputs);
   op.attrs = std::move(attrs);
   op.stage = original.stage;
-  op.sub_mesh = original.sub_mesh;
   op.chunk = original.chunk;
   op.phase = original.phase;
   op.scope = original.scope;

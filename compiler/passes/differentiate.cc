@@ -86,7 +86,6 @@ class Differentiator {
       Op& op = graph_->ops[id];
       op.phase = Phase::kBackward;
       op.stage = graph_->ops[at].stage;
-      op.sub_mesh = graph_->ops[at].sub_mesh;
       op.chunk = graph_->ops[at].chunk;
       op.scope = graph_->ops[like].scope;
       RETURN_IF_ERROR(InferOutputs(graph_, op));
@@ -96,7 +95,6 @@ class Differentiator {
 
   bool SamePlace(OpId a, OpId b) const {
     return graph_->ops[a].stage == graph_->ops[b].stage &&
-           graph_->ops[a].sub_mesh == graph_->ops[b].sub_mesh &&
            graph_->ops[a].chunk == graph_->ops[b].chunk;
   }
 

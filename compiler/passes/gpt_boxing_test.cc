@@ -11,7 +11,6 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrite.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/model/gpt.h"
 

@@ -2,20 +2,18 @@
 // each op's table of 1-D signatures. The choice takes the least time: what boxing takes in a step
 // (the prices of boxing_path.h) and what a device computes, reads and writes.
 //
-// What is fixed: a constraint is the SBP of its tensor; a variable, its replicas on other stages
-// and its optimizer states lie alike and reach `adamw` without boxing. What is all but fixed:
-// gradients mirror their tensors. What is free: everything else.
+// What is fixed: the signatures of `fixed`; a constraint is the SBP of its tensor; a variable, its
+// replicas on other stages and its optimizer states lie alike and reach `adamw` without boxing.
+// What is all but fixed: gradients mirror their tensors. What is free: everything else.
 //
 // All axes are chosen at once (choice_network.h). Where that is not solved, descent begins with the
 // best that was found and with one axis chosen after the other, each the cheapest given the axes
 // before it; a note says how much less time another choice could take at most. Where there are too
 // many ways even for that, one axis is chosen after the other.
-//
-// Ops on a sub-mesh choose on its axes. All meshes choose together: what crosses between them is
-// priced as insert_boxing will pay for it (sbp_crossings.h).
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +24,9 @@
 
 namespace oneflow {
 
+// Signatures of ops that are not to be chosen, by axis and name of the op: "(S(0), B) -> P".
+using FixedRows = std::map<std::string, std::map<std::string, std::string>>;
+
 struct SbpOptions {
   int64_t micro_batches = 1;  // forward and backward count this often, the update once
   // From Differentiate: a gradient that does not lie as its tensor does (S as S; B as B or P) is
@@ -35,6 +36,7 @@ struct SbpOptions {
   // Whether a dimension named "seq" may be split although no constraint on the axis does: sequence
   // parallelism wherever it is cheapest.
   bool split_positions = false;
+  FixedRows fixed = {};
 };
 
 // What tensors do not say by themselves. `op_inputs[op][i]`: the nd-SBP that the chosen signature

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "compiler/passes/brute_force.h"
-#include "compiler/passes/infer_across_meshes.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/sbp_choice.h"
@@ -183,123 +182,6 @@ TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many ar
              Catch::StartsWith("all axes together: not looked at"));
 }
 
-// Some ops on two of the three devices, some on one.
-void Scatter(Graph* graph, std::mt19937* random) {
-  for (Op& op : graph->ops) {
-    if (op.kind == "variable" || op.kind == "input") continue;
-    const std::optional<SubMesh> places[] = {std::nullopt, DenseSubMesh(*ParseMesh("x=2"), 1),
-                                             DenseSubMesh(*ParseMesh("x=1"), 2)};
-    op.sub_mesh = places[(*random)() % 3];
-  }
-}
-
-TEST_CASE("infer_sbp: what crosses between meshes is priced, and all meshes are chosen together") {
-  std::mt19937 random(15);
-  int tried = 0, better = 0;
-  for (int i = 0; i < 60; ++i) {
-    Graph graph = Draw(2 + static_cast<int>(random() % 3), *ParseMesh("x=3"), &random);
-    Scatter(&graph, &random);
-    if (MeshesOf(graph).size() == 1) continue;
-    const SbpOptions options{.cluster = Slow(&random)};
-    const auto meshes = ChooseOnEach(graph, options);
-    REQUIRE(meshes.ok());
-    tried += CheckLeast(NetworkAcross(graph, options, *meshes)) ? 1 : 0;
-    const auto choice = InferSbp(&graph, options);
-    REQUIRE(choice.ok());
-    CHECK(choice->notes.back() == "all meshes together: no other layout takes less time");
-    for (const OnMesh& on : *meshes) {
-      for (size_t op = 0; op < on.part.op.size(); ++op) {
-        if (on.part.op[op] < 0) continue;
-        if (choice->op_inputs[on.part.op[op]] != on.choice.op_inputs[op]) ++better;
-      }
-    }
-  }
-  CHECK(tried > 30);
-  CHECK(better > 0);  // than each mesh by itself
-}
-
-// A gelu on two of four devices, of an input that is split over all of them.
-struct CrossingPart {
-  int64_t width = 16;
-  int first = 0;  // device
-  Phase reader = Phase::kForward;
-  DType dtype = DType::kF32;
-  std::optional<Sbp> wish = std::nullopt;  // how the gelu is to lie
-};
-
-// Of several crossings in one graph, in the least time.
-Cost CostOfCrossings(const std::vector<CrossingPart>& parts) {
-  Graph graph;
-  graph.mesh = *ParseMesh("x=4");
-  for (const CrossingPart& part : parts) {
-    const TensorId x = Add(&graph, "input", {}, {part.width, part.width});
-    const TensorId y = Add(&graph, "gelu", {x});
-    graph.tensors[x].constraint["x"] = S(0);
-    graph.ops.back().sub_mesh = DenseSubMesh(*ParseMesh("x=2"), part.first);
-    graph.ops.back().phase = part.reader;
-    if (part.wish) graph.tensors[y].constraint["x"] = *part.wish;
-    graph.outputs.push_back(y);
-  }
-  REQUIRE(CheckAndInferShapes(&graph).ok());
-  for (size_t i = 0; i < graph.tensors.size(); ++i) graph.tensors[i].dtype = parts[i / 2].dtype;
-  SbpOptions options{.micro_batches = 4};
-  for (const int size : {3, 2}) {  // the last device is on a node of its own
-    options.cluster.add_level()->set_size(size);
-    options.cluster.mutable_level()->rbegin()->set_bandwidth(1e9 * size);
-  }
-  const auto meshes = ChooseOnEach(graph, options);
-  REQUIRE(meshes.ok());
-  return Solve(NetworkAcross(graph, options, *meshes)).cost;
-}
-
-TEST_CASE("infer_sbp: only what crosses alike shares a price") {
-  const CrossingPart plain;
-  for (const CrossingPart& other :
-       {CrossingPart{.width = 32}, CrossingPart{.first = 2}, CrossingPart{.reader = Phase::kUpdate},
-        CrossingPart{.dtype = DType::kBF16}}) {
-    const Cost one = CostOfCrossings({plain}), two = CostOfCrossings({other});
-    CHECK(one != two);
-    CHECK(CostOfCrossings({plain, other}) == one + two);
-    CHECK(CostOfCrossings({other, plain}) == one + two);
-  }
-  Cost least = kNever;
-  for (const Sbp sbp : {B(), S(0), S(1)}) {
-    least = std::min(least, CostOfCrossings({CrossingPart{.wish = sbp}}));
-  }
-  CHECK(CostOfCrossings({plain}) == least);
-}
-
-// x lies as S(1), gelu computes on the same two devices named otherwise.
-Graph OnOtherNames(const char* mesh) {
-  Graph graph;
-  graph.mesh = *ParseMesh(mesh);
-  const TensorId x = Add(&graph, "input", {}, {16, 16});
-  graph.tensors[x].constraint["x"] = S(1);
-  const TensorId y = Add(&graph, "gelu", {x});
-  graph.ops.back().sub_mesh = DenseSubMesh(*ParseMesh("y=2"));
-  graph.outputs = {Add(&graph, "gelu", {y})};
-  return graph;
-}
-
-TEST_CASE("infer_sbp: a crossing decides where each mesh by itself has no preference") {
-  Graph graph = OnOtherNames("x=2");
-  REQUIRE(CheckAndInferShapes(&graph).ok());
-  const auto choice = InferSbp(&graph);
-  REQUIRE(choice.ok());
-  CHECK(choice->op_inputs[1][0] == NdSbp{S(1)});  // as x lies: nothing is moved
-  CHECK(choice->op_inputs[2][0] == NdSbp{S(1)});
-}
-
-TEST_CASE("infer_sbp: what crosses is chosen alike at any pipe degree") {
-  Graph graph = OnOtherNames("pipe=2,x=2");
-  graph.ops[2].stage = 1;
-  REQUIRE(CheckAndInferShapes(&graph).ok());
-  const auto choice = InferSbp(&graph);
-  REQUIRE(choice.ok());
-  CHECK(choice->op_inputs[1][0] == NdSbp{S(1)});
-  CHECK(choice->op_inputs[2][0] == NdSbp{B(), S(1)});
-}
-
 TEST_CASE("infer_sbp: no axis may cut what another left too small") {
   // 3 rows cannot be cut by both axes, and the product's other dimensions are as small.
   Graph graph;
@@ -310,6 +192,25 @@ TEST_CASE("infer_sbp: no axis may cut what another left too small") {
   REQUIRE(InferSbp(&graph, {.cluster = {}}).ok());
   const NdSbp& lies = graph.tensors[graph.outputs[0]].sbp;
   CHECK((!lies[0].split() || !(lies[0] == lies[1])));
+}
+
+TEST_CASE(
+    "infer_sbp: what the writer's constraint leaves small, its reader may cut by another axis") {
+  Graph graph;
+  graph.mesh = *ParseMesh("a=2,b=2");
+  const TensorId x = Add(&graph, "input", {}, {2, 13});
+  const TensorId y = Add(&graph, "add_n", {x});
+  graph.outputs = {y};
+  graph.tensors[x].constraint = {{"a", S(1)}, {"b", S(0)}};
+  graph.tensors[y].constraint = {{"a", S(0)}, {"b", B()}};
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  const auto choice = InferSbp(&graph);
+  REQUIRE(choice.ok());
+  CHECK(choice->op_inputs[graph.tensors[y].producer][0] == NdSbp{S(0), B()});
+  // A layout of its own that leaves a device without an element is refused.
+  graph.tensors[y].constraint = {{"a", S(0)}, {"b", S(0)}};
+  CHECK_THAT(InferSbp(&graph).status().ToString(),
+             Catch::Contains("leaves some of its 2 devices without an element"));
 }
 
 TEST_CASE("infer_sbp: products are priced at the rate of their type") {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -30,7 +29,6 @@ double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& 
 // Who needs a tensor, and how.
 struct Need {
   NdSbp sbp;
-  std::optional<SubMesh> sub_mesh;  // on whose axes
   int stage = 0;
   int chunk = 0;
   Phase phase = Phase::kForward;
@@ -45,8 +43,7 @@ class BoxingInserter {
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
       const bool variable = IsVariable(op) || op.phase == Phase::kPrepare;
-      origin_.push_back(
-          {op.stage, op.chunk, op.sub_mesh, op.phase, op.scope, variable, tensor.name});
+      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, variable, tensor.name});
     }
   }
 
@@ -54,8 +51,8 @@ class BoxingInserter {
     for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
       Op op = graph_->ops[id];
       for (size_t i = 0; i < op.inputs.size(); ++i) {
-        op.inputs[i] = Provide(op.inputs[i], {choice.op_inputs[id][i], op.sub_mesh, op.stage,
-                                              op.chunk, op.phase, op.name});
+        op.inputs[i] =
+            Provide(op.inputs[i], {choice.op_inputs[id][i], op.stage, op.chunk, op.phase, op.name});
       }
       ops_.push_back(std::move(op));
     }
@@ -68,42 +65,31 @@ class BoxingInserter {
   // Of the op that made a tensor: the ops are being rebuilt, so tensors carry it themselves.
   struct Origin {
     int stage, chunk;
-    std::optional<SubMesh> sub_mesh;
     Phase phase;
     std::string scope;
     bool variable;     // or prepared from one
     std::string root;  // the tensor before any boxing
   };
   // What is boxed stays on its stage; what crosses is no variable.
-  using BoxedKey =
-      std::tuple<TensorId, std::string, int, int>;    // mesh and SBP, chunk, sharing class
-  using CrossedKey = std::tuple<TensorId, int, int>;  // stage, chunk
+  using BoxedKey = std::tuple<TensorId, std::string, int, int>;  // SBP, chunk, sharing class
+  using CrossedKey = std::tuple<TensorId, int, int>;             // stage, chunk
 
   TensorId Provide(TensorId t, const Need& need) {
     t = Cross(t, need);
-    const MeshSbp to{need.sub_mesh, need.sbp};
-    if (LiesAs(t) == to) return t;
+    if (graph_->tensors[t].sbp == need.sbp) return t;
     const std::string why = Why(t, need);
-    for (const BoxingStep& step : PathOf(t, to)) t = Box(t, step, need, why);
+    for (const BoxingStep& step : PathOf(t, need.sbp)) t = Box(t, step, need, why);
     return t;
   }
 
-  MeshSbp LiesAs(TensorId t) const { return {origin_[t].sub_mesh, graph_->tensors[t].sbp}; }
-
-  // "a=3@1: (S(0))"; the SBP alone on the whole mesh.
-  static std::string Text(const MeshSbp& lies) {
-    return (lies.sub_mesh ? ToString(*lies.sub_mesh) + ": " : "") + ToString(lies.sbp);
-  }
-
   // The layers of a model repeat the same few ways.
-  const std::vector<BoxingStep>& PathOf(TensorId t, const MeshSbp& to) {
+  const std::vector<BoxingStep>& PathOf(TensorId t, const NdSbp& to) {
     const Tensor& tensor = graph_->tensors[t];
-    const MeshSbp from = LiesAs(t);
     const auto [known, fresh] =
-        paths_.try_emplace({tensor.shape.dims, tensor.dtype, Text(from), Text(to)});
+        paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
       const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
-      known->second = BoxingPath(prices_, boxed, from, to);
+      known->second = BoxingPath(prices_, boxed, tensor.sbp, to);
     }
     return known->second;
   }
@@ -154,27 +140,6 @@ class BoxingInserter {
     return best;
   }
 
-  // What crosses from a sub-mesh, or to one: it lies on the whole mesh on the way, as its end there
-  // does, or whole.
-  NdSbp OnWholeMesh(TensorId t, const Need& need) const {
-    NdSbp sbp(graph_->mesh.axes.size(), B());
-    if (!need.sub_mesh) sbp = need.sbp;
-    if (!origin_[t].sub_mesh) sbp = graph_->tensors[t].sbp;
-    return WithoutPartial(std::move(sbp));
-  }
-
-  static NdSbp WithoutPartial(NdSbp sbp) {
-    for (Sbp& s : sbp) {
-      if (s.partial()) s = B();
-    }
-    return sbp;
-  }
-
-  NdSbp SbpForCrossing(TensorId t, const Need& need) const {
-    if (origin_[t].sub_mesh || need.sub_mesh) return OnWholeMesh(t, need);
-    return BeforeCrossing(graph_->tensors[t].sbp, need.sbp);
-  }
-
   // `t`, or what a transfer makes of it on the stage of `need`.
   TensorId Cross(TensorId t, const Need& need) {
     if (origin_[t].stage == need.stage) return t;
@@ -182,13 +147,10 @@ class BoxingInserter {
     Need before = need;
     before.stage = from;
     before.chunk = origin_[t].chunk;
-    before.sub_mesh.reset();
-    before.sbp = SbpForCrossing(t, need);
-    if (!origin_[t].sub_mesh && !need.sub_mesh) {
-      const NdSbp cut = CutForCrossing(graph_->tensors[t], before.sbp, need, from);
-      if (cut != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
-      before.sbp = cut;
-    }
+    before.sbp = BeforeCrossing(graph_->tensors[t].sbp, need.sbp);
+    const NdSbp cut = CutForCrossing(graph_->tensors[t], before.sbp, need, from);
+    if (cut != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
+    before.sbp = cut;
     const TensorId source = Provide(t, before);
     TensorId& arrived = crossed_[{source, need.stage, need.chunk}];
     if (arrived > 0) return arrived - 1;  // ids are stored plus one: 0 means not yet
@@ -204,21 +166,19 @@ class BoxingInserter {
 
   TensorId Box(TensorId t, const BoxingStep& step, const Need& need, const std::string& why) {
     const int sharing = GathersAgain(t, step, need) ? kAgain : SharingClass(t, need.phase);
-    const MeshSbp to{step.sub_mesh, step.to};
-    const BoxedKey key{t, Text(to), need.chunk, sharing};
+    const BoxedKey key{t, ToString(step.to), need.chunk, sharing};
     if (auto it = boxed_.find(key); it != boxed_.end()) return it->second;
     Op op;
     op.kind = std::string(step.kind);
     op.name = Unused(origin_[t].root + "." + op.kind);
-    op.sub_mesh = step.sub_mesh;
-    if (origin_[t].sub_mesh == step.sub_mesh) SetAxes(graph_->tensors[t].sbp, step.to, &op);
+    SetAxes(graph_->tensors[t].sbp, step.to, &op);
     op.why = why;
     return boxed_[key] = Emit(std::move(op), t, step.to, need);
   }
 
   // For the reader of a printed graph: which mesh axes, and on one from and to which dimension.
   void SetAxes(const NdSbp& from, const NdSbp& to, Op* op) const {
-    const Mesh& mesh = graph_->MeshOf(*op);
+    const Mesh& mesh = graph_->mesh;
     const BoxingPrimitive primitive = PrimitiveBetween(mesh, from, to);
     std::vector<int> axes = primitive.along;
     for (int a = 0; axes.empty(); ++a) {
@@ -245,20 +205,19 @@ class BoxingInserter {
     tensor.constraint.clear();
     tensor.sbp = sbp;
     op.outputs = {static_cast<TensorId>(graph_->tensors.size())};
-    origin_.push_back({op.stage, op.chunk, op.sub_mesh, op.phase, op.scope,
-                       origin_[source].variable, origin_[source].root});
+    origin_.push_back(
+        {op.stage, op.chunk, op.phase, op.scope, origin_[source].variable, origin_[source].root});
     graph_->tensors.push_back(std::move(tensor));
     ops_.push_back(std::move(op));
     return ops_.back().outputs[0];
   }
 
   TensorId Resolve(TensorId t, Phase phase, const std::string& reader) {
-    // The run sees the whole mesh.
-    Need need{graph_->tensors[t].sbp, std::nullopt, origin_[t].stage,
-              origin_[t].chunk,       phase,        reader};
-    if (origin_[t].sub_mesh) need.sbp.assign(graph_->mesh.axes.size(), B());
-    need.sbp = WithoutPartial(std::move(need.sbp));
-    return Provide(t, need);
+    NdSbp sbp = graph_->tensors[t].sbp;
+    for (Sbp& s : sbp) {
+      if (s.partial()) s = B();
+    }
+    return Provide(t, {std::move(sbp), origin_[t].stage, origin_[t].chunk, phase, reader});
   }
 
   // Whether the backward gathers for itself what the forward has made, and gathered, too.
@@ -275,17 +234,9 @@ class BoxingInserter {
   std::string Why(TensorId t, const Need& need) const {
     std::string is, needs;
     const NdSbp& have = graph_->tensors[t].sbp;
-    if (origin_[t].sub_mesh != need.sub_mesh) {
-      const auto on = [](const std::optional<SubMesh>& sub_mesh) {
-        return " on " + (sub_mesh ? ToString(*sub_mesh) : std::string("the whole mesh"));
-      };
-      return origin_[t].root + " is " + ToString(have) + on(origin_[t].sub_mesh) + "; " +
-             need.reader + " needs " + ToString(need.sbp) + on(need.sub_mesh);
-    }
     for (size_t a = 0; a < have.size(); ++a) {
       if (have[a] == need.sbp[a]) continue;
-      const Mesh& mesh = need.sub_mesh ? need.sub_mesh->mesh : graph_->mesh;
-      const std::string& axis = mesh.axes[a].name;
+      const std::string& axis = graph_->mesh.axes[a].name;
       is += (is.empty() ? "" : ", ") + ToString(have[a]) + " on " + axis;
       needs += (needs.empty() ? "" : ", ") + ToString(need.sbp[a]);
     }

@@ -3,9 +3,6 @@
 // may name several, "data,tensor") and on one axis `dim_from` and `dim_to`; and `transfer` from
 // stage to stage. docs/boxing.md tells the whole of it.
 //
-// An op on a sub-mesh has its inputs sent there, and what others read of its outputs sent on: by
-// `send_receive`, as part of the cheapest way. Stages are crossed on the whole mesh.
-//
 // Readers that need the same of a tensor in the same chunk of a stage share the ops; readers of the
 // update phase have their own, which run after accumulation, once a step. Forward and backward
 // readers share, except of a variable: what is gathered from it does not live from forward to

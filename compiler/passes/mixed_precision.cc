@@ -170,7 +170,6 @@ class Narrower {
     const bool prepared = IsVariable(producer);
     op.phase = prepared ? Phase::kPrepare : at.phase;
     op.stage = producer.stage;
-    op.sub_mesh = producer.sub_mesh;
     if (!prepared) std::tie(op.chunk, op.stage) = PlaceFor(t, want, at);
     op.outputs = {AddTensor(graph_, op.name)};
     // A copy of a variable lies as it does.

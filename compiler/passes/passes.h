@@ -31,6 +31,7 @@
 #include "compiler/passes/infer_sbp.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/insert_boxing.h"
+#include "compiler/passes/layouts.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/recompute.h"

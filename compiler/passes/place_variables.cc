@@ -24,9 +24,6 @@ absl::Status CheckStages(const Graph& graph) {
                             std::to_string(stages) + (stages == 1 ? " stage" : " stages"),
                         "give the mesh an axis pipe of that many stages, or change `stage`");
     }
-    if (op.sub_mesh) {
-      RETURN_IF_ERROR(CheckSubMesh(*op.sub_mesh, DevicesOfStage(graph.mesh), Where(op)));
-    }
     for (TensorId t : op.inputs) {
       const Op& producer = graph.ProducerOf(t);
       if (IsSource(producer) ||

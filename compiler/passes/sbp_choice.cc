@@ -26,6 +26,14 @@ bool Stands(const SbpProblem& problem, OpId id, int k, const Signature& row, con
 
 }  // namespace
 
+std::vector<int> AxesToChoose(const Mesh& mesh) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
+    if (axis != mesh.stage_axis() && mesh.axes[axis].size > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
 SbpChoice LayWhole(Graph* graph) {
   const NdSbp whole(graph->mesh.axes.size(), B());
   SbpChoice choice;

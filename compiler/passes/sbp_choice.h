@@ -11,6 +11,9 @@
 
 namespace oneflow {
 
+// All of more than one device but that of stages.
+std::vector<int> AxesToChoose(const Mesh& mesh);
+
 // Lays every tensor whole on every axis.
 SbpChoice LayWhole(Graph* graph);
 

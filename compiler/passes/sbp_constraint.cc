@@ -45,15 +45,12 @@ std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis
 absl::Status CheckConstraints(const Graph& graph) {
   for (const Tensor& tensor : graph.tensors) {
     const Op& op = graph.ops[tensor.producer];
-    const Mesh& mesh = graph.MeshOf(op);
     for (const auto& [axis, sbp] : tensor.constraint) {
       const std::string what =
           tensor.name + " is constrained to " + ToString(sbp) + " on axis " + axis;
-      // The axes of a sub-mesh stand beside the constraint.
-      const std::string of = op.sub_mesh ? "its sub-mesh" : "the mesh";
-      if (!HasAxis(mesh, axis) && (op.sub_mesh || !IsConventional(axis))) {
-        return InputError(Where(op), what + ", which " + of + " has not",
-                          of + " has " + AxisList(mesh));
+      if (!HasAxis(graph.mesh, axis) && !IsConventional(axis)) {
+        return InputError(Where(op), what + ", which the mesh has not",
+                          "the mesh has " + AxisList(graph.mesh));
       }
       if (axis == "pipe" && !sbp.broadcast()) {
         return InputError(Where(op), what + ", which selects stages", "set `stage` instead");

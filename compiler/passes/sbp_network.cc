@@ -8,6 +8,7 @@
 #include "compiler/passes/op_prices.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/sbp_constraint.h"
+#include "compiler/passes/sbp_tables.h"
 #include "compiler/passes/transition_price.h"
 
 namespace oneflow {
@@ -41,6 +42,16 @@ bool IsOfVariable(const Op& producer) {
   return IsVariable(producer) || producer.phase == Phase::kPrepare;
 }
 
+// Readers that may share one boxing: those of a variable only within a phase, so that what is
+// gathered from a split variable does not live from forward to backward. What the update reads of
+// the micro-batches is read by nobody else (lower_to_actors), and needs no class of its own.
+int SharingClass(const Op& producer, Phase reader) {
+  return IsOfVariable(producer) ? static_cast<int>(reader) : 0;
+}
+
+constexpr double kCostsASecond = 1e12;
+Cost CostOfSeconds(double seconds) { return std::llround(seconds * kCostsASecond); }
+
 class TermBuilder {
  public:
   TermBuilder(const SbpProblem& problem, ChoiceNetwork* network, SbpTables* tables)
@@ -58,9 +69,7 @@ class TermBuilder {
   void Build() {
     for (int u = 0; u < labels_.size(); ++u) AddCompute(u);
     FindUses();
-    for (TensorId t = 0; t < static_cast<TensorId>(graph_.tensors.size()); ++t) {
-      if (!IsElsewhere(graph_.tensors[t].producer)) AddReaders(t);
-    }
+    for (TensorId t = 0; t < static_cast<TensorId>(graph_.tensors.size()); ++t) AddReaders(t);
     for (const TensorId t : problem_.observed) AddObserved(t);
     for (const GradientMirror& mirror : problem_.options.mirrors) AddMirror(mirror);
   }
@@ -72,7 +81,22 @@ class TermBuilder {
   };
 
   int axes() const { return static_cast<int>(prices_.size()); }
-  bool IsElsewhere(OpId op) const { return !problem_.elsewhere.empty() && problem_.elsewhere[op]; }
+
+  // How often ops of a phase fire in a step.
+  double Fires(Phase phase) const {
+    return IsOnceAStep(phase) ? 1 : static_cast<double>(problem_.options.micro_batches);
+  }
+
+  // How an input or output of an op lies on axis k; `port`: what a row says of it.
+  template <typename PortOf>
+  End EndOn(OpId op, int k, PortOf port) const {
+    const int unit = labels_.UnitOf(op);
+    End end{{problem_.Variable(unit, k)}, {}};
+    for (int l = 0; l < labels_.labels(unit, k); ++l) {
+      end.lies.push_back({port(labels_.Row(op, k, l))});
+    }
+    return end;
+  }
 
   double BytesBefore(TensorId t) const {
     const Tensor& tensor = graph_.tensors[t];
@@ -83,8 +107,8 @@ class TermBuilder {
   void AddCompute(int unit) {
     std::vector<double> seconds(static_cast<size_t>(labels_.Combinations(unit, axes())), 0);
     for (const OpId op : labels_.OpsOf(unit)) {
-      if (labels_.FirstOf(op) != op || IsElsewhere(op)) continue;
-      const double fires = problem_.Fires(graph_.ops[op].phase);
+      if (labels_.FirstOf(op) != op) continue;
+      const double fires = Fires(graph_.ops[op].phase);
       const std::vector<double>& once = ops_.SecondsOf(op);
       for (size_t i = 0; i < seconds.size(); ++i) seconds[i] += fires * once[i];
     }
@@ -119,8 +143,16 @@ class TermBuilder {
   // How `t` lies on axis k, and whether the axes before cut it.
   End WriterOn(TensorId t, int k) const {
     const Tensor& tensor = graph_.tensors[t];
-    End writer = problem_.EndOver(tensor.producer, k + 1,
-                                  [&](const Signature& row) { return row.out[tensor.output]; });
+    const int unit = labels_.UnitOf(tensor.producer);
+    End writer;
+    for (int j = 0; j <= k; ++j) writer.variables.push_back(problem_.Variable(unit, j));
+    std::vector<int> label(k + 1, 0);
+    do {
+      NdSbp& lies = writer.lies.emplace_back();
+      for (int j = 0; j <= k; ++j) {
+        lies.push_back(labels_.Row(tensor.producer, j, label[j]).out[tensor.output]);
+      }
+    } while (labels_.Next(unit, &label));
     for (NdSbp& lies : writer.lies) {
       for (int j = 0; j < k; ++j) lies[j] = lies[j].split() ? S(0) : B();
     }
@@ -152,12 +184,11 @@ class TermBuilder {
     const bool asked = ConstraintOn(tensor, graph_.mesh, labels_.axes()[k]).has_value();
     const double gather = IsOfVariable(graph_.ProducerOf(t)) && !asked ? kGatherVariable : 1;
     const double bytes = BytesBefore(t);
-    const double fires = problem_.Fires(graph_.ops[uses.back().op].phase);
+    const double fires = Fires(graph_.ops[uses.back().op].phase);
     std::vector<End> ends;
     ends.push_back(WriterOn(t, k));
     for (const Use& use : uses) {
-      ends.push_back(
-          problem_.EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
+      ends.push_back(EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }
     const auto whole = [](double x) { return static_cast<int64_t>(x); };
     tables_->AddShared(std::move(ends), {kBoxing, k, whole(bytes), whole(fires), whole(gather)},
@@ -192,15 +223,15 @@ class TermBuilder {
     const OpId chooser = labels_.FirstOf(reader ? mirror.reader : of.producer);
     for (int k = 0; k < axes(); ++k) {
       std::vector<End> both;  // the tensor, its gradient
-      both.push_back(problem_.EndOn(chooser, k, [&](const Signature& row) {
+      both.push_back(EndOn(chooser, k, [&](const Signature& row) {
         if (reader && IsWhole(row)) return PMax();
         return reader ? row.in[mirror.input] : row.out[of.output];
       }));
-      both.push_back(problem_.EndOn(grad.producer, k,
-                                    [&](const Signature& row) { return row.out[grad.output]; }));
+      both.push_back(
+          EndOn(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
       const double boxing = TransitionSeconds(prices_[k], P(), B(), BytesBefore(mirror.grad));
-      const Cost cost = CostOfSeconds(kMirror * problem_.Fires(Phase::kBackward) * boxing +
-                                      2 * DearestWork(mirror.grad));
+      const Cost cost =
+          CostOfSeconds(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
       tables_->Add(
           std::move(both), {kMirroring, variable, cost}, [=](const std::vector<NdSbp>& ends) {
             const Sbp tensor = ends[0][0], own = ends[1][0];
@@ -213,7 +244,7 @@ class TermBuilder {
   double DearestWork(TensorId t) {
     const OpId op = graph_.tensors[t].producer;
     const std::vector<double>& seconds = ops_.SecondsOf(op);
-    return problem_.Fires(graph_.ops[op].phase) * *std::max_element(seconds.begin(), seconds.end());
+    return Fires(graph_.ops[op].phase) * *std::max_element(seconds.begin(), seconds.end());
   }
 
   const SbpProblem& problem_;
@@ -228,35 +259,6 @@ class TermBuilder {
 
 }  // namespace
 
-Cost CostOfSeconds(double seconds) { return std::llround(seconds * kCostsASecond); }
-
-double SbpProblem::Fires(Phase phase) const {
-  return IsOnceAStep(phase) ? 1 : static_cast<double>(options.micro_batches);
-}
-
-End SbpProblem::EndOn(OpId op, int k, const Port& port) const {
-  const int unit = labels.UnitOf(op);
-  End end{{Variable(unit, k)}, {}};
-  for (int l = 0; l < labels.labels(unit, k); ++l) end.lies.push_back({port(labels.Row(op, k, l))});
-  return end;
-}
-
-End SbpProblem::EndOver(OpId op, int axes, const Port& port) const {
-  const int unit = labels.UnitOf(op);
-  End end;
-  for (int k = 0; k < axes; ++k) end.variables.push_back(Variable(unit, k));
-  std::vector<int> label(axes, 0);
-  do {
-    NdSbp& lies = end.lies.emplace_back();
-    for (int k = 0; k < axes; ++k) lies.push_back(port(labels.Row(op, k, label[k])));
-  } while (labels.Next(unit, &label));
-  return end;
-}
-
-int SharingClass(const Op& producer, Phase reader) {
-  return IsOfVariable(producer) ? static_cast<int>(reader) : 0;
-}
-
 std::vector<TensorId> ObservedBy(const Graph& graph) {
   std::vector<TensorId> observed = graph.outputs;
   if (graph.loss >= 0) observed.push_back(graph.loss);
@@ -265,23 +267,15 @@ std::vector<TensorId> ObservedBy(const Graph& graph) {
   return observed;
 }
 
-void AddVariables(const SbpProblem& problem, ChoiceNetwork* network) {
-  for (int unit = 0; unit < problem.labels.size(); ++unit) {
-    for (size_t k = 0; k < problem.labels.axes().size(); ++k) {
-      network->AddVariable(problem.labels.labels(unit, static_cast<int>(k)));
-    }
-  }
-}
-
-void AddTerms(const SbpProblem& problem, ChoiceNetwork* network, SbpTables* tables) {
-  TermBuilder(problem, network, tables).Build();
-}
-
 ChoiceNetwork SbpNetwork(const SbpProblem& problem) {
   ChoiceNetwork network;
   SbpTables tables(&network);
-  AddVariables(problem, &network);
-  AddTerms(problem, &network, &tables);
+  for (int unit = 0; unit < problem.labels.size(); ++unit) {
+    for (size_t k = 0; k < problem.labels.axes().size(); ++k) {
+      network.AddVariable(problem.labels.labels(unit, static_cast<int>(k)));
+    }
+  }
+  TermBuilder(problem, &network, &tables).Build();  // it may add helpers behind the variables
   return network;
 }
 

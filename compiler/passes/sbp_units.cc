@@ -24,14 +24,6 @@ bool SplitsPositions(const Tensor& tensor, Sbp sbp) {
   return sbp.split() && sbp.dim < static_cast<int>(names.size()) && names[sbp.dim] == "seq";
 }
 
-std::string RowText(const OpView& op, const Signature& row) {
-  std::string text = "(";
-  for (size_t i = 0; i < row.in.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.in[i]);
-  text += ") -> ";
-  for (size_t i = 0; i < row.out.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.out[i]);
-  return text;
-}
-
 // Union-find over ops; the root of a set is its first op.
 class OpSets {
  public:
@@ -50,6 +42,14 @@ class OpSets {
 };
 
 }  // namespace
+
+std::string RowText(const Signature& row) {
+  std::string text = "(";
+  for (size_t i = 0; i < row.in.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.in[i]);
+  text += ") -> ";
+  for (size_t i = 0; i < row.out.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.out[i]);
+  return text;
+}
 
 SbpUnits::SbpUnits(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
                    int axis)
@@ -113,12 +113,24 @@ absl::Status SbpUnits::FillTable() {
 absl::Status SbpUnits::FillRows(OpId op) {
   const OpView view{*graph_, graph_->ops[op]};
   const std::vector<Signature> all = FindOpDef(view.op.kind)->signatures(view);
+  const std::string* fixed = FixedRow(op);
+  bool found = fixed == nullptr;
   for (const Signature& row : all) {
     CHECK_EQ(row.in.size(), view.op.inputs.size()) << view.op.kind;
     CHECK_EQ(row.out.size(), view.op.outputs.size()) << view.op.kind;
+    if (fixed != nullptr && RowText(row) != *fixed) continue;
+    found = true;
     if (MeetsConstraints(op, row) && Fits(op, row)) table_[op].push_back(row);
   }
+  if (!found) return NoSuchRow(op, *fixed, all);
   return table_[op].empty() ? NoRow(op, all) : absl::OkStatus();
+}
+
+const std::string* SbpUnits::FixedRow(OpId op) const {
+  const auto rows = options_->fixed.find(graph_->mesh.axes[axis_].name);
+  if (rows == options_->fixed.end()) return nullptr;
+  const auto row = rows->second.find(graph_->ops[op].name);
+  return row == rows->second.end() ? nullptr : &row->second;
 }
 
 bool SbpUnits::MeetsConstraints(OpId op, const Signature& row) const {
@@ -130,19 +142,20 @@ bool SbpUnits::MeetsConstraints(OpId op, const Signature& row) const {
   return true;
 }
 
-// Every device gets at least one element of what this axis splits after the axes before it, and
-// leaves enough for the axes after it that a constraint splits alike.
+// Every device gets at least one element of what this axis splits after the axes before it. An
+// output leaves enough for the axes after it that its constraint splits alike; of an input nothing
+// is known there: it is boxed from how its writer has it.
 bool SbpUnits::Fits(OpId op, const Signature& row) const {
   const Op& o = graph_->ops[op];
   const bool together = !split_positions_ && !IsVariable(o) && !IsOnceAStep(o.phase);
-  auto fits = [&](TensorId t, const NdSbp& settled, Sbp sbp) {
+  const auto fits = [&](TensorId t, const NdSbp& settled, Sbp sbp, bool output) {
     if (!sbp.split()) return true;
     if (together && SplitsPositions(graph_->tensors[t], sbp)) return false;
     int64_t size = graph_->tensors[t].shape.dims[sbp.dim];
     for (int b = 0; b < axis_; ++b) {
       if (settled[b] == sbp) size /= graph_->mesh.axes[b].size;
     }
-    for (int b = axis_ + 1; b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
+    for (int b = axis_ + 1; output && b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
       if (ConstraintOn(graph_->tensors[t], graph_->mesh, b) == sbp) {
         size /= graph_->mesh.axes[b].size;
       }
@@ -150,10 +163,10 @@ bool SbpUnits::Fits(OpId op, const Signature& row) const {
     return size >= devices_;
   };
   for (size_t i = 0; i < o.inputs.size(); ++i) {
-    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i])) return false;
+    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i], false)) return false;
   }
   for (size_t i = 0; i < o.outputs.size(); ++i) {
-    if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i])) return false;
+    if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i], true)) return false;
   }
   return true;
 }
@@ -166,6 +179,7 @@ absl::Status SbpUnits::NoRow(OpId op, const std::vector<Signature>& all) const {
     if (!want) continue;
     asked += (asked.empty() ? "" : " and ") + graph_->tensors[t].name + " " + ToString(*want);
   }
+  if (const std::string* fixed = FixedRow(op)) asked = *fixed;
   const std::string& axis = graph_->mesh.axes[axis_].name;
   std::string rows;
   for (const Signature& row : all) {
@@ -176,10 +190,21 @@ absl::Status SbpUnits::NoRow(OpId op, const std::vector<Signature>& all) const {
               " devices without an element: the shape is " + ToString(view.out(0).shape),
           "use a larger batch (or dimension) or a smaller axis");
     }
-    rows += (rows.empty() ? "" : "; ") + RowText(view, row);
+    rows += (rows.empty() ? "" : "; ") + RowText(row);
   }
   return InputError(Where(view.op),
                     "no signature of " + view.op.kind + " gives " + asked + " on axis " + axis,
+                    "its signatures are " + rows);
+}
+
+absl::Status SbpUnits::NoSuchRow(OpId op, const std::string& row,
+                                 const std::vector<Signature>& all) const {
+  const Op& o = graph_->ops[op];
+  std::string rows;
+  for (const Signature& r : all) rows += (rows.empty() ? "" : "; ") + RowText(r);
+  return InputError(Where(o),
+                    "a layout of axis " + graph_->mesh.axes[axis_].name + " says " + row +
+                        ", which is no signature of " + o.kind,
                     "its signatures are " + rows);
 }
 

@@ -6,6 +6,7 @@
 // updates. A label is a row of the table of each of its ops.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,9 @@
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
+
+// "(S(0), B) -> P".
+std::string RowText(const Signature& row);
 
 class SbpUnits {
  public:
@@ -50,10 +54,12 @@ class SbpUnits {
   absl::Status FillTable();
   absl::Status FillRows(OpId op);
   absl::Status NoRow(OpId op, const std::vector<Signature>& all) const;
+  absl::Status NoSuchRow(OpId op, const std::string& row, const std::vector<Signature>& all) const;
   void FillUnits();
   absl::Status FillLabels(Unit* unit);
   bool Fits(OpId op, const Signature& row) const;
   bool MeetsConstraints(OpId op, const Signature& row) const;
+  const std::string* FixedRow(OpId op) const;  // nullptr where it is free
 
   const Graph* graph_;
   const SbpChoice* settled_;

@@ -16,12 +16,11 @@ absl::Status Refuse(const Op& op, const std::string& what) {
 }
 
 absl::Status CheckTensors(const Graph& graph) {
+  const int stage = graph.mesh.stage_axis();
   for (const Tensor& tensor : graph.tensors) {
-    const Mesh& mesh = graph.MeshOf(graph.ops[tensor.producer]);
-    if (tensor.sbp.size() != mesh.axes.size()) {
+    if (tensor.sbp.size() != graph.mesh.axes.size()) {
       return absl::InternalError("tensor " + tensor.name + " has no SBP");
     }
-    const int stage = mesh.stage_axis();
     if (stage >= 0 && !tensor.sbp[stage].broadcast()) {
       return absl::InternalError("tensor " + tensor.name + " is not B on the stage axis");
     }
@@ -50,7 +49,7 @@ std::vector<int> AxesNamed(const Graph& graph, const Op& op) {
   std::vector<int> axes;
   std::istringstream names(AttrString(op, "axis"));
   for (std::string name; std::getline(names, name, ',');) {
-    axes.push_back(graph.MeshOf(op).FindAxis(name));
+    axes.push_back(graph.mesh.FindAxis(name));
   }
   return axes;
 }
@@ -63,14 +62,6 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
     if (in.sbp != out.sbp) return Refuse(op, "changes the SBP between stages");
     return absl::OkStatus();
   }
-  if (op.kind == "send_receive") {
-    const auto partial = [](Sbp sbp) { return sbp.partial(); };
-    if (std::any_of(in.sbp.begin(), in.sbp.end(), partial) ||
-        std::any_of(out.sbp.begin(), out.sbp.end(), partial)) {
-      return Refuse(op, "sends a partial value");
-    }
-    return absl::OkStatus();
-  }
   const std::vector<int> axes = AxesNamed(graph, op);
   const auto named = [&axes](int a) {
     return std::find(axes.begin(), axes.end(), a) != axes.end();
@@ -81,12 +72,12 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
     const bool right = named(a) ? IsPrimitive(op.kind, in.sbp[a], out.sbp[a], axes.size() == 1)
                                 : in.sbp[a] == out.sbp[a];
     if (!right) return Refuse(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
-    if (named(a) || graph.MeshOf(op).axes[a].size == 1) continue;
+    if (named(a) || graph.mesh.axes[a].size == 1) continue;
     // An axis cuts before the later ones: it cannot change a cut that lies outside of theirs.
     for (const int axis : axes) {
       if (axis > a || !in.sbp[a].split()) continue;
       if (in.sbp[axis] == in.sbp[a] || out.sbp[axis] == in.sbp[a]) {
-        return Refuse(op, "changes a cut outside of that of axis " + graph.MeshOf(op).axes[a].name);
+        return Refuse(op, "changes a cut outside of that of axis " + graph.mesh.axes[a].name);
       }
     }
   }
@@ -97,7 +88,7 @@ absl::Status CheckSignature(const Graph& graph, const Op& op) {
   const OpDef* def = FindOpDef(op.kind);
   if (def == nullptr) return Refuse(op, "is of no known kind");
   const std::vector<Signature> rows = def->signatures(OpView{graph, op});
-  const Mesh& mesh = graph.MeshOf(op);
+  const Mesh& mesh = graph.mesh;
   for (int a = 0; a < static_cast<int>(mesh.axes.size()); ++a) {
     Signature used;
     for (TensorId t : op.inputs) used.in.push_back(graph.tensors[t].sbp[a]);
@@ -115,11 +106,6 @@ absl::Status CheckInputs(const Graph& graph, const Op& op) {
     const Op& producer = graph.ProducerOf(op.inputs[i]);
     if (producer.stage != op.stage && op.kind != "transfer") {
       return Refuse(op, "reads " + producer.name + " of another stage");
-    }
-    if ((producer.sub_mesh != op.sub_mesh) != (op.kind == "send_receive")) {
-      return Refuse(
-          op, "reads " + producer.name +
-                  (op.sub_mesh == producer.sub_mesh ? " of its own mesh" : " of another sub-mesh"));
     }
     if (producer.phase > op.phase && producer.kind != "variable") {
       return Refuse(op, "reads " + producer.name + " of a later phase");

@@ -66,16 +66,6 @@ TEST_CASE(
   CHECK(Refusal(crosses).find("changes the SBP between stages") != std::string::npos);
 }
 
-TEST_CASE("verify_graph refuses to read from another sub-mesh but by send_receive") {
-  Graph graph = RowParallel();
-  graph.ops[4].sub_mesh = DenseSubMesh(*ParseMesh("a=1,b=2"));
-  CHECK(Refusal(graph).find("reads fc.all_reduce of another sub-mesh") != std::string::npos);
-  graph.ops[3].kind = "send_receive";
-  CHECK(Refusal(graph).find("reads fc of its own mesh") != std::string::npos);
-  graph.ops[3].sub_mesh = graph.ops[4].sub_mesh;
-  CHECK(Refusal(graph).find("sends a partial value") != std::string::npos);
-}
-
 TEST_CASE("verify_graph refuses to read from another stage, or from a later phase") {
   Graph stages = RowParallel();
   stages.ops[4].stage = 1;

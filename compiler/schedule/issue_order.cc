@@ -1,80 +1,15 @@
 #include "compiler/schedule/issue_order.h"
 
 #include <algorithm>
-#include <queue>
-#include <tuple>
+#include <map>
 
+#include "compiler/schedule/timed_game.h"
 #include "oneflow_core/base/runs.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/marking.h"
 #include "oneflow_core/plan/plan_net.h"
 
 namespace oneflow {
 namespace {
-
-// Invariants:
-//  1. The marking counts firings that have ended. A stream that is busy has begun its next one.
-//  2. A firing that may begin still may until it does: nobody else takes its fills or its slots.
-class TimedGame {
- public:
-  TimedGame(const PlanNet& net, const std::vector<double>& seconds)
-      : net_(net), seconds_(seconds), marking_(net, Meeting::kFree), busy_(net.streams.size()) {
-    int stages = 0;
-    for (const NetActor& actor : net.actors) stages = std::max(stages, actor.stage + 1);
-    begun_.resize(stages);
-  }
-
-  // Exchanges as they began, by stage.
-  std::vector<std::vector<int>> Play() && {
-    for (int s = 0; s < static_cast<int>(net_.streams.size()); ++s) BeginIfReady(s);
-    while (!ends_.empty()) {
-      now_ = std::get<0>(ends_.top());
-      // All that ends at one moment is over before anything begins.
-      std::vector<int> ended;
-      for (; !ends_.empty() && std::get<0>(ends_.top()) == now_; ends_.pop()) {
-        ended.push_back(std::get<2>(ends_.top()));
-        End(ended.back());
-      }
-      for (const int s : ended) {
-        for (const int other : net_.streams[s].neighbours) BeginIfReady(other);
-      }
-    }
-    return std::move(begun_);
-  }
-
- private:
-  void BeginIfReady(int s) {
-    if (busy_[s] || marking_.done(s)) return;
-    const int actor = marking_.next(s), partner = marking_.PartnerOf(actor);
-    if (partner >= 0 && busy_[net_.actors[partner].stream]) return;
-    if (marking_.BlockerOf(actor)) return;
-    Begin(actor);
-    if (partner >= 0) Begin(partner);
-    ends_.emplace(now_ + seconds_[actor], number_++, s);
-  }
-
-  void Begin(int actor) {
-    busy_[net_.actors[actor].stream] = true;
-    if (net_.actors[actor].exchange) begun_[net_.actors[actor].stage].push_back(actor);
-  }
-
-  void End(int s) {
-    const int partner = marking_.PartnerOf(marking_.next(s));
-    busy_[s] = false;
-    if (partner >= 0) busy_[net_.actors[partner].stream] = false;
-    marking_.Fire(s);
-  }
-
-  const PlanNet& net_;
-  const std::vector<double>& seconds_;
-  Marking marking_;
-  std::vector<bool> busy_;               // by stream
-  std::vector<std::vector<int>> begun_;  // by stage
-  double now_ = 0;
-  int64_t number_ = 0;
-  using Event = std::tuple<double, int64_t, int>;  // when, in which order, stream
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> ends_;
-};
 
 proto::IssueOrder Coded(int stage, const std::vector<int>& actors) {
   proto::IssueOrder order;
@@ -128,11 +63,15 @@ std::optional<proto::IssueOrder> ExtendedAsWritten(const proto::IssueOrder& few,
 absl::StatusOr<IssueOrders> PlayIssueOrders(const proto::Plan& plan, const proto::Program& program,
                                             const std::vector<double>& seconds) {
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
-  const std::vector<std::vector<int>> begun = TimedGame(net, seconds).Play();
+  std::map<int, std::vector<int>> begun;  // by stage: exchanges
+  PlayByClock(
+      net, seconds,
+      [&](int actor) {
+        if (net.actors[actor].exchange) begun[net.actors[actor].stage].push_back(actor);
+      },
+      [](int) {});
   IssueOrders orders;
-  for (int stage = 0; stage < static_cast<int>(begun.size()); ++stage) {
-    if (!begun[stage].empty()) orders.push_back(Coded(stage, begun[stage]));
-  }
+  for (const auto& [stage, actors] : begun) orders.push_back(Coded(stage, actors));
   return orders;
 }
 

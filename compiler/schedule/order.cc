@@ -7,19 +7,6 @@
 #include "oneflow_core/base/runs.h"
 
 namespace oneflow {
-namespace {
-
-bool HasChunks(const StageOrder& order) {
-  for (const TaskRun& run : order) {
-    for (const Task& task : run.tasks) {
-      if (task.chunk > 0) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
 std::string NameOf(const Task& task, bool chunks) {
   static constexpr const char* kNames[] = {"P", "F", "B", "W", "U"};
   const std::string name = kNames[static_cast<size_t>(task.part)];
@@ -76,20 +63,6 @@ void Append(TaskRun run, StageOrder* order) {
 
 void Append(const StageOrder& runs, StageOrder* order) {
   for (const TaskRun& run : runs) Append(run, order);
-}
-
-std::string ToString(const StageOrder& order) {
-  const bool chunks = HasChunks(order);
-  std::string text;
-  for (const TaskRun& run : order) {
-    std::string names;
-    for (const Task& task : run.tasks) {
-      absl::StrAppend(&names, names.empty() ? "" : " ", NameOf(task, chunks));
-    }
-    if (run.tasks.size() > 1) names = absl::StrCat("(", names, ")");
-    absl::StrAppend(&text, text.empty() ? "" : " ", names, "×", run.repeat);
-  }
-  return text;
 }
 
 }  // namespace oneflow

@@ -54,7 +54,4 @@ void Append(const StageOrder& runs, StageOrder* order);
 // "P", "F", "B", "W", "U"; with the chunk, "F0", if `chunks`.
 std::string NameOf(const Task& task, bool chunks);
 
-// "F×3 (B F)×5 B×3"; tasks bear their chunk where the order has several.
-std::string ToString(const StageOrder& order);
-
 }  // namespace oneflow

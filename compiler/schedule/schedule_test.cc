@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/order_file.h"
 #include "compiler/schedule/play_orders.h"
@@ -16,6 +17,30 @@
 
 namespace oneflow {
 namespace {
+
+bool HasChunks(const StageOrder& order) {
+  for (const TaskRun& run : order) {
+    for (const Task& task : run.tasks) {
+      if (task.chunk > 0) return true;
+    }
+  }
+  return false;
+}
+
+// "F×3 (B F)×5 B×3"; tasks bear their chunk where the order has several.
+std::string ToString(const StageOrder& order) {
+  const bool chunks = HasChunks(order);
+  std::string text;
+  for (const TaskRun& run : order) {
+    std::string names;
+    for (const Task& task : run.tasks) {
+      absl::StrAppend(&names, names.empty() ? "" : " ", NameOf(task, chunks));
+    }
+    if (run.tasks.size() > 1) names = absl::StrCat("(", names, ")");
+    absl::StrAppend(&text, text.empty() ? "" : " ", names, "×", run.repeat);
+  }
+  return text;
+}
 
 std::string Orders(const Schedule& schedule, int stages, int64_t micro_batches) {
   std::string text;

@@ -51,6 +51,10 @@ class SlotCounter {
       first = last;
     }
     const bool crosses = touchers.front().stream != touchers.back().stream;
+    // So many fills are there at first, and the next is written before one is read.
+    for (const NetReader& reader : r.readers) {
+      if (reader.initial_fills > 0) slots = std::max(slots, reader.initial_fills + 1);
+    }
     return static_cast<int>(crosses && FetchedAhead(r, fills) ? slots + 1 : slots);
   }
 

@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 
 #include "oneflow_core/base/status.h"
@@ -57,14 +59,23 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view m
   return bytes;
 }
 
+absl::Status WriteError(std::string_view path, std::string_view what, int error,
+                        std::string_view mend) {
+  constexpr int kMistakes[] = {EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR};
+  const absl::Status status =
+      InputError(path, std::string(what) + ": " + std::strerror(error), mend);
+  if (std::find(std::begin(kMistakes), std::end(kMistakes), error) != std::end(kMistakes)) {
+    return status;
+  }
+  return absl::UnavailableError(status.message());
+}
+
 absl::Status WriteFile(const std::string& path, std::string_view bytes) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(path, ignored);
   const bool replaceable = !fs::exists(status) || fs::is_regular_file(status);
   const int error = replaceable ? Replace(path, bytes) : WriteBytes(path, bytes);
-  if (error == 0) return absl::OkStatus();
-  return InputError(path, std::string("cannot be written: ") + std::strerror(error),
-                    "check the folder and the disk");
+  return error == 0 ? absl::OkStatus() : WriteError(path, "cannot be written", error);
 }
 
 }  // namespace oneflow

@@ -14,6 +14,12 @@ namespace oneflow {
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      std::string_view mend = "check the path");
 
+// What could not be made, written or removed; `error` is the errno that says why. A path that leads
+// nowhere is the user's mistake (InputError); a full disk, a read-only folder or a broken disk is a
+// failure at run time: UNAVAILABLE. The message is that of an InputError.
+absl::Status WriteError(std::string_view path, std::string_view what, int error,
+                        std::string_view mend = "check the folder and the disk");
+
 // Creates or replaces a file, at one stroke: a reader sees the old bytes or the new ones. What is
 // no regular file (a pipe, /dev/stdout, a link) is written to and stays what it is. It does not
 // sync: see actor_runtime/checkpoint/durable.h for files that survive a crash.

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <filesystem>
+
+#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
@@ -39,6 +42,7 @@ TEST_CASE("What is no regular file is written to, not replaced") {
   fs::create_symlink("/dev/full", folder.path / "full");
   const absl::Status full = WriteFile(folder / "full", "x");
   CHECK(std::string(full.message()).find("No space left on device") != std::string::npos);
+  CHECK(ExitCode(full) == 1);
   CHECK(fs::is_symlink(folder.path / "full"));
 }
 
@@ -49,9 +53,21 @@ TEST_CASE("Errors of files name the path, the reason and the mend") {
         (folder / "none") + ": cannot be read: No such file or directory; give a plan");
   CHECK(message(ReadFile(folder.path).status()) ==
         folder.path.string() + ": cannot be read: Is a directory; check the path");
+  CHECK(ExitCode(WriteFile(folder / "none/f", "x")) == 2);
   CHECK(message(WriteFile(folder / "none/f", "x")) ==
         (folder / "none/f") +
             ": cannot be written: No such file or directory; check the folder and the disk");
+}
+
+TEST_CASE("A path that leads nowhere is a mistake, a full or broken disk a failure at run time") {
+  for (const int error : {ENOENT, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP, EINVAL}) {
+    CHECK(ExitCode(WriteError("f", "cannot be written", error)) == 2);
+  }
+  for (const int error : {ENOSPC, EDQUOT, EROFS, EACCES, EPERM, EIO, EFBIG, ESTALE}) {
+    CHECK(ExitCode(WriteError("f", "cannot be written", error)) == 1);
+  }
+  CHECK(std::string(WriteError("f", "cannot be made", ENOSPC, "make room").message()) ==
+        "f: cannot be made: No space left on device; make room");
 }
 
 }  // namespace

@@ -78,16 +78,6 @@ Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
   return LinkOfLevel(cluster, level);
 }
 
-Link LinkBetween(const proto::Cluster& cluster, int rank, int other) {
-  if (cluster.level_size() == 0) return {kLatency, kBandwidth};
-  int level = 0;
-  while (level < cluster.level_size() - 1 &&
-         rank / UnitOf(cluster, level) != other / UnitOf(cluster, level)) {
-    ++level;
-  }
-  return LinkOfLevel(cluster, level);
-}
-
 double FastestBandwidth(const proto::Cluster& cluster) {
   double fastest = cluster.level_size() == 0 ? kBandwidth : 0;
   for (int level = 0; level < cluster.level_size(); ++level) {

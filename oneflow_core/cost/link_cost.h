@@ -37,9 +37,6 @@ Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
 // the slowest.
 Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
 
-// What joins two ranks: the innermost level with both in one of its units.
-Link LinkBetween(const proto::Cluster& cluster, int rank, int other);
-
 // Of all links that the above may give, the fastest.
 double FastestBandwidth(const proto::Cluster& cluster);
 

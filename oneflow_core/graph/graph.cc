@@ -102,7 +102,7 @@ bool HasOwnShape(std::string_view kind) { return kind == "input" || kind == "var
 
 bool IsBoxing(std::string_view kind) {
   constexpr std::string_view kKinds[] = {"slice",      "all_gather", "reduce_scatter", "all_reduce",
-                                         "all_to_all", "zero_fill",  "send_receive",   "transfer"};
+                                         "all_to_all", "zero_fill",  "transfer"};
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 

@@ -5,13 +5,12 @@
 //  1. ops are in topological order; an op reads only outputs of earlier ops.
 //  2. every tensor has exactly one producer; tensor.producer/output name it.
 //  3. op.kind is in the registry, its attributes and number of inputs fit its definition.
-//  4. after infer_sbp: every tensor's sbp has an entry for each axis of MeshOf its producer; after
-//     insert_boxing: the ops' signatures hold.
+//  4. after infer_sbp: every tensor's sbp has an entry for each mesh axis; after insert_boxing: the
+//     ops' signatures hold.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,7 +21,6 @@
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
-#include "oneflow_core/tensor/sub_mesh.h"
 
 namespace oneflow {
 
@@ -59,7 +57,6 @@ struct Op {
   std::vector<TensorId> inputs, outputs;
   AttrMap attrs;
   int stage = 0;
-  std::optional<SubMesh> sub_mesh = std::nullopt;  // the devices of the stage that compute it
   int chunk = 0;  // which of the stage's slices of the model; 0 for what fires once a step
   Phase phase = Phase::kForward;
   std::string recompute;   // ops of one such name are computed again together, in the backward
@@ -88,8 +85,6 @@ struct Graph {
   const Op* FindOp(std::string_view op_name) const;  // nullptr if there is none
   TensorId FindTensor(std::string_view name) const;  // "op" or "op:2"; -1 if there is none
   const Op& ProducerOf(TensorId t) const { return ops[tensors[t].producer]; }
-  // The axes that an op's tensors have an SBP on: its sub-mesh's, or the whole mesh's.
-  const Mesh& MeshOf(const Op& op) const { return op.sub_mesh ? op.sub_mesh->mesh : mesh; }
 };
 
 // Typed access to attributes; the op's definition has checked presence and type, so these CHECK.
@@ -108,7 +103,7 @@ std::vector<std::vector<Use>> UsesOf(const Graph& graph);
 // Whether a kind is a source whose shape the user gives: "input" or "variable".
 bool HasOwnShape(std::string_view kind);
 // Whether a kind only changes where a tensor lies: slice, all_gather, reduce_scatter, all_reduce,
-// all_to_all, zero_fill, send_receive, transfer.
+// all_to_all, zero_fill, transfer.
 bool IsBoxing(std::string_view kind);
 
 }  // namespace oneflow

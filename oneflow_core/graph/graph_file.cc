@@ -28,11 +28,6 @@ absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path) {
   return ParseGraphSource(text, path);
 }
 
-absl::StatusOr<Graph> LoadGraph(const std::string& path) {
-  ASSIGN_OR_RETURN(const GraphSource source, ReadGraphSource(path));
-  return GraphFromSource(source);
-}
-
 absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file) {
   ASSIGN_OR_RETURN(const GraphSource source, ParseGraphSource(text, file));
   return GraphFromSource(source);
@@ -50,6 +45,7 @@ std::string GraphFileText(const proto::Graph& graph) {
   line.SetUseShortRepeatedPrimitives(true);
   proto::Graph rest = graph;
   rest.clear_op();
+  rest.clear_layout();
   std::string text, part;
   for (const proto::Op& op : graph.op()) {
     line.PrintToString(op, &part);
@@ -61,7 +57,12 @@ std::string GraphFileText(const proto::Graph& graph) {
   TextFormat::PrintToString(name, &part);
   text = part + text;
   TextFormat::PrintToString(rest, &part);
-  return text + part;
+  text += part;
+  for (const proto::OpLayout& layout : graph.layout()) {
+    line.PrintToString(layout, &part);
+    text += "layout { " + part + "}\n";
+  }
+  return text;
 }
 
 }  // namespace oneflow

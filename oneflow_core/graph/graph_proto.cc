@@ -4,8 +4,12 @@
 #include <functional>
 #include <map>
 #include <queue>
+#include <set>
+#include <tuple>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
@@ -13,6 +17,9 @@
 
 namespace oneflow {
 namespace {
+
+// Those of which a graph may state layouts.
+constexpr std::string_view kPrograms[] = {"train", "eval", "generate", "run", "prefill", "decode"};
 
 std::string Quoted(std::string_view name) { return '"' + std::string(name) + '"'; }
 
@@ -54,6 +61,7 @@ class Importer {
     RETURN_IF_ERROR(IndexNames());
     RETURN_IF_ERROR(ResolveInputs());
     RETURN_IF_ERROR(ResolveLossAndOutputs());
+    RETURN_IF_ERROR(CheckLayouts());
     RETURN_IF_ERROR(Sort());
     for (const int i : order_) RETURN_IF_ERROR(AddOp(i));
     if (!proto_.loss().empty()) graph_.loss = TensorOf(loss_);
@@ -134,6 +142,27 @@ class Importer {
     return absl::OkStatus();
   }
 
+  // What can be told without the passes, which name most of the ops.
+  absl::Status CheckLayouts() const {
+    std::set<std::tuple<std::string, std::string, std::string>> named;
+    for (const proto::OpLayout& layout : proto_.layout()) {
+      const std::string where = source_.file + ": layout of program " + Quoted(layout.program()) +
+                                " on axis " + Quoted(layout.axis());
+      if (std::find(std::begin(kPrograms), std::end(kPrograms), layout.program()) ==
+          std::end(kPrograms)) {
+        const std::vector<std::string> all(std::begin(kPrograms), std::end(kPrograms));
+        return InputError(where, "is of a program that no plan has",
+                          "plans have " + absl::StrJoin(all, ", "));
+      }
+      for (const absl::string_view op : absl::StrSplit(layout.ops(), ' ', absl::SkipEmpty())) {
+        std::string name(op);
+        if (named.emplace(layout.program(), layout.axis(), name).second) continue;
+        return InputError(where, "names op " + Quoted(name) + " twice", "name it once");
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Of the ops that are ready, the one given first comes first.
   absl::Status Sort() {
     std::vector<int> waits(proto_.op_size());
@@ -190,10 +219,6 @@ class Importer {
     if (op.stage() < 0) {
       return InputError(Where(i), "stage is " + std::to_string(op.stage()), "stages count from 0");
     }
-    if (op.has_sub_mesh() && HasOwnShape(op.kind())) {
-      return InputError(Where(i), "is of kind " + Quoted(op.kind()) + " and has a sub-mesh",
-                        "give it to the ops that read it: what they need is sent there");
-    }
     ASSIGN_OR_RETURN(AttrMap attrs, AttrsFromProto(op.attr(), Where(i)));
     std::vector<TensorId> inputs;
     for (const Reference& input : inputs_[i]) inputs.push_back(TensorOf(input));
@@ -203,7 +228,6 @@ class Importer {
     if (!source_.op_lines.empty()) graph_.ops[id].written_at = LineOf(i);
     graph_.ops[id].stage = op.stage();
     graph_.ops[id].recompute = op.recompute();
-    if (op.has_sub_mesh()) graph_.ops[id].sub_mesh = SubMeshFromProto(op.sub_mesh());
     for (int k = 0; k < op.sbp_size(); ++k) {
       Tensor& tensor = graph_.tensors[graph_.ops[id].outputs[k]];
       ASSIGN_OR_RETURN(tensor.constraint, ConstraintFromProto(op.sbp(k), Where(i)));
@@ -246,12 +270,6 @@ class Importer {
   std::map<std::string, OpId> op_ids_;
 };
 
-// The tensor that boxing moved to make `t`; t itself where there is none.
-TensorId BeforeBoxing(const Graph& graph, TensorId t) {
-  while (IsBoxing(graph.ProducerOf(t).kind)) t = graph.ProducerOf(t).inputs[0];
-  return t;
-}
-
 }  // namespace
 
 absl::StatusOr<Graph> GraphFromSource(const GraphSource& source) {
@@ -260,42 +278,6 @@ absl::StatusOr<Graph> GraphFromSource(const GraphSource& source) {
 
 absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file) {
   return GraphFromSource({graph, std::string(file), {}});
-}
-
-proto::Graph GraphToProto(const Graph& graph) {
-  proto::Graph result;
-  result.set_name(graph.name);
-  for (const Op& op : graph.ops) {
-    if (op.phase != Phase::kForward || IsBoxing(op.kind)) continue;
-    proto::Op* added = result.add_op();
-    added->set_name(op.name);
-    added->set_kind(op.kind);
-    for (const TensorId t : op.inputs) {
-      added->add_input(graph.tensors[BeforeBoxing(graph, t)].name);
-    }
-    *added->mutable_attr() = AttrsToProto(op.attrs);
-    added->set_stage(op.stage);
-    added->set_recompute(op.recompute);
-    if (op.sub_mesh) *added->mutable_sub_mesh() = ToProto(*op.sub_mesh);
-    int constrained = 0;  // outputs up to the last one with a constraint
-    for (const TensorId t : op.outputs) {
-      if (!graph.tensors[t].constraint.empty()) constrained = graph.tensors[t].output + 1;
-    }
-    for (int i = 0; i < constrained; ++i) {
-      *added->add_sbp() = ToProto(graph.tensors[op.outputs[i]].constraint);
-    }
-    if (HasOwnShape(op.kind)) {
-      const Tensor& tensor = graph.tensors[op.outputs[0]];
-      *added->mutable_shape() = ToProto(tensor.shape);
-      added->set_dtype(ToProto(tensor.dtype));
-    }
-  }
-  if (graph.loss >= 0) result.set_loss(graph.tensors[BeforeBoxing(graph, graph.loss)].name);
-  for (const TensorId t : graph.outputs) {
-    result.add_output(graph.tensors[BeforeBoxing(graph, t)].name);
-  }
-  if (!graph.mesh.axes.empty()) *result.mutable_mesh() = ToProto(graph.mesh);
-  return result;
 }
 
 }  // namespace oneflow

@@ -5,7 +5,8 @@
 // op gets those that are referred to; shape inference adds the others. Kinds, attributes and axes
 // are checked by oneflow_core/op and the compiler.
 //
-//   ASSIGN_OR_RETURN(Graph graph, LoadGraph("gpt.graph"));
+//   ASSIGN_OR_RETURN(GraphSource source, ReadGraphSource("gpt.graph"));
+//   ASSIGN_OR_RETURN(Graph graph, GraphFromSource(source));
 //   // gpt.graph:12: op "fc": reads "w", which is no tensor of the graph; did you mean "fc.w"?
 #pragma once
 
@@ -34,17 +35,13 @@ absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path);
 absl::StatusOr<Graph> GraphFromSource(const GraphSource& source);
 
 // Both ways at once, and without lines.
-absl::StatusOr<Graph> LoadGraph(const std::string& path);
 absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file = "graph");
 absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file);
 
 // One that GraphFromSource accepts.
 absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path);
 
-// The forward ops as a user would write them: without inferred shapes and SBP, and without boxing.
-proto::Graph GraphToProto(const Graph& graph);
-
-// The text form that ReadGraphFile reads: one line an op.
+// The text form that ReadGraphFile reads: one line an op, and one a layout.
 std::string GraphFileText(const proto::Graph& graph);
 
 }  // namespace oneflow

@@ -24,9 +24,19 @@ void Append(std::string* text, const std::string& word) {
   *text += word;
 }
 
+// SBP of a tensor on `mesh`, without the stage axis: "B", "(S(0),B)"; empty if not inferred.
+std::string SbpText(const NdSbp& sbp, const Mesh& mesh) {
+  if (sbp.empty()) return "";
+  NdSbp shown;
+  for (size_t axis = 0; axis < sbp.size(); ++axis) {
+    if (static_cast<int>(axis) != mesh.stage_axis()) shown.push_back(sbp[axis]);
+  }
+  return ToString(shown);
+}
+
 std::string TensorText(const Graph& graph, TensorId id) {
   const Tensor& tensor = graph.tensors[id];
-  const std::string sbp = SbpText(tensor.sbp, graph.MeshOf(graph.ProducerOf(id)));
+  const std::string sbp = SbpText(tensor.sbp, graph.mesh);
   return sbp.empty() ? tensor.name : tensor.name + ':' + sbp;
 }
 
@@ -46,7 +56,6 @@ std::string RestText(const Graph& graph, const Op& op, bool staged,
                      const GraphTextOptions& options) {
   std::string text;
   if (staged) Append(&text, "stage=" + std::to_string(op.stage));
-  if (op.sub_mesh) Append(&text, "on=" + ToString(*op.sub_mesh));
   if (op.chunk > 0) Append(&text, "chunk=" + std::to_string(op.chunk));
   if (!op.recompute.empty()) Append(&text, "recompute=" + op.recompute);
   if (op.phase == Phase::kPrepare) Append(&text, "phase=P");
@@ -127,15 +136,6 @@ std::string ToString(const Attr& attr) {
   if (const auto* b = std::get_if<bool>(&attr)) return *b ? "true" : "false";
   if (const auto* s = std::get_if<std::string>(&attr)) return *s;
   return ToString(Dims(std::get<std::vector<int64_t>>(attr)));
-}
-
-std::string SbpText(const NdSbp& sbp, const Mesh& mesh) {
-  if (sbp.empty()) return "";
-  NdSbp shown;
-  for (size_t axis = 0; axis < sbp.size(); ++axis) {
-    if (static_cast<int>(axis) != mesh.stage_axis()) shown.push_back(sbp[axis]);
-  }
-  return ToString(shown);
 }
 
 std::string ToText(const Graph& graph, const GraphTextOptions& options) {

@@ -1,5 +1,5 @@
 // The one printer of graphs. Deterministic: two graphs print alike exactly if they are the same to
-// a reader. Golden tests compare it whole; `oneflow explain` shows it.
+// a reader. Golden tests compare it whole.
 //
 //   graph mlp mesh=data=2,tensor=2 ops=3 boxing=1 loss=loss
 //     fc2    linear      x:(S(0),S(1)) w2:(B,S(0)) -> y:(S(0),P)     f32[128,128]  contract=1
@@ -26,8 +26,5 @@ std::string ToText(const Graph& graph, const GraphTextOptions& options = {});
 
 // One attribute's value as the printer writes it: 1, 0.02, true, normal, [1,2].
 std::string ToString(const Attr& attr);
-
-// SBP of a tensor on `mesh`, without the stage axis: "B", "(S(0),B)"; empty if not inferred.
-std::string SbpText(const NdSbp& sbp, const Mesh& mesh);
 
 }  // namespace oneflow

@@ -31,12 +31,10 @@ int DegreeOf(const Mesh& mesh, const std::vector<std::string>& axes) {
   return degree;
 }
 
-// The user's constraint stays: on the axis, or on the axis it is a factor of. Of axes that the op's
-// sub-mesh has not, nothing is said.
+// The user's constraint stays: on the axis, or on the axis it is a factor of.
 void Constrain(Graph* graph, const Op& op, const std::vector<std::string>& axes, Sbp sbp) {
   Tensor* tensor = &graph->tensors[op.outputs[0]];
   for (const std::string& axis : axes) {
-    if (op.sub_mesh && op.sub_mesh->mesh.FindAxis(axis) < 0) continue;
     if (tensor->constraint.contains(axis.substr(0, axis.find('.')))) continue;
     if (tensor->constraint.emplace(axis, sbp).second) tensor->usual.insert(axis);
   }

@@ -102,15 +102,6 @@ TEST_CASE("with positions split the residual stream is free on tensor axes, inpu
   CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
 }
 
-TEST_CASE("nothing is said of axes that an op's sub-mesh has not") {
-  Graph graph = Gpt(1);
-  for (Op& op : graph.ops) {
-    if (op.name == "h.0.attn.add") op.sub_mesh = DenseSubMesh(*ParseMesh("tensor=2,rows=2"));
-  }
-  REQUIRE(AnnotateGpt(&graph, *ParseMesh("data=2,tensor=2")).ok());
-  CHECK(Want(graph, "h.0.attn.add") == "tensor:B");
-}
-
 TEST_CASE("a stage may be one block; less is refused with the numbers") {
   CHECK(StageOf(Annotated(4, "pipe=4"), "h.3.ln_1") == 3);
   CHECK(Error(Gpt(2), "pipe=4") ==

@@ -71,9 +71,6 @@ std::vector<OpDef> BoxingOps() {
              [](Sbp from, Sbp to) { return !from.partial() && !to.partial(); }),
       Boxing("zero_fill", "x -> x (B or S -> P or Pmax)",
              [](Sbp from, Sbp to) { return !from.partial() && to.partial(); }),
-      // Between meshes: each axis of either is a world of its own.
-      Boxing("send_receive", "x -> x (sub-mesh to sub-mesh)",
-             [](Sbp from, Sbp to) { return !from.partial() && !to.partial(); }),
       Boxing("transfer", "x -> x (stage to stage)", [](Sbp, Sbp) { return false; }),
   };
 }

@@ -109,7 +109,6 @@ std::vector<Sample> LossAndUpdateSamples() {
       {"reduce_scatter", {{{4, 6}}}, {}},
       {"all_reduce", {{{4, 6}}}, {}},
       {"all_to_all", {{{4, 6}}}, {}},
-      {"send_receive", {{{4, 6}}}, {}},
       {"zero_fill", {{{4, 6}}}, {}},
       {"transfer", {{{4, 6}}}, {}},
   };

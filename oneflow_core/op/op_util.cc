@@ -140,7 +140,6 @@ TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view
   added.phase = Phase::kBackward;
   added.stage = forward.stage;
   added.written_at = forward.written_at;
-  added.sub_mesh = forward.sub_mesh;
   added.chunk = forward.chunk;
   added.scope = forward.scope.empty() ? forward.name : forward.scope;
   return added.outputs[0];

@@ -1,5 +1,5 @@
-// What actors say to each other inside a process: the fields of proto/message.proto as a plain
-// struct. Ids only, never a pointer, so that the same message may cross a process boundary.
+// What actors say to each other. Ids only, never a pointer, so that the same message may cross a
+// process boundary.
 //
 // It carries no tensor: the bytes are in the slot that it names.
 #pragma once
@@ -13,7 +13,6 @@ struct Message {
   enum Kind : uint32_t {
     kFilled = 0,    // a fill of a register is there: writer -> reader
     kReturned = 1,  // a reader is done with a fill: reader -> writer
-    kCancel = 2,    // the run ends with a failure: stop
   };
   uint32_t epoch = 0;    // which run of the process; messages of other epochs are dropped
   uint32_t program = 0;  // index in Plan.program
@@ -27,7 +26,6 @@ struct Message {
   uint32_t port = 0;
   uint32_t slot = 0;      // the place of the fill (places.h)
   uint64_t sequence = 0;  // fill number since the start of the run, as the receiver counts it
-  uint32_t event = 0;     // index of the device event that marks completion; 0 on CPU
 
   bool operator==(const Message&) const = default;
 };

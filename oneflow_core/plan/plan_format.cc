@@ -18,7 +18,7 @@ namespace oneflow {
 namespace {
 
 constexpr std::string_view kMagic("\x89oneflow", 8);
-constexpr size_t kHeader = 40;  // magic 8, version 4, reserved 4, length 8, checksum 16
+constexpr size_t kHeader = 40;  // magic 8, version 4, reserved (0) 4, length 8, checksum 16
 
 void AppendInt(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
@@ -74,6 +74,10 @@ absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view w
     return InputError(
         where, absl::StrCat("is a plan of version ", version, ", this build reads ", kPlanVersion),
         "compile it again with this build");
+  }
+  if (IntAt(bytes, 12, 4) != 0) {
+    return InputError(where, "is corrupt: the reserved bytes of its header are not 0",
+                      "copy or compile it again");
   }
   const std::string_view payload = bytes.substr(kHeader);
   if (payload.size() < length) {

@@ -107,6 +107,21 @@ TEST_CASE("damaged files are refused with what is wrong") {
   }
 }
 
+TEST_CASE("every bit of a plan's header counts") {
+  const std::string good = SerializePlan(SomePlan());
+  for (int bit = 0; bit < 8 * 40; ++bit) {
+    std::string flipped = good;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    INFO("bit " << bit);
+    CHECK_THAT(Refusal(flipped), Catch::StartsWith("gpt.plan: "));
+  }
+  std::string reserved = good;
+  reserved[15] = 1;
+  CHECK(Refusal(reserved) ==
+        "gpt.plan: is corrupt: the reserved bytes of its header are not 0; copy or compile it "
+        "again");
+}
+
 TEST_CASE("the fingerprint sees every value and no order of maps") {
   const std::string before = Fingerprint(SomePlan());
   CHECK(before.size() == 32);

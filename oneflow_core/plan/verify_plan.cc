@@ -2,6 +2,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/plan/verify_feeds.h"
 #include "oneflow_core/plan/verify_kernels.h"
 #include "oneflow_core/plan/verify_liveness.h"
 #include "oneflow_core/plan/verify_memory.h"
@@ -14,7 +15,10 @@ absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options) {
   for (const proto::Program& program : plan.program()) {
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
     RETURN_IF_ERROR(VerifyProgramTypes(net));
-    if (options.kernels) RETURN_IF_ERROR(VerifyKernels(net));
+    if (options.kernels) {
+      RETURN_IF_ERROR(VerifyKernels(net));
+      RETURN_IF_ERROR(VerifyFeeds(net));
+    }
     RETURN_IF_ERROR(VerifyLiveness(net));
     RETURN_IF_ERROR(VerifyMemory(net));
   }

@@ -15,8 +15,9 @@ struct VerifyOptions {
   bool kernels = true;
 };
 
-// VerifyTypes, then for each program VerifyKernels, VerifyLiveness and VerifyMemory. Any message of
-// any content may be given: a refusal is a Status that names the place, never a crash.
+// VerifyTypes, then for each program VerifyKernels, VerifyFeeds, VerifyLiveness and VerifyMemory.
+// Any message of any content may be given: a refusal is a Status that names the place, never a
+// crash.
 absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options = {});
 
 }  // namespace oneflow

@@ -118,7 +118,10 @@ TEST_CASE("a workspace is its actor's own") {
   CHECK(verdict([](B&, int) {}) == "good");
   Says(verdict([](B& b, int s) { b.program().mutable_actor(1)->set_workspace(s); }), "two writers");
   Says(verdict([](B& b, int s) { b.At(s).set_slots(2); }), "scratch has several places");
-  Says(verdict([](B& b, int s) { b.At(s).set_fires_per_fill(2); }), "several firings a fill");
+  const auto adds = [](B& b, int s) {
+    b.At(s).set_fill_mode(proto::Register::ACCUMULATE), b.At(s).set_fires_per_fill(2);
+  };
+  Says(verdict(adds), "several firings a fill");
 }
 
 TEST_CASE("a workspace over what another stream still reads is refused") {

@@ -70,6 +70,13 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
                                    " places"));
   }
   if (r.slot_bytes() == 0) return absl::OkStatus();  // control: order only
+  if (!proto::Register::Mode_IsValid(r.fill_mode())) {
+    return Bad(where, absl::StrCat("is filled in mode ", r.fill_mode(), ", which is not known"));
+  }
+  if (r.fill_mode() == proto::Register::FRESH && r.fires_per_fill() > 1) {
+    return Bad(where, absl::StrCat("takes ", r.fires_per_fill(),
+                                   " firings a fill, each of which overwrites the ones before"));
+  }
   const int64_t needed = MaxElements(layout, mesh) * static_cast<int64_t>(SizeOf(dtype));
   if (r.slot_bytes() < needed || r.slot_bytes() % kAlign != 0) {
     return Bad(where, absl::StrCat("a slot of ", r.slot_bytes(), " bytes for ", needed));

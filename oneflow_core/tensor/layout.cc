@@ -1,24 +1,10 @@
 #include "oneflow_core/tensor/layout.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <glog/logging.h>
 
 namespace oneflow {
-namespace {
-
-Slice CutAt(const Layout& layout, const Mesh& mesh, const Coordinate& c) {
-  Slice slice{Dims(layout.dims.size(), 0), layout.dims};
-  for (const Layout::Cut& cut : layout.cuts) {
-    const Range part = PartOf(slice.size[cut.dim], mesh.axes[cut.axis].size, c[cut.axis]);
-    slice.begin[cut.dim] += part.begin;
-    slice.size[cut.dim] = part.size;
-  }
-  return slice;
-}
-
-}  // namespace
 
 Range PartOf(int64_t n, int p, int index) {
   DCHECK(p > 0 && index >= 0 && index < p) << "part " << index << " of " << p;
@@ -29,7 +15,7 @@ Range PartOf(int64_t n, int p, int index) {
 Slice Intersect(const Slice& a, const Slice& b) {
   CHECK_EQ(a.begin.size(), b.begin.size());
   const size_t rank = a.begin.size();
-  Slice both{Dims(rank), Dims(rank), a.outside || b.outside};
+  Slice both{Dims(rank), Dims(rank)};
   for (size_t i = 0; i < rank; ++i) {
     const int64_t begin = std::max(a.begin[i], b.begin[i]);
     const int64_t end = std::min(a.begin[i] + a.size[i], b.begin[i] + b.size[i]);
@@ -58,8 +44,8 @@ int64_t RunLength(const Dims& dims, const Slice& slice) {
   return run;
 }
 
-Layout LayoutOf(const Dims& dims, const NdSbp& sbp, std::optional<SubMesh> sub_mesh) {
-  Layout layout{dims, {}, std::move(sub_mesh)};
+Layout LayoutOf(const Dims& dims, const NdSbp& sbp) {
+  Layout layout{dims, {}};
   for (size_t axis = 0; axis < sbp.size(); ++axis) {
     if (!sbp[axis].split()) continue;
     CHECK(sbp[axis].dim >= 0 && sbp[axis].dim < static_cast<int>(dims.size()))
@@ -69,39 +55,23 @@ Layout LayoutOf(const Dims& dims, const NdSbp& sbp, std::optional<SubMesh> sub_m
   return layout;
 }
 
-const Mesh& MeshOf(const Layout& layout, const Mesh& mesh) {
-  return layout.sub_mesh ? layout.sub_mesh->mesh : mesh;
-}
-
-std::optional<Coordinate> PlaceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c) {
-  if (!layout.sub_mesh) return c;
-  return CoordinateIn(*layout.sub_mesh, PlaceInStage(mesh, c));
-}
-
 Slice SliceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c) {
-  if (!layout.sub_mesh) return CutAt(layout, mesh, c);
-  const Dims none(layout.dims.size(), 0);
-  const std::optional<Coordinate> place = PlaceOf(layout, mesh, c);
-  return place ? CutAt(layout, layout.sub_mesh->mesh, *place) : Slice{none, none, true};
+  Slice slice{Dims(layout.dims.size(), 0), layout.dims};
+  for (const Layout::Cut& cut : layout.cuts) {
+    const Range part = PartOf(slice.size[cut.dim], mesh.axes[cut.axis].size, c[cut.axis]);
+    slice.begin[cut.dim] += part.begin;
+    slice.size[cut.dim] = part.size;
+  }
+  return slice;
 }
 
 Slice LargestSlice(const Layout& layout, const Mesh& mesh) {
   // Part 0 of a cut is never smaller than another, so the largest piece is at the origin.
-  const Mesh& cutting = MeshOf(layout, mesh);
-  return CutAt(layout, cutting, Coordinate(cutting.axes.size(), 0));
+  return SliceOf(layout, mesh, Coordinate(mesh.axes.size(), 0));
 }
 
 int64_t MaxElements(const Layout& layout, const Mesh& mesh) {
   return LargestSlice(layout, mesh).elements();
-}
-
-bool EqualExcept(const std::vector<int>& along, const Coordinate& a, const Coordinate& b) {
-  CHECK_EQ(a.size(), b.size());
-  for (int axis = 0; axis < static_cast<int>(a.size()); ++axis) {
-    const bool free = std::find(along.begin(), along.end(), axis) != along.end();
-    if (!free && a[axis] != b[axis]) return false;
-  }
-  return true;
 }
 
 }  // namespace oneflow

@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
-#include "oneflow_core/tensor/sub_mesh.h"
 
 namespace oneflow {
 
@@ -27,9 +25,7 @@ Range PartOf(int64_t n, int p, int index);
 
 struct Slice {
   Dims begin, size;  // one for each dimension
-  bool outside =
-      false;  // of a device outside the tensor's sub-mesh: no element, a scalar's neither
-  int64_t elements() const { return outside ? 0 : Product(size); }
+  int64_t elements() const { return Product(size); }
   bool operator==(const Slice&) const = default;
 };
 Slice Intersect(const Slice& a, const Slice& b);  // sizes are 0 where they do not meet
@@ -55,22 +51,14 @@ struct Layout {
     int dim = 0, axis = 0;
     auto operator<=>(const Cut&) const = default;
   };
-  Dims dims;                                       // logical sizes
-  std::vector<Cut> cuts;                           // the first is outermost
-  std::optional<SubMesh> sub_mesh = std::nullopt;  // whose axes cut; none: the whole mesh's
+  Dims dims;              // logical sizes
+  std::vector<Cut> cuts;  // the first is outermost
   auto operator<=>(const Layout&) const = default;
 };
 
-// P and B cut nothing. `sbp`: on the axes of the sub-mesh, where there is one.
-Layout LayoutOf(const Dims& dims, const NdSbp& sbp, std::optional<SubMesh> sub_mesh = std::nullopt);
-// What cuts: the sub-mesh's axes, or `mesh`, the whole one.
-const Mesh& MeshOf(const Layout& layout, const Mesh& mesh);
-// Where the device at `c` of the whole mesh stands on the axes that cut; nothing: outside of them.
-std::optional<Coordinate> PlaceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c);
+Layout LayoutOf(const Dims& dims, const NdSbp& sbp);  // P and B cut nothing
 Slice SliceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c);
 Slice LargestSlice(const Layout& layout, const Mesh& mesh);
 int64_t MaxElements(const Layout& layout, const Mesh& mesh);  // of the largest part
-// Whether two places are equal but on the axes `along`.
-bool EqualExcept(const std::vector<int>& along, const Coordinate& a, const Coordinate& b);
 
 }  // namespace oneflow

@@ -98,21 +98,6 @@ int Mesh::StageOf(int rank) const {
   return axis < 0 ? 0 : CoordinateOf(rank)[axis];
 }
 
-std::vector<int> Mesh::RanksOfStage(int stage) const {
-  CHECK(stage >= 0 && stage < stages()) << "stage " << stage << " of " << ToString(*this);
-  const int pipe = stage_axis();
-  Coordinate origin(axes.size(), 0);
-  std::vector<int> others;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (static_cast<int>(i) == pipe) {
-      origin[i] = stage;
-    } else {
-      others.push_back(static_cast<int>(i));
-    }
-  }
-  return Peers(origin, others);
-}
-
 std::vector<int> Mesh::Peers(const Coordinate& c, const std::vector<int>& along) const {
   Coordinate origin = c;
   for (const int axis : along) origin[axis] = 0;

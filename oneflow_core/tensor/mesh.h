@@ -34,7 +34,6 @@ struct Mesh {
   Coordinate CoordinateOf(int rank) const;
   int RankOf(const Coordinate& c) const;
   int StageOf(int rank) const;
-  std::vector<int> RanksOfStage(int stage) const;  // ascending
   // Ranks whose coordinates equal c except along `along`, which take all values; ascending.
   std::vector<int> Peers(const Coordinate& c, const std::vector<int>& along) const;
   auto operator<=>(const Mesh&) const = default;

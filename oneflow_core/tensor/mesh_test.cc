@@ -43,15 +43,10 @@ TEST_CASE("the axis pipe selects the stage, wherever it stands") {
   CHECK(mesh.stage_axis() == 1);
   CHECK(mesh.stages() == 2);
   CHECK(mesh.StageOf(2) == 1);
-  CHECK(mesh.RanksOfStage(0) == std::vector<int>{0, 1, 4, 5});
-  CHECK(mesh.RanksOfStage(1) == std::vector<int>{2, 3, 6, 7});
-
   const Mesh flat = *ParseMesh("data=3");
   CHECK(flat.stage_axis() == -1);
   CHECK(flat.stages() == 1);
   CHECK(flat.StageOf(2) == 0);
-  CHECK(flat.RanksOfStage(0) == std::vector<int>{0, 1, 2});
-  CHECK(Mesh{}.RanksOfStage(0) == std::vector<int>{0});
 }
 
 TEST_CASE("peers take all values along the given axes, in rank order") {

@@ -58,16 +58,6 @@ absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view
   return result;
 }
 
-proto::Shape ToProto(const Shape& shape) {
-  proto::Shape result;
-  for (int i = 0; i < shape.rank(); ++i) {
-    proto::Shape::Dim* dim = result.add_dim();
-    dim->set_size(shape.dims[i]);
-    if (!shape.names.empty()) dim->set_name(shape.names[i]);
-  }
-  return result;
-}
-
 absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
                                                                std::string_view where) {
   std::map<std::string, Sbp> constraint;
@@ -81,12 +71,6 @@ absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSb
     constraint[axis] = *parsed;
   }
   return constraint;
-}
-
-proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint) {
-  proto::NdSbp result;
-  for (const auto& [axis, sbp] : constraint) (*result.mutable_on())[axis] = ToString(sbp);
-  return result;
 }
 
 absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where) {
@@ -108,37 +92,9 @@ proto::Mesh ToProto(const Mesh& mesh) {
   return result;
 }
 
-SubMesh SubMeshFromProto(const proto::SubMesh& sub) {
-  Mesh mesh;
-  for (const proto::SubMesh::Axis& axis : sub.axis())
-    mesh.axes.push_back({axis.name(), axis.size()});
-  SubMesh result = DenseSubMesh(std::move(mesh), sub.first());
-  for (int a = 0; a < sub.axis_size(); ++a) {
-    if (sub.axis(a).stride() != 0) result.strides[a] = sub.axis(a).stride();
-  }
-  return result;
-}
-
-proto::SubMesh ToProto(const SubMesh& sub) {
-  proto::SubMesh result;
-  for (size_t a = 0; a < sub.strides.size(); ++a) {
-    proto::SubMesh::Axis* added = result.add_axis();
-    added->set_name(sub.mesh.axes[a].name);
-    added->set_size(sub.mesh.axes[a].size);
-    added->set_stride(sub.strides[a]);
-  }
-  result.set_first(sub.first);
-  return result;
-}
-
-absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& whole,
+absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& mesh,
                                        std::string_view where) {
   Layout result;
-  if (layout.has_sub_mesh()) {
-    result.sub_mesh = SubMeshFromProto(layout.sub_mesh());
-    RETURN_IF_ERROR(CheckSubMesh(*result.sub_mesh, DevicesOfStage(whole), where));
-  }
-  const Mesh& mesh = MeshOf(result, whole);
   result.dims.assign(layout.dim().begin(), layout.dim().end());
   RETURN_IF_ERROR(CheckSizes(result.dims, 1, where));
   std::set<int> used;
@@ -167,7 +123,6 @@ proto::Layout ToProto(const Layout& layout) {
     added->set_dim(cut.dim);
     added->set_axis(cut.axis);
   }
-  if (layout.sub_mesh) *result.mutable_sub_mesh() = ToProto(*layout.sub_mesh);
   return result;
 }
 

@@ -13,7 +13,6 @@
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
-#include "oneflow_core/tensor/sub_mesh.h"
 #include "proto/tensor.pb.h"
 
 namespace oneflow {
@@ -24,23 +23,16 @@ proto::DataType ToProto(DType type);
 
 // A size of 0 is allowed where the dimension's name is "batch": it is bound at compile time.
 absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view where);
-proto::Shape ToProto(const Shape& shape);
 
 // An nd-SBP by axis name, as users write it: what is not named is free (in a constraint).
 // Whether the axes exist is known only where there is a mesh.
 absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
                                                                std::string_view where);
-proto::NdSbp ToProto(const std::map<std::string, Sbp>& constraint);
 
 absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where = "mesh");
 proto::Mesh ToProto(const Mesh& mesh);
 
-// Strides of 0 become those of neighbours. Whether it fits a stage is known only where there is a
-// mesh: CheckSubMesh.
-SubMesh SubMeshFromProto(const proto::SubMesh& sub);
-proto::SubMesh ToProto(const SubMesh& sub);
-
-// Dimensions and axes of all cuts exist, no axis cuts twice, and a sub-mesh fits a stage of `mesh`.
+// Dimensions and axes of all cuts exist, and no axis cuts twice.
 absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& mesh,
                                        std::string_view where);
 proto::Layout ToProto(const Layout& layout);

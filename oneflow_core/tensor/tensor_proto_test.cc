@@ -28,19 +28,24 @@ TEST_CASE("values come back from their messages") {
   }
   CHECK(*DTypeFromProto(proto::DATA_TYPE_UNSPECIFIED, "") == DType::kF32);
 
-  Shape shape{0, 128};
-  shape.names = {"batch", ""};
-  CHECK(*ShapeFromProto(ToProto(shape), "") == shape);
-  CHECK(ShapeFromProto(ToProto(shape), "")->names == shape.names);
-  CHECK(ShapeFromProto(ToProto(Shape{2, 3}), "")->names.empty());
-
   const Mesh mesh = *ParseMesh("pipe=2,data=2x2");
   CHECK(*MeshFromProto(ToProto(mesh)) == mesh);
   const Layout layout = LayoutOf({5, 7}, {B(), S(1), S(0)});
   CHECK(*LayoutFromProto(ToProto(layout), mesh, "") == layout);
+}
 
-  const std::map<std::string, Sbp> constraint = {{"data", S(0)}, {"tensor", PMax()}};
-  CHECK(*ConstraintFromProto(ToProto(constraint), "") == constraint);
+TEST_CASE("shapes and constraints are read") {
+  const auto shape = [](const char* text) {
+    return *ShapeFromProto(FromText<proto::Shape>(text), "");
+  };
+  CHECK(shape("dim { name: \"batch\" } dim { size: 128 }") == Shape{0, 128});
+  CHECK(shape("dim { name: \"batch\" } dim { size: 128 }").names ==
+        std::vector<std::string>{"batch", ""});
+  CHECK(shape("dim { size: 2 } dim { size: 3 }").names.empty());
+  const auto sbp = FromText<proto::NdSbp>(
+      "on { key: \"data\" value: \"S(0)\" } on { key: \"tensor\" value: \"Pmax\" }");
+  CHECK(*ConstraintFromProto(sbp, "") ==
+        std::map<std::string, Sbp>{{"data", S(0)}, {"tensor", PMax()}});
 }
 
 TEST_CASE("only a dimension named batch may wait for its size") {

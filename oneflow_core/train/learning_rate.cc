@@ -38,17 +38,6 @@ absl::Status CheckSteps(const proto::Optimizer& o, std::string_view where) {
 
 }  // namespace
 
-proto::Optimizer DefaultOptimizer() {
-  proto::Optimizer optimizer;
-  optimizer.set_learning_rate(3e-4);
-  optimizer.set_beta1(0.9);
-  optimizer.set_beta2(0.95);
-  optimizer.set_epsilon(1e-8);
-  optimizer.set_weight_decay(0.1);
-  optimizer.set_clip(1.0);
-  return optimizer;
-}
-
 absl::Status CheckOptimizer(const proto::Optimizer& o, std::string_view where) {
   if (!Within(o.learning_rate(), 0, kNoBound) || o.learning_rate() == 0) {
     return Refuse(where, "learning_rate", o.learning_rate(), "use a positive number such as 3e-4");

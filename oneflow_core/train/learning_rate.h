@@ -1,8 +1,6 @@
 // The numbers of an optimizer as functions of the step: nothing here is state, so a resumed run
 // needs no more than the step it resumes at.
 //
-//   proto::Optimizer optimizer = DefaultOptimizer();
-//   optimizer.set_lr_schedule(proto::Optimizer::COSINE);
 //   RETURN_IF_ERROR(CheckOptimizer(optimizer, "--"));  // "--clip=-1: is out of range; ..."
 //   double lr = LearningRate(optimizer, step, total_steps);
 #pragma once
@@ -14,10 +12,6 @@
 #include "proto/train.pb.h"
 
 namespace oneflow {
-
-// AdamW at 3e-4, constant, betas 0.9 and 0.95, epsilon 1e-8, weight decay 0.1, clipped to norm 1.
-// Read a user's text format on top of it: a number that he leaves out keeps its default.
-proto::Optimizer DefaultOptimizer();
 
 // InputError for numbers that make no sense: rates, betas, negative steps, a decay that ends before
 // the warm-up does. `where` stands before the name of the number.

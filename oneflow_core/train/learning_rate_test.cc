@@ -7,6 +7,17 @@
 namespace oneflow {
 namespace {
 
+proto::Optimizer DefaultOptimizer() {
+  proto::Optimizer optimizer;
+  optimizer.set_learning_rate(3e-4);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_epsilon(1e-8);
+  optimizer.set_weight_decay(0.1);
+  optimizer.set_clip(1.0);
+  return optimizer;
+}
+
 proto::Optimizer Schedule(proto::Optimizer::Schedule schedule, int64_t warmup, int64_t decay = 0) {
   proto::Optimizer optimizer = DefaultOptimizer();
   optimizer.set_learning_rate(1.0);

@@ -92,14 +92,14 @@ class BadFilesTest(BadInputCase):
         self.assertIn("nothing to do", error)
 
     def test_weights_that_are_not_finite(self):
-        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--learning_rate=1e30", "--checkpoint_dir=wild", cwd=self.dir)
+        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--learning_rate=1e30", "--checkpoint_dir=wild", cwd=self.dir, code=1)
         self.refuse(["--checkpoint=wild", "not finite"], "generate", "--checkpoint=wild", "--prompt=abc", "--tokens=4")
         run("compile", "--graph=gpt.textproto", "--batch=4", "--global_norm=false", "--clip=0", "--out=no_norm.plan", cwd=self.dir)
-        _, error = run("train", "--plan=no_norm.plan", "--data=text.txt", "--steps=4", "--learning_rate=1e30", cwd=self.dir)
+        _, error = run("train", "--plan=no_norm.plan", "--data=text.txt", "--steps=4", "--learning_rate=1e30", cwd=self.dir, code=1)
         self.assertIn("was applied", error)
         self.assertNotIn("--clip=1", error)
         _, error = run("train", "--graph=gpt.textproto", "--schedule=2bw", "--clip=0", "--mesh=pipe=2", "--batch=4", "--micro_batches=2",
-                       "--data=text.txt", "--steps=8", "--learning_rate=1e30", cwd=self.dir)
+                       "--data=text.txt", "--steps=8", "--learning_rate=1e30", cwd=self.dir, code=1)
         self.assertRegex(error, r"[1-8] steps had a loss or gradient that was not finite and was applied; try a lower --learning_rate\n")
 
     def test_outputs_are_tried_before_the_first_step(self):
@@ -116,15 +116,26 @@ class BadFilesTest(BadInputCase):
 
     def test_a_full_disk_is_not_passed_over(self):
         os.symlink("/dev/full", self.dir + "/full")  # a link: a mistake must not replace the device
-        self.train(["full"], "--data=text.txt", "--metrics=full")
-        self.train(["full"], "--data=text.txt", "--trace=full")
-        self.refuse(["full"], "model", "gpt", *SMALL, "--out=full")
-        self.compile(["full"], "--batch=4", "--out=full")
+        train = ["train", "--plan=gpt.plan", "--data=text.txt", "--steps=1"]
+        for command in [[*train, "--metrics=full"], [*train, "--trace=full"], ["model", "gpt", *SMALL, "--out=full"],
+                        ["compile", "--graph=gpt.textproto", "--batch=4", "--out=full"]]:
+            error = run(*command, cwd=self.dir, code=1)[1]
+            self.assertIn("full: cannot be written: No space left on device", error)
         with open("/dev/full", "w") as full:
             done = subprocess.run([ONEFLOW, "explain", "--plan=gpt.plan"], cwd=self.dir, stdout=full,
                                   stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("standard output", done.stderr)
+
+    def test_a_folder_that_cannot_be_written_to(self):
+        train = ["train", "--plan=gpt.plan", "--data=text.txt", "--steps=1"]
+        for command, path in [(train, "--metrics=/sys/m.jsonl"), (train, "--trace=/sys/t.json"), (train, "--checkpoint_dir=/sys/ckpt"),
+                              (["model", "gpt", *SMALL], "--out=/sys/gpt.textproto"),
+                              (["data", "--text=text.txt"], "--out=/sys/data"), (["calibrate"], "--out=/sys/c.textproto")]:
+            with self.subTest(path):  # to which nobody may add files
+                out, error = run(*command, path, cwd=self.dir, code=1)
+                self.assertNotIn("step", out)
+                self.assertRegex(error, r"oneflow: error: .*/sys/.*: (Permission denied|Operation not permitted|Read-only file system)")
 
     def test_data(self):
         self.train(["--data"])
@@ -133,6 +144,11 @@ class BadFilesTest(BadInputCase):
         self.train(["--data=,", "without a name"], "--data=,")
         self.train(["/dev/null", "no regular file"], "--data=/dev/null")
         self.train(["--checkpoint_every", "--checkpoint_dir"], "--data=text.txt", "--checkpoint_every=1")
+        self.train(["--keep", "--checkpoint_dir"], "--data=text.txt", "--keep=1")
+        self.train(["--keep", "negative"], "--data=text.txt", "--keep=-1", "--checkpoint_dir=ckpt")
+        for resume in ["--resume", "--resume=auto"]:
+            self.train(["--resume", "add --checkpoint_dir=DIR"], "--data=text.txt", resume)
+        self.train(["--resume=maybe", "neither true, false nor auto"], "--data=text.txt", "--resume=maybe", "--checkpoint_dir=ckpt")
         for fraction in ["-0.1", "1", "1.5"]:
             self.train(["--eval_fraction", "at least 0 and below 1"], "--data=text.txt", "--eval_fraction=" + fraction)
         for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:
@@ -196,7 +212,18 @@ class BadFilesTest(BadInputCase):
                 byte = file.read(1)[0]
                 file.seek(100)
                 file.write(bytes([byte ^ 1]))
-        load(self.checkpoint(flip), ["checksum"])
+        told = ["copy/step-00000001/rank-00000.bin: is damaged: bytes ", ", block 0 of variable ", "checksum"]
+        load(self.checkpoint(flip), told)
+        self.refuse(told, "generate", "--checkpoint=copy", "--prompt=The ")
+
+        def other_learning_rate(folder):
+            with open(folder + "/train.textproto", "r+", encoding="utf-8") as file:
+                text = file.read().replace("learning_rate: 0.0003", "learning_rate: 0.0004")
+                file.seek(0)
+                file.write(text)
+        told = ["copy/step-00000001/train.textproto: is damaged: bytes 0 to ", "block 0 of the file", "checksum"]
+        load(self.checkpoint(other_learning_rate), told)
+        self.refuse(told, "generate", "--checkpoint=copy", "--prompt=The ")
         load(self.checkpoint(lambda folder: os.remove(folder + "/manifest.json")), ["copy"])
         load(self.checkpoint(lambda folder: os.truncate(folder + "/manifest.json", 20)), ["manifest.json"])
         self.refuse(["absent"], "generate", "--checkpoint=absent")
@@ -241,9 +268,9 @@ class BadFilesTest(BadInputCase):
 
         def empty(folder):
             os.truncate(folder + "/graph.textproto", 0)
-        self.train(["copy/step-00000001/graph.textproto: is empty; use another checkpoint"], "--data=text.txt", "--resume",
-                   "--checkpoint_dir=" + self.checkpoint(empty))
-        self.refuse(["graph.textproto: is empty"], "generate", "--checkpoint=copy", "--prompt=The ")
+        told = "copy/step-00000001/graph.textproto: is cut short: it has 0 bytes"
+        self.train([told, "; use another checkpoint"], "--data=text.txt", "--resume", "--checkpoint_dir=" + self.checkpoint(empty))
+        self.refuse([told], "generate", "--checkpoint=copy", "--prompt=The ")
 
     def test_plans(self):
         with open(self.dir + "/gpt.plan", "rb") as file:

@@ -37,16 +37,8 @@ GRAPHS = {
     "dropout_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" attr { key: "rate" value { f: 1.5 } } }\noutput: "y"\n',
                      ["y", "rate", "1.5"]),
     "dropout_without_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" }\noutput: "y"\n', ["y", "rate"]),
-    "sub_mesh_of_a_variable": (HEAD + WEIGHT % 'sub_mesh { first: 1 }' + MATMUL, ["w", "variable", "ops that read it"]),
-    "axis_that_the_sub_mesh_has_not": (
-        HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 } } '
-        'sbp { on { key: "tensor" value: "S(0)" } } }\noutput: "y"\n', ["op y", "axis tensor", "its sub-mesh has the axes a"]),
-    "sub_mesh_outside_its_stage": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 } first: 9 } }\n'
-                                   'output: "y"\n', ["op y", "a=2@9", "device 9 to 10", "larger mesh"]),
-    "sub_mesh_of_stages": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "pipe" size: 1 } } }\noutput: "y"\n',
-                           ["op y", "pipe", "stage"]),
-    "sub_mesh_names_twice": (HEAD + 'op { name: "y" kind: "gelu" input: "x" sub_mesh { axis { name: "a" size: 2 stride: 1 } '
-                             'axis { name: "b" size: 2 stride: 1 } } }\noutput: "y"\n', ["op y", "a device twice", "stride 1"]),
+    "field_that_ops_have_not": (HEAD + 'op { name: "y" kind: "gelu" input: "x"\n     sub_mesh { first: 1 } }\noutput: "y"\n',
+                                ["bad.textproto:3:", "sub_mesh"]),
     "name_not_utf8": ('name: "bad\\377"\n' + HEAD + 'output: "x"\n', ["bad.textproto:1:", "name", "bad\\377", "UTF-8"]),
     "attribute_not_utf8": (HEAD + 'op { name: "y" kind: "input"\nattr { key: "source" value { s: "\\377" } } }\n', ["bad.textproto:3:", "UTF-8"]),
     "unknown_output": (HEAD + 'op { name: "y" kind: "gelu" input: "x" }\noutput: "z"\n', ["z"]),
@@ -78,6 +70,7 @@ class BadInputTest(BadInputCase):
         self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
         self.refuse(["gpt.plan", "no flag"], "explain", "gpt.plan")
         self.compile(["--threads=-2", "negative"], "--threads=-2", "--batch=4")
+        self.train(["--instruction_set=avx9", "no such", "baseline"], "--data=text.txt", "--instruction_set=avx9")
         self.compile(["--threads=5000", "1024"], "--threads=5000", "--batch=4")
 
     def test_watchdog(self):

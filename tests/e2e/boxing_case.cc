@@ -11,9 +11,12 @@
 
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "compiler/lower/groups.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/passes/infer_sbp.h"
 #include "compiler/passes/insert_boxing.h"
+#include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
@@ -35,27 +38,23 @@ Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
   return c;
 }
 
-Layout LayoutOf(const BoxingCase& c, const MeshSbp& lies) {
-  return LayoutOf(c.dims, lies.sbp, lies.sub_mesh);
-}
-
 // The tensor that pieces stand for: over the axes that are Pmax the maximum of, over those that are
 // P, the sums of their parts. `piece(rank)`: the local values on a rank of `stage`. Ranks that
 // should hold the same are required to.
 template <typename PieceOf>
-Values Whole(const BoxingCase& c, const MeshSbp& lies, int stage, PieceOf piece) {
+Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
   const int64_t n = Product(c.dims);
-  const Layout layout = LayoutOf(c, lies);
+  const Layout layout = LayoutOf(c.dims, lies);
   std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by place on Pmax, on P
-  for (const int rank : c.mesh.RanksOfStage(stage)) {
+  const int stage_axis = c.mesh.stage_axis();
+  for (int rank = 0; rank < c.mesh.devices(); ++rank) {
     const Coordinate at = c.mesh.CoordinateOf(rank);
-    const auto place = PlaceOf(layout, c.mesh, at);
-    if (!place) continue;
-    Values& part = parts
-                       .try_emplace({On(lies.sbp, Sbp::kPartialMax, *place),
-                                     On(lies.sbp, Sbp::kPartialSum, *place)},
-                                    n, std::nanf(""))
-                       .first->second;
+    if (stage_axis >= 0 && at[stage_axis] != stage) continue;
+    Values& part =
+        parts
+            .try_emplace({On(lies, Sbp::kPartialMax, at), On(lies, Sbp::kPartialSum, at)}, n,
+                         std::nanf(""))
+            .first->second;
     const Values& local = piece(rank);
     const Slice slice = SliceOf(layout, c.mesh, at);
     REQUIRE(static_cast<int64_t>(local.size()) == slice.elements());
@@ -77,30 +76,55 @@ Values Whole(const BoxingCase& c, const MeshSbp& lies, int stage, PieceOf piece)
   return whole;
 }
 
+NdSbp AllWhole(const Mesh& mesh) { return NdSbp(mesh.axes.size(), B()); }
+
+// How that lies which is fed.
+NdSbp FedAs(const BoxingCase& c) { return c.constrained ? AllWhole(c.mesh) : c.from; }
+
 // What rank `rank` holds: pieces of tensors drawn for each place on the partial axes.
 Values Fed(const BoxingCase& c, int rank) {
-  const Layout layout = LayoutOf(c, c.from);
-  const Coordinate at = *PlaceOf(layout, c.mesh, c.mesh.CoordinateOf(rank));
-  Coordinate place = On(c.from.sbp, Sbp::kPartialMax, at);
-  const Coordinate sum = On(c.from.sbp, Sbp::kPartialSum, at);
+  const NdSbp lies = FedAs(c);
+  const Layout layout = LayoutOf(c.dims, lies);
+  const Coordinate at = c.mesh.CoordinateOf(rank);
+  Coordinate place = On(lies, Sbp::kPartialMax, at);
+  const Coordinate sum = On(lies, Sbp::kPartialSum, at);
   for (size_t a = 0; a < place.size(); ++a) place[a] += sum[a];
-  std::mt19937 random(static_cast<uint32_t>(MeshOf(layout, c.mesh).RankOf(place) + 1));
+  std::mt19937 random(static_cast<uint32_t>(c.mesh.RankOf(place) + 1));
   Values tensor(Product(c.dims));
   for (float& v : tensor) v = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
-  const Slice slice = SliceOf(layout, c.mesh, c.mesh.CoordinateOf(rank));
+  const Slice slice = SliceOf(layout, c.mesh, at);
   Values piece(slice.elements());
   for (int64_t i = 0; i < slice.elements(); ++i) piece[i] = tensor[IndexInTensor(c.dims, slice, i)];
   return piece;
 }
 
 TensorId Add(Graph* graph, const char* kind, const std::string& name, std::vector<TensorId> inputs,
-             const BoxingCase& c, const MeshSbp& lies) {
+             const BoxingCase& c, const NdSbp& lies) {
   const OpId op = graph->AddOp(kind, name, std::move(inputs), {});
-  graph->ops[op].sub_mesh = lies.sub_mesh;
   Tensor& tensor = graph->tensors[graph->ops[op].outputs[0]];
   tensor.shape = Shape(c.dims);
-  tensor.sbp = lies.sbp;
+  tensor.sbp = lies;
   return graph->ops[op].outputs[0];
+}
+
+// What infer_sbp chooses where each tensor is constrained to lie as it does.
+SbpChoice Infer(const BoxingCase& c, Graph* graph) {
+  std::vector<NdSbp> wanted;
+  for (Tensor& tensor : graph->tensors) {
+    for (size_t a = 0; a < c.mesh.axes.size(); ++a) {
+      tensor.constraint[c.mesh.axes[a].name] = tensor.sbp[a];
+    }
+    wanted.push_back(std::move(tensor.sbp));
+  }
+  absl::StatusOr<SbpChoice> choice = InferSbp(graph, {.cluster = c.cluster});
+  INFO(choice.status().ToString());
+  REQUIRE(choice.ok());
+  for (size_t t = 0; t < wanted.size(); ++t) {
+    for (size_t a = 0; a < c.mesh.axes.size(); ++a) {
+      if (c.mesh.axes[a].size > 1) REQUIRE(graph->tensors[t].sbp[a] == wanted[t][a]);
+    }
+  }
+  return *std::move(choice);
 }
 
 using Pieces = std::map<int, Values>;  // by rank
@@ -129,10 +153,6 @@ std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
   return fetched;
 }
 
-std::string Text(const MeshSbp& lies) {
-  return (lies.sub_mesh ? ToString(*lies.sub_mesh) + " " : "") + ToString(lies.sbp);
-}
-
 }  // namespace
 
 std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
@@ -141,14 +161,6 @@ std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
   std::vector<std::vector<Sbp>> choices(mesh.axes.size(), any);
   if (mesh.stage_axis() >= 0) choices[mesh.stage_axis()] = {B()};
   return AllSbps(choices);
-}
-
-std::vector<MeshSbp> AllOn(const Mesh& mesh, const std::optional<SubMesh>& sub_mesh, int rank) {
-  std::vector<MeshSbp> all;
-  for (NdSbp& sbp : AllSbps(sub_mesh ? sub_mesh->mesh : mesh, rank)) {
-    all.push_back({sub_mesh, std::move(sbp)});
-  }
-  return all;
 }
 
 proto::Cluster NodesOfTwo() {
@@ -166,36 +178,45 @@ proto::Plan PlanOf(const BoxingCase& c) {
   Graph graph;
   graph.mesh = c.mesh;
   SbpChoice choice{.op_inputs = {{}}};
-  const TensorId x = Add(&graph, "input", "x", {}, c, c.from);
+  TensorId x = Add(&graph, "input", "x", {}, c, FedAs(c));
+  if (c.constrained) x = Add(&graph, "add_n", "x.laid", {x}, c, c.from);
   LowerOptions options{.name = "run", .cluster = c.cluster, .feed_inputs = true};
   for (size_t i = 0; i < c.to.size(); ++i) {
     const std::string name = "y" + std::to_string(i);
     const TensorId y = Add(&graph, "add_n", name, {x}, c, c.to[i]);
     graph.ops.back().stage = c.mesh.stages() - 1;
-    choice.op_inputs.push_back({c.to[i].sbp});
+    choice.op_inputs.push_back({c.to[i]});
     options.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
   }
+  if (c.constrained) choice = Infer(c, &graph);
   REQUIRE(InsertBoxing(&graph, choice, c.cluster).ok());
   proto::Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_mesh() = ToProto(c.mesh);
   plan.set_stage_axis(c.mesh.stage_axis());
   plan.set_kernel_threads(1);
+  plan.set_launch_queue(1);
+  options.groups = GroupsOf({&graph});
+  for (const proto::Group& group : options.groups) *plan.add_group() = group;
   auto lowered = LowerToActors(graph, {}, options);
   REQUIRE(lowered.ok());
   AddStreams(&*lowered, c.mesh.stages(), *FindSchedule("1f1b"));
   *plan.add_program() = lowered->program;
   REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
   REQUIRE(PlanMemory(c.mesh.stages(), &plan).ok());
+  const std::vector<double> seconds(plan.program(0).actor_size(), 1);
+  auto issue = PlayIssueOrders(plan, plan.program(0), seconds);
+  REQUIRE(issue.ok());
+  for (const proto::IssueOrder& order : *issue) *plan.mutable_program(0)->add_issue() = order;
   return plan;
 }
 
 void CheckBoxing(const BoxingCase& c, uint64_t seed) {
   const auto fetched = Run(c, seed);
-  const Values whole = Whole(c, c.from, 0, [&](int rank) { return Fed(c, rank); });
+  const Values whole = Whole(c, FedAs(c), 0, [&](int rank) { return Fed(c, rank); });
   for (size_t i = 0; i < c.to.size(); ++i) {
-    INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << Text(c.from) << " to "
-                          << Text(c.to[i]));
+    INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << ToString(c.from) << " to "
+                          << ToString(c.to[i]));
     const Pieces& pieces = fetched.at("y" + std::to_string(i));
     const int last = c.mesh.stages() - 1;
     CHECK(Whole(c, c.to[i], last, [&](int rank) { return pieces.at(rank); }) == whole);

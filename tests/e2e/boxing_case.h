@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "compiler/passes/sub_mesh_crossing.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
@@ -18,16 +16,16 @@ namespace oneflow {
 struct BoxingCase {
   Mesh mesh;
   Dims dims;
-  MeshSbp from;             // on the first stage
-  std::vector<MeshSbp> to;  // each has a reader of its own, on the last stage
+  NdSbp from;             // on the first stage
+  std::vector<NdSbp> to;  // each has a reader of its own, on the last stage
   proto::Cluster cluster = {};
+  // Whether constraints say how x and its readers lie, and infer_sbp obeys. Then a whole tensor is
+  // fed, and x is made of it: requires no Pmax.
+  bool constrained = false;
 };
 
 // B, P, Pmax and S of each of `rank` dimensions on every axis but the stage axis, which has B.
 std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank);
-
-// The same on a sub-mesh, or on `mesh` where there is none.
-std::vector<MeshSbp> AllOn(const Mesh& mesh, const std::optional<SubMesh>& sub_mesh, int rank);
 
 // Pairs of slow and fast links: nodes of two devices.
 proto::Cluster NodesOfTwo();

@@ -2,7 +2,6 @@
 // gathering the whole and scattering it as the other would give; on one stage, and from one stage
 // to the next, which are other ranks. Prime sizes, so parts are ragged. With ONEFLOW_TEST_FULL more
 // shapes, meshes of three axes and nodes with slow links between them.
-// From one sub-mesh to another: sub_mesh_boxing_test.cc.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
@@ -23,7 +22,7 @@ TEST_CASE("every pair of nd-SBPs, sums and maxima included, gives gather-then-sc
   for (const std::string text : {"a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3"}) {
     const Mesh mesh = *ParseMesh(text);
     for (const Dims& dims : shapes) {
-      const std::vector<MeshSbp> all = AllOn(mesh, {}, static_cast<int>(dims.size()));
+      const std::vector<NdSbp> all = AllSbps(mesh, static_cast<int>(dims.size()));
       for (size_t i = 0; i < all.size(); ++i) {
         CheckBoxing({mesh, dims, all[i], all, {}}, i);
         if (Full()) CheckBoxing({mesh, dims, all[i], all, NodesOfTwo()}, i);
@@ -37,7 +36,7 @@ TEST_CASE("every pair from one stage to the next, over fast and over slow links"
   if (Full()) meshes.insert(meshes.end(), {"pipe=2,a=4", "pipe=2,a=2,b=2", "a=2,pipe=2,b=3"});
   for (const std::string& text : meshes) {
     const Mesh mesh = *ParseMesh(text);
-    const std::vector<MeshSbp> all = AllOn(mesh, {}, 2);
+    const std::vector<NdSbp> all = AllSbps(mesh, 2);
     for (size_t i = 0; i < all.size(); ++i) {
       for (const proto::Cluster& cluster : {proto::Cluster(), NodesOfTwo()}) {
         CheckBoxing({mesh, {6, 7}, all[i], all, cluster}, i);
@@ -47,7 +46,7 @@ TEST_CASE("every pair from one stage to the next, over fast and over slow links"
 }
 
 TEST_CASE("a plan whose filling was edited is refused") {
-  const BoxingCase c{*ParseMesh("a=2"), {5, 7}, {{}, {S(0)}}, {{{}, {P()}}}};
+  const BoxingCase c{*ParseMesh("a=2"), {5, 7}, {S(0)}, {{P()}}};
   const auto refusal = [&](const std::function<void(proto::Actor*)>& edit) {
     proto::Plan plan = PlanOf(c);
     for (proto::Actor& actor : *plan.mutable_program(0)->mutable_actor()) {
@@ -65,14 +64,14 @@ TEST_CASE("a plan whose filling was edited is refused") {
                a->mutable_boxing()->set_fill(static_cast<proto::Boxing::Fill>(7));
              }),
              says("fills with 7"));
-  CHECK_THAT(refusal([](proto::Actor* a) { a->mutable_input(0)->mutable_peers()->add_along(0); }),
-             says("fills, but reads peers"));
+  CHECK_THAT(refusal([](proto::Actor* a) { a->mutable_boxing()->add_reduce_axis(0); }),
+             says("reduces along axis 0, which is not its group's"));
 }
 
 TEST_CASE("pairs on three axes: a fixed sample") {
   const Mesh mesh = *ParseMesh("a=2,b=2,c=3");
   const Dims dims = {13, 7, 2};
-  const std::vector<MeshSbp> all = AllOn(mesh, {}, 3);
+  const std::vector<NdSbp> all = AllSbps(mesh, 3);
   std::mt19937 random(3);
   for (int i = 0; i < (Full() ? 60 : 6); ++i) {
     BoxingCase c{

@@ -8,10 +8,10 @@ import subprocess
 ONEFLOW = os.path.abspath("tools/oneflow/oneflow")  # the runfiles' root is the working folder
 
 
-def run(*args, cwd, code=0):
+def run(*args, cwd, code=0, preexec_fn=None):
     """Runs `oneflow args`; asserts the exit code; returns (stdout, stderr)."""
     done = subprocess.run([ONEFLOW, *args], cwd=cwd, capture_output=True, text=True, errors="replace",
-                          env=dict(os.environ, GLOG_logtostderr="1"), check=False)
+                          env=dict(os.environ, GLOG_logtostderr="1"), preexec_fn=preexec_fn, check=False)
     assert done.returncode == code, (
         f"oneflow {' '.join(map(str, args))}: exit code {done.returncode}, wanted {code}\n{done.stdout}\n{done.stderr}")
     return done.stdout, done.stderr

@@ -27,7 +27,7 @@ class InterruptTest(unittest.TestCase):
         process = subprocess.Popen(
             [ONEFLOW, "train", "--graph=gpt.textproto", "--data=text.txt", "--steps=1000000", *flags],
             cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)])
         self.addCleanup(process.kill)
         return process
 
@@ -94,6 +94,23 @@ class InterruptTest(unittest.TestCase):
         self.assertIn("oneflow: interrupted: a checkpoint is written when the step that has begun is done", error)
         self.check_goes_on(error, rows, *MESH)
 
+    def test_a_hangup_ends_a_run_in_order(self):
+        error, rows = self.interrupt([signal.SIGHUP], "--checkpoint_dir=ckpt")
+        self.assertIn("oneflow: interrupted: a checkpoint is written when the step that has begun is done", error)
+        self.assertEqual(os.listdir(self.dir + "/ckpt"), [f"step-{len(rows):08}"])
+
+    def test_a_reader_that_leaves_does_not_end_a_run(self):
+        for flags in [[], ["--format=json"]]:
+            with self.subTest(flags):
+                process = self.start("--metrics=metrics.jsonl", "--steps=300", "--checkpoint_dir=ckpt", *flags)
+                self.assertIn("step", process.stdout.readline())
+                process.stdout.close()
+                error = process.stderr.read()
+                self.assertEqual(process.wait(timeout=60), 0, error)
+                self.assertNotIn("error", error)
+                self.assertEqual(len(read_metrics(self.dir + "/metrics.jsonl")), 300)
+                self.assertIn("step-00000300", os.listdir(self.dir + "/ckpt"))
+
     def test_weights_that_lag_are_saved_at_the_end_of_a_round(self):
         lag = ["--schedule=2bw", "--clip=0", "--steps_a_round=4"]
         _, rows = self.interrupt([signal.SIGTERM], "--checkpoint_dir=ckpt", *lag)
@@ -129,7 +146,7 @@ class InterruptTest(unittest.TestCase):
             process.send_signal(signal.SIGINT)
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertEqual(process.stderr.read(), "")
-        self.assertEqual(os.listdir(self.dir + "/ckpt"), [])
+        self.assertEqual(os.listdir(self.dir + "/ckpt"), ["lock"])  # it holds nobody: folder_test.py
 
 
 if __name__ == "__main__":

@@ -69,9 +69,13 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_no_global_norm(!run.global_norm);
   options.train.set_precision(run.precision);
   options.train.set_residual(run.residual);
-  *options.train.mutable_optimizer() = DefaultOptimizer();
-  options.train.mutable_optimizer()->set_learning_rate(1e-2);
-  if (!run.global_norm) options.train.mutable_optimizer()->set_clip(0);
+  proto::Optimizer& optimizer = *options.train.mutable_optimizer();
+  optimizer.set_learning_rate(1e-2);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_epsilon(1e-8);
+  optimizer.set_weight_decay(0.1);
+  optimizer.set_clip(run.global_norm ? 1 : 0);
   options.cluster = run.cluster;
   options.cluster.mutable_device()->set_kernel_threads(run.threads);
   options.generate = run.generate;

@@ -115,8 +115,9 @@ class TrainTest(unittest.TestCase):
 
     def test_skipped_steps_are_told(self):
         error = run("train", "--graph=gpt.textproto", "--data=text.txt", "--steps=5", "--learning_rate=1e30",
-                    "--clip=0", "--metrics=skipped.jsonl", cwd=self.dir)[1]
+                    "--clip=0", "--metrics=skipped.jsonl", cwd=self.dir, code=1)[1]
         self.assertRegex(error, "warning: [1-4] steps were skipped")
+        self.assertIn("oneflow: error: the loss of the last step is not finite", error)
         self.assertIsNone(read_metrics(self.dir + "/skipped.jsonl")[-1]["grad_norm"])
 
     def test_resume_gives_the_bits_of_an_uninterrupted_run(self):

@@ -72,14 +72,14 @@ void Compare(const MatrixProduct& s, ThreadPool& pool) {
   Matrix<T> a(s.m * s.k), b(s.k * s.n);
   Matrix<C> c(s.m * s.n);
   Matrix<std::byte> scratch(ProductWorkspace(s.m, s.n, s.k));
-  const GemmArgs<T, T, C> args{.m = s.m,
-                               .n = s.n,
-                               .k = s.k,
-                               .a = View<T>(a.data(), s.m, s.k, s.transpose_a),
-                               .b = View<T>(b.data(), s.k, s.n, s.transpose_b),
-                               .c = c.data(),
-                               .c_row = s.n};
-  auto ours = [&] { Gemm(BestProductKernels<T>(), args, scratch.data(), pool); };
+  const GemmArgs<T, C> args{.m = s.m,
+                            .n = s.n,
+                            .k = s.k,
+                            .a = View<T>(a.data(), s.m, s.k, s.transpose_a),
+                            .b = View<T>(b.data(), s.k, s.n, s.transpose_b),
+                            .c = c.data(),
+                            .c_row = s.n};
+  auto ours = [&] { Gemm(*ProductKernelsFor<T>(BestIsa()), args, scratch.data(), pool); };
   constexpr ProductTypes kTypes = std::is_same_v<T, float>   ? ProductTypes::kF32
                                   : std::is_same_v<C, float> ? ProductTypes::kBf16ToF32
                                                              : ProductTypes::kBf16;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 
@@ -61,10 +62,10 @@ std::string Summary(const proto::Cluster& cluster) {
 absl::Status TryPath(const std::string& path) {
   std::error_code ignored;  // what cannot be looked at cannot be written
   if (std::filesystem::exists(path, ignored)) {
-    if (access(path.c_str(), W_OK) == 0 && !std::filesystem::is_directory(path, ignored)) {
-      return absl::OkStatus();
-    }
-    return InputError("--out=" + path, "cannot be written", "give another file");
+    const bool folder = std::filesystem::is_directory(path, ignored);
+    if (!folder && access(path.c_str(), W_OK) == 0) return absl::OkStatus();
+    return WriteError("--out=" + path, "cannot be written", folder ? EISDIR : errno,
+                      "give another file");
   }
   RETURN_IF_ERROR(Annotate(WriteFile(path, ""), "--out"));
   std::filesystem::remove(path, ignored);

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 4> kWritten = {"out", "metrics", "trace", "fetch"};
+constexpr std::array<std::string_view, 5> kWritten = {"out", "metrics", "trace", "fetch",
+                                                      "layouts_out"};
 constexpr std::array<std::string_view, 8> kRead = {"graph",   "plan",  "data", "eval_data",
                                                    "cluster", "order", "text", "feed"};
 

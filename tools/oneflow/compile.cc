@@ -20,6 +20,7 @@ absl::Status CompileGraph(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
   RETURN_IF_ERROR(CheckDecay(args, plan.train().optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
+  RETURN_IF_ERROR(WriteLayouts(plan));
   const std::string proof(kProved);  // by the compiler
   const std::string text =
       format == "json" ? PlanJson(plan, proof) : PlanSummary(plan, proof) + PrecisionText(plan);
@@ -33,7 +34,8 @@ Verb CompileVerb() {
   return {"compile", "lower a graph to a plan, prove it and write it",
           "  oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
           "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n",
-          Flags({kPlanFlags, kOptimizerFlags}, {"memory", "cluster", "out", "format", "threads"}),
+          Flags({kPlanFlags, kOptimizerFlags},
+                {"memory", "cluster", "out", "layouts_out", "format", "threads"}),
           CompileGraph};
 }
 

@@ -1,4 +1,5 @@
 // oneflow data: tokenises text into the files that training reads.
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "actor_runtime/data/token_file_writer.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_text.h"
@@ -84,8 +86,9 @@ absl::Status MakeFolder(const Arguments& args) {
   }
   std::error_code error;
   std::filesystem::create_directories(FLAGS_out, error);
+  const int why = error ? error.value() : ENOTDIR;
   if (std::filesystem::is_directory(FLAGS_out, error)) return absl::OkStatus();
-  return InputError("--out=" + FLAGS_out, "is no folder and cannot be made one",
+  return WriteError("--out=" + FLAGS_out, "is no folder and cannot be made one", why,
                     "name a folder that can be written to");
 }
 

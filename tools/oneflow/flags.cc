@@ -73,6 +73,12 @@ DEFINE_string(memory, "", "capacity of a device, e.g. 80GiB: refuse a plan that 
 DEFINE_int64(steps, 100, "steps of the whole run; simulated: 2");
 DEFINE_uint64(seed, 1, "seed of weights and data order (train), of sampling (generate)");
 DEFINE_int32(threads, 0, "kernel threads over all devices; 0: the machine's cores");
+DEFINE_string(layouts_out, "",
+              "also write the graph to this file, with the layout of everything as it was chosen: "
+              "compiled again with the same flags, it lies the same, whatever it is said to cost");
+DEFINE_string(instruction_set, "",
+              "what kernels compute with: baseline, avx2, avx512 or avx512_bf16; empty: the most "
+              "that the processor has. Between these the last bits differ");
 DEFINE_double(learning_rate, 3e-4, "peak learning rate");
 DEFINE_double(min_learning_rate, 0, "learning rate at the end of the decay");
 DEFINE_string(lr_schedule, "constant", "constant, linear or cosine");
@@ -98,7 +104,11 @@ DEFINE_int64(checkpoint_every, 0,
 DEFINE_double(
     stall_seconds, 60,
     "print who waits for whom when nothing has fired for so long (SIGUSR1: at once); 0: never");
-DEFINE_bool(resume, false, "go on from the latest checkpoint of --checkpoint_dir");
+DEFINE_string(resume, "false",
+              "go on from the latest checkpoint of --checkpoint_dir; auto: if there is one");
+DEFINE_int64(
+    keep, 0,
+    "checkpoints to keep, the newest: older ones go when a newer one is on the disk; 0: all");
 
 DEFINE_string(text, "", "text to tokenise, FILE[,FILE...]; each file is a document");
 DEFINE_string(

@@ -50,6 +50,8 @@ DECLARE_string(memory);
 DECLARE_int64(steps);
 DECLARE_uint64(seed);
 DECLARE_int32(threads);
+DECLARE_string(instruction_set);
+DECLARE_string(layouts_out);
 DECLARE_double(learning_rate);
 DECLARE_double(min_learning_rate);
 DECLARE_string(lr_schedule);
@@ -69,7 +71,8 @@ DECLARE_double(eval_fraction);
 DECLARE_int64(eval_every);
 DECLARE_int64(eval_batches);
 DECLARE_int64(checkpoint_every);
-DECLARE_bool(resume);
+DECLARE_string(resume);
+DECLARE_int64(keep);
 DECLARE_double(stall_seconds);
 
 // data and generate.

@@ -155,6 +155,7 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string folder, StepFolder(FLAGS_checkpoint));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
+  RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
   RETURN_IF_ERROR(CheckVocabulary(tokenizer, facts.vocab));
   ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, facts.vocab));
@@ -162,6 +163,7 @@ absl::Status Generate(const Arguments& args) {
 
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;
   context.load = [&](const Piece& piece) { return reader->Load(piece); };
@@ -195,7 +197,7 @@ Verb GenerateVerb() {
           "  oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
           "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
           {"checkpoint", "prompt", "tokens", "tokenizer", "temperature", "top_k", "top_p", "stop",
-           "seed", "mesh", "memory", "threads", "format"},
+           "seed", "mesh", "memory", "threads", "instruction_set", "layouts_out", "format"},
           Generate};
 }
 

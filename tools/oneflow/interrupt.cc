@@ -12,8 +12,8 @@
 namespace oneflow {
 namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM};
-// How soon a signal is noticed.
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+// How soon `end` is called.
 constexpr std::chrono::milliseconds kPeriod{20};
 
 // Two within so many milliseconds are one that was sent twice: timeout(1) signals its child and
@@ -22,7 +22,9 @@ constexpr int64_t kTwice = 100;
 
 // Of the first signal; 0: there was none.
 std::atomic<int64_t> first_at{0};
-static_assert(std::atomic<int64_t>::is_always_lock_free);  // a handler may touch it
+std::atomic<bool> was_signalled{false};
+// A handler may touch them.
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 int64_t Milliseconds() {
   timespec now = {};
@@ -33,7 +35,9 @@ int64_t Milliseconds() {
 void Handle(int signal) {
   int64_t first = 0;
   const int64_t now = Milliseconds();
-  if (first_at.compare_exchange_strong(first, now) || now - first < kTwice) return;
+  const bool is_first = first_at.compare_exchange_strong(first, now);
+  was_signalled = true;  // last: who sees it sees when it was
+  if (is_first || now - first < kTwice) return;
   std::signal(signal, SIG_DFL);
   raise(signal);  // taken when this returns
 }
@@ -42,16 +46,19 @@ void Watch(const std::stop_token& stop, const std::function<void()>& end) {
   std::mutex mutex;
   std::condition_variable_any ended;
   std::unique_lock lock(mutex);
+  bool called = false;
   while (!stop.stop_requested()) {
-    if (first_at.load() != 0) end();
+    if (first_at.load() != 0) end(), called = true;
     ended.wait_for(lock, stop, kPeriod, [] { return false; });
   }
+  if (first_at.load() != 0 && !called) end();  // what it stopped was over sooner
 }
 
 }  // namespace
 
 Interrupt::Interrupt(std::function<void()> end) {
   first_at = 0;
+  was_signalled = false;
   struct sigaction action = {};
   action.sa_handler = Handle;
   action.sa_flags = SA_RESTART;
@@ -63,6 +70,8 @@ Interrupt::Interrupt(std::function<void()> end) {
   watcher_ =
       std::jthread([end = std::move(end)](const std::stop_token& stop) { Watch(stop, end); });
 }
+
+const std::atomic<bool>& Interrupt::signalled() const { return was_signalled; }
 
 Interrupt::~Interrupt() {
   for (const int signal : kSignals) {

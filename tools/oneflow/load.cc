@@ -159,6 +159,23 @@ std::string ProofOf(const proto::Plan& plan) {
   return "REFUSED: " + std::string(ToStd(status.message()));
 }
 
+absl::StatusOr<Isa> ParseIsa(const std::string& name, Isa best) {
+  if (name.empty()) return best;
+  std::string list;
+  bool known = false;
+  for (const Isa isa : kIsas) {
+    known = known || Name(isa) == name;
+    if (isa > best) continue;
+    if (Name(isa) == name) return isa;
+    list += (list.empty() ? "" : ", ") + std::string(Name(isa));
+  }
+  return InputError("--instruction_set=" + name,
+                    known ? "this processor has not got it" : "no such instruction set",
+                    "leave it out, or use one that this processor has: " + list);
+}
+
+absl::StatusOr<Isa> IsaFromFlags() { return ParseIsa(FLAGS_instruction_set, BestIsa()); }
+
 absl::StatusOr<int> ThreadsFromFlags() {
   if (FLAGS_threads > kMaxKernelThreads) {
     return InputError("--threads=" + std::to_string(FLAGS_threads), "is too many",
@@ -248,9 +265,15 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   options.fill_memory = FLAGS_fill_memory;
   ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
   options.split_positions = FLAGS_sequence_parallel;
+  options.state_layouts = !FLAGS_layouts_out.empty();
   options.keep_axis_order = FLAGS_keep_axis_order;
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
   return Compile(source, options);
+}
+
+absl::Status WriteLayouts(const proto::Plan& plan) {
+  if (FLAGS_layouts_out.empty()) return absl::OkStatus();
+  return Annotate(WriteFile(FLAGS_layouts_out, GraphFileText(plan.graph())), "--layouts_out");
 }
 
 absl::StatusOr<proto::Cluster> ClusterToSimulate() {
@@ -265,6 +288,7 @@ int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FL
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   CompileOptions options;
   options.generate = true;
+  options.state_layouts = !FLAGS_layouts_out.empty();
   ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);

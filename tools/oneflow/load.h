@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "actor_runtime/kernel/simd/isa.h"
 #include "oneflow_core/plan/read_plan.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -46,6 +47,9 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate();
 // --steps where it is given, else two: the second is one among others.
 int64_t StepsToSimulate(const Arguments& args);
 
+// Writes the graph of a plan to --layouts_out, if that is given.
+absl::Status WriteLayouts(const proto::Plan& plan);
+
 // `graph` compiled for --mesh and one sequence a device: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
 
@@ -60,6 +64,11 @@ std::string ProofOf(const proto::Plan& plan);
 
 // "80GiB", "512MB", "1000" -> bytes.
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
+
+// The instruction set of a name, on a processor that has all up to `best`; "" is `best`.
+absl::StatusOr<Isa> ParseIsa(const std::string& name, Isa best);
+// --instruction_set, on this processor.
+absl::StatusOr<Isa> IsaFromFlags();
 
 // --threads, or all cores.
 absl::StatusOr<int> ThreadsFromFlags();

@@ -1,7 +1,10 @@
 #include "tools/oneflow/metrics_log.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -44,6 +47,16 @@ std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble
 
 }  // namespace
 
+void FlushProgress() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
+  pollfd reader = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  if (poll(&reader, 1, 0) != 1 || (reader.revents & (POLLERR | POLLHUP)) == 0) return;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  if (dup2(nowhere, STDOUT_FILENO) >= 0) std::clearerr(stdout);
+  close(nowhere);
+}
+
 std::string ExactDouble(double value) {
   char text[32];
   const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
@@ -58,14 +71,24 @@ MetricsLog::~MetricsLog() = default;
 absl::Status MetricsLog::Open(int64_t first_step) {
   if (options_.path.empty()) return absl::OkStatus();
   if (first_step > 0) RETURN_IF_ERROR(KeepStepsBefore(options_.path, first_step));
+  errno = 0;
   file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
+  if (!file_) file_error_ = errno;
   return FileStatus();
+}
+
+// Whoever follows the file sees each line at once.
+void MetricsLog::Append(const std::string& line) {
+  if (!file_.is_open()) return;
+  errno = 0;
+  file_ << line << std::flush;
+  if (!file_ && file_error_ == 0) file_error_ = errno;
 }
 
 absl::Status MetricsLog::FileStatus() const {
   if (file_) return absl::OkStatus();
-  return InputError("--metrics=" + options_.path, "cannot be written",
-                    "check its folder and the disk");
+  return WriteError("--metrics=" + options_.path, "cannot be written",
+                    file_error_ == 0 ? EIO : file_error_, "check its folder and the disk");
 }
 
 void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates) {
@@ -94,7 +117,7 @@ void MetricsLog::WriteLoop(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     while (written_ < n && written_ + 1 < entries_.size())
       Write(written_, std::nullopt), ++written_;
-    if (file_.is_open()) file_.flush();  // whoever follows the file sees each step
+    FlushProgress();
     if (n >= entries_.size()) return;
     recorded_.wait(n, std::memory_order_acquire);
   }
@@ -115,7 +138,7 @@ absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
     Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
   }
   if ((!steps || !all) && line_open_) std::printf("\n");  // what comes next is an error
-  if (file_.is_open()) file_.flush();
+  FlushProgress();
   if (steps && recorded < static_cast<size_t>(*steps)) {
     return InputError("plan, program train",
                       "reports the loss of " + std::to_string(recorded) + " steps of those it took",
@@ -135,6 +158,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const Entry& entry = entries_[index];
   const int64_t step = first_ + static_cast<int64_t>(index);
   nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
+  last_loss_ = entry.loss;
   const auto before = index == 0 ? start_ : entries_[index - 1].time;
   const double seconds = std::chrono::duration<double>(entry.time - before).count();
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
@@ -150,7 +174,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   }
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
   line += "}\n";
-  if (file_.is_open()) file_ << line;
+  Append(line);  // so that the file has what stdout shows
   if (options_.json) {
     std::fputs(line.c_str(), stdout);
     return;
@@ -170,7 +194,6 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
       Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
   line_open_ = terminal_ && !last && !eval_loss;
   if (!line_open_) std::printf("\n");
-  std::fflush(stdout);
 }
 
 }  // namespace oneflow

@@ -56,6 +56,8 @@ class MetricsLog {
   // Steps so far whose loss or gradient was not finite: where updates wait for the norm, they left
   // the weights as they were. Between chunks.
   int64_t nonfinite_steps() const { return nonfinite_steps_; }
+  // Of the last step so far; none where there was none. Between chunks.
+  std::optional<double> last_loss() const { return last_loss_; }
 
  private:
   struct Entry {
@@ -64,14 +66,18 @@ class MetricsLog {
   };
   void WriteLoop(const std::stop_token& stop);
   void Write(size_t index, std::optional<double> eval_loss);
+  void Append(const std::string& line);  // to the file
   absl::Status FileStatus() const;
 
   MetricsOptions options_;
   std::ofstream file_;
+  int file_error_ = 0;  // errno of its first failure
   bool terminal_;
   bool line_open_ = false;  // the terminal shows a progress line without its end
   double smoothed_seconds_ = 0;
-  int64_t nonfinite_steps_ = 0;  // as written_: the writer's, then the control thread's
+  // As written_: the writer's, then the control thread's.
+  int64_t nonfinite_steps_ = 0;
+  std::optional<double> last_loss_;
 
   // Written by StartChunk while no run goes on.
   int64_t first_ = 0;
@@ -83,6 +89,10 @@ class MetricsLog {
   std::atomic<size_t> recorded_{0};  // written by the host worker, read by the writer
   size_t written_ = 0;  // the writer's; the control thread's once the writer has joined
 };
+
+// Flushes stdout. If whoever read it has left (`oneflow train | head`), all that comes goes
+// nowhere, and nothing has failed. Requires that SIGPIPE is ignored.
+void FlushProgress();
 
 // The shortest text that reads back as the same double.
 std::string ExactDouble(double value);

@@ -3,11 +3,12 @@
 
 #include <string>
 
+#include "actor_runtime/kernel/simd/isa.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
 
-// A line for people; "" for a plan in f32.
-std::string PrecisionText(const proto::Plan& plan);
+// A line for people, of kernels that compute with `isa`; "" for a plan in f32.
+std::string PrecisionText(const proto::Plan& plan, Isa isa = BestIsa());
 
 }  // namespace oneflow

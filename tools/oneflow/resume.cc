@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <set>
-#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
@@ -89,7 +91,6 @@ std::map<std::string, std::string> PropertiesOf(const proto::Op* op) {
     properties.erase("init_value");
   }
   for (const proto::NdSbp& sbp : op->sbp()) properties["sbp"] += "{" + Text(sbp) + "}";
-  if (op->has_sub_mesh()) properties["sub_mesh"] = Text(op->sub_mesh());
   Dims sizes;  // what dimensions are called is no matter
   for (const auto& dim : op->shape().dim()) sizes.push_back(dim.size());
   properties["shape"] = ToString(sizes);
@@ -116,6 +117,15 @@ std::string Difference(const proto::Op* was, const proto::Op* now) {
   return first.text();
 }
 
+// What the graph states of how its training lies; nothing where that is inferred.
+std::string Layouts(const proto::Graph& graph) {
+  std::string text;
+  for (const proto::OpLayout& layout : graph.layout()) {
+    if (layout.program() == "train") text += "{" + Text(layout) + "}";
+  }
+  return text;
+}
+
 std::string Graphs(const proto::Graph& was, const proto::Graph& now) {
   std::map<std::string_view, std::pair<const proto::Op*, const proto::Op*>> ops;
   for (const proto::Op& op : was.op()) ops[op.name()].first = &op;
@@ -134,6 +144,13 @@ std::string Graphs(const proto::Graph& was, const proto::Graph& now) {
   }
   Differences loss;
   if (first.empty()) loss.Compare("loss", was.loss(), now.loss());
+  const std::string before = Layouts(was), after = Layouts(now);
+  if (first.empty() && before != after) {
+    loss.Compare("layouts", before.empty() ? "inferred" : "stated",
+                 after.empty()    ? "inferred"
+                 : before.empty() ? "stated"
+                                  : "stated otherwise");
+  }
   if (others > 0) first += " (and " + std::to_string(others) + " more)";
   return first.empty() ? loss.text() : first;
 }
@@ -174,6 +191,31 @@ void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFact
   for (const std::string& change : ChangesOfRun(was, now)) {
     std::fprintf(stderr, "oneflow: warning: %s was trained %s\n", folder.c_str(), change.c_str());
   }
+}
+
+absl::StatusOr<Resume> ParseResume(std::string_view text) {
+  bool always = false;
+  if (text == "auto") return Resume::kIfThere;
+  if (absl::SimpleAtob(ToAbsl(text), &always)) return always ? Resume::kAlways : Resume::kNever;
+  return InputError("--resume=" + std::string(text), "is neither true, false nor auto",
+                    "write --resume, or --resume=auto to begin where there is no checkpoint");
+}
+
+absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir) {
+  if (resume == Resume::kNever) return false;
+  const absl::StatusOr<std::string> latest = LatestCheckpoint(dir);
+  if (resume == Resume::kAlways) {
+    RETURN_IF_ERROR(latest.status());
+    return true;
+  }
+  std::error_code error;
+  if (!latest.ok() && std::filesystem::exists(dir + "/manifest.json", error)) {
+    return latest.status();
+  }
+  std::fprintf(stderr, "oneflow: --resume=auto: %s\n",
+               latest.ok() ? ("the run goes on from " + *latest).c_str()
+                           : (dir + " holds no complete checkpoint: the run begins").c_str());
+  return latest.ok();
 }
 
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir) {

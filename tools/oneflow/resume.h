@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,6 +33,14 @@ std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 // A run that goes on with other facts is not the one that was interrupted. It may be meant, so it
 // is told on stderr, not refused.
 void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now);
+
+// --resume: never, always, or if there is a complete checkpoint (auto).
+enum class Resume { kNever, kAlways, kIfThere };
+absl::StatusOr<Resume> ParseResume(std::string_view text);
+
+// Whether a run goes on from a checkpoint of `dir`; kIfThere tells on stderr which it does. An
+// error where kAlways finds none, or where `dir` is one checkpoint itself.
+absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir);
 
 // LatestCheckpoint; a folder of a later step that is not complete is told on stderr.
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir);

@@ -131,6 +131,26 @@ TEST_CASE("ChangesOfRun: the first op that differs, and how many others") {
                 "{on { key: \"tensor\" value: \"B\" }}"});
 }
 
+TEST_CASE("ChangesOfRun: layouts of the training that the graph states") {
+  const auto state = [](const char* program, const char* signature) {
+    return [=](RunFacts& f) {
+      proto::OpLayout* layout = f.graph.add_layout();
+      layout->set_program(program);
+      layout->set_signature(signature);
+    };
+  };
+  const auto stated = state("train", "() -> B");
+  CHECK(After(state("decode", "() -> B")).empty());
+  CHECK(After(stated) == Changes{"with another graph: layouts inferred, now stated"});
+  RunFacts was = Example(), now = Example();
+  stated(was), state("train", "() -> S(0)")(now);
+  CHECK(ChangesOfRun(was, was).empty());
+  CHECK(ChangesOfRun(was, now) ==
+        Changes{"with another graph: layouts stated, now stated otherwise"});
+  CHECK(ChangesOfRun(was, Example()) ==
+        Changes{"with another graph: layouts stated, now inferred"});
+}
+
 TEST_CASE("ChangesOfRun: each kind is one phrase") {
   const Changes changes = After([](RunFacts& f) {
     f.train.set_batch(4);

@@ -106,6 +106,7 @@ absl::Status RunGraph(const Arguments& args) {
   // Proves the plan, which may be edited: what is looked up in it below is there.
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RETURN_IF_ERROR(CheckNames(feeds, plan, "feed", "feed"));
   RETURN_IF_ERROR(CheckNames(fetches, plan, "fetch", "fetch"));
@@ -144,8 +145,8 @@ Verb RunVerb() {
       "run", "execute any graph on given inputs, and show each rank's part",
       "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
       "--fetch=out=out.npy --shards\n",
-      Flags({kPlanFlags},
-            {"plan", "feed", "fetch", "shards", "seed", "threads", "memory", "cluster"}),
+      Flags({kPlanFlags}, {"plan", "feed", "fetch", "shards", "seed", "threads", "instruction_set",
+                           "memory", "cluster"}),
       RunGraph};
 }
 

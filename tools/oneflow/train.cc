@@ -1,8 +1,10 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <algorithm>
+#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <memory>
-#include <stop_token>
+#include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
@@ -15,11 +17,13 @@
 #include "tools/measure/kernel_time.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
+#include "tools/oneflow/folder_lock.h"
 #include "tools/oneflow/interrupt.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
+#include "tools/oneflow/resume.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
 #include "tools/oneflow/watchdog.h"
@@ -43,6 +47,10 @@ absl::Status CheckNumbers() {
     return InputError("--checkpoint_every", "there is no folder to write to",
                       "add --checkpoint_dir=DIR");
   }
+  if (FLAGS_keep < 0) return InputError("--keep", "must not be negative", "0 keeps all");
+  if (FLAGS_keep > 0 && FLAGS_checkpoint_dir.empty()) {
+    return InputError("--keep", "there are no checkpoints to keep", "add --checkpoint_dir=DIR");
+  }
   if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
   RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
   if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
@@ -56,6 +64,23 @@ absl::Status CheckNumbers() {
     return InputError("--eval_fraction", "must be at least 0 and below 1");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Resume> ResumeFromFlags() {
+  ASSIGN_OR_RETURN(const Resume resume, ParseResume(FLAGS_resume));
+  if (resume == Resume::kNever || !FLAGS_checkpoint_dir.empty()) return resume;
+  return InputError("--resume", "there is no folder to resume from", "add --checkpoint_dir=DIR");
+}
+
+// The folder of checkpoints, from now on this run's alone; none if there is none.
+absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume) {
+  if (FLAGS_checkpoint_dir.empty()) return std::nullopt;
+  // A folder to resume from is there already: a mistyped one is not made.
+  if (resume == Resume::kAlways) {
+    RETURN_IF_ERROR(LatestCheckpoint(FLAGS_checkpoint_dir).status());
+  }
+  ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(FLAGS_checkpoint_dir));
+  return lock;
 }
 
 absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
@@ -81,15 +106,14 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
 }
 
 // On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
-void End(Runtime& runtime, std::stop_source* stop) {
+void End(Runtime& runtime, bool* told) {
   if (FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
-  if (stop->request_stop()) {
-    std::fputs(
-        "oneflow: interrupted: a checkpoint is written when the step that has begun is done; a "
-        "second signal ends at once\n",
-        stderr);
-  }
-  runtime.Stop();
+  if (*told) return;
+  *told = true;
+  std::fputs(
+      "oneflow: interrupted: a checkpoint is written when the step that has begun is done; a "
+      "second signal ends at once\n",
+      stderr);
 }
 
 // The loop, and the trace of what ran even if it failed.
@@ -99,9 +123,9 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
   absl::Status trained;
   {
-    std::stop_source stop;
-    options.stop = stop.get_token();
-    const Interrupt interrupt([&] { End(runtime, &stop); });
+    bool told = false;
+    const Interrupt interrupt([&] { End(runtime, &told); });
+    options.stop = &interrupt.signalled();
     const Watchdog watchdog(runtime, FLAGS_stall_seconds);
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
@@ -157,13 +181,23 @@ void WarnOfSteps(int64_t steps, const proto::Plan& plan) {
                static_cast<long long>(steps), what, mend);
 }
 
+// A run whose last loss is not finite has failed, whatever it wrote.
+absl::Status CheckLoss(std::optional<double> loss) {
+  if (!loss || std::isfinite(*loss)) return absl::OkStatus();
+  return absl::AbortedError(
+      "the loss of the last step is not finite: what was trained is of no use; go back to an "
+      "earlier checkpoint, or begin again, with a lower --learning_rate");
+}
+
 absl::Status Train(const Arguments& args) {
   ListenToSigusr1();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
   RETURN_IF_ERROR(CheckNumbers());
   if (!FLAGS_plan.empty() && args.Given("cluster")) {
     return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
                       "leave one of the two out");
   }
+  ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
@@ -178,7 +212,7 @@ absl::Status Train(const Arguments& args) {
   options.eval_batches = FLAGS_eval_batches;
   options.checkpoint_every = FLAGS_checkpoint_every;
   options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.resume = FLAGS_resume;
+  options.keep = FLAGS_keep;
   ASSIGN_OR_RETURN(
       options.optimizer,
       OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
@@ -196,12 +230,15 @@ absl::Status Train(const Arguments& args) {
 
   RuntimeOptions runtime_options;
   runtime_options.threads = threads;
+  ASSIGN_OR_RETURN(runtime_options.isa, IsaFromFlags());
   runtime_options.trace = !FLAGS_trace.empty();
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
+  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(resume));
+  ASSIGN_OR_RETURN(options.resume, GoesOn(resume, FLAGS_checkpoint_dir));
   WarnOfCores(*runtime);
   ASSIGN_OR_RETURN(log_options.machine_flops, MachineFlops(*runtime));
   MetricsLog log(log_options);
-  if (format == "text") std::fputs(PrecisionText(plan).c_str(), stdout);
+  if (format == "text") std::fputs(PrecisionText(plan, runtime_options.isa).c_str(), stdout);
   const auto train = data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
@@ -209,9 +246,11 @@ absl::Status Train(const Arguments& args) {
   if (log.nonfinite_steps() > 0) WarnOfSteps(log.nonfinite_steps(), plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
+  RETURN_IF_ERROR(CheckLoss(log.last_loss()));
   if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
   }
+  FlushProgress();
   return absl::OkStatus();
 }
 
@@ -224,11 +263,12 @@ Verb TrainVerb() {
       "--checkpoint_dir=run/ckpt\n"
       "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
       "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
-      "--resume\n",
+      "--resume=auto --checkpoint_every=10 --keep=2\n",
       Flags({kPlanFlags, kOptimizerFlags},
             {"plan", "memory", "cluster", "data", "eval_data", "eval_fraction", "eval_every",
-             "eval_batches", "steps", "seed", "threads", "metrics", "checkpoint_dir",
-             "checkpoint_every", "resume", "trace", "stall_seconds", "format"}),
+             "eval_batches", "steps", "seed", "threads", "instruction_set", "metrics",
+              "checkpoint_dir", "checkpoint_every", "keep", "resume", "trace", "stall_seconds",
+              "format"}),
       Train};
 }
 

@@ -3,24 +3,26 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
+#include "tools/oneflow/old_checkpoints.h"
 #include "tools/oneflow/resume.h"
 
 namespace oneflow {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Some bytes are kept of each step of a chunk: memory must not grow with --steps.
 constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
 
 absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
+
+bool StopAsked(const TrainLoopOptions& options) {
+  return options.stop != nullptr && options.stop->load();
+}
 
 // The first multiple of `every` after `step`, or `end` if that comes first.
 int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
@@ -53,8 +55,6 @@ class Loop {
   // That a checkpoint can be written is known before the first step, not after the last.
   absl::Status CheckFolder() const {
     if (options_.checkpoint_dir.empty()) return absl::OkStatus();
-    // A folder to resume from is there already: a mistyped one is not made.
-    if (options_.resume) RETURN_IF_ERROR(LatestCheckpoint(options_.checkpoint_dir).status());
     return CheckpointWriter::Create(options_.checkpoint_dir, plan_, {}).status();
   }
 
@@ -62,17 +62,15 @@ class Loop {
   absl::StatusOr<int64_t> Start() {
     RunContext context = Context("init");
     if (!options_.resume) {
-      RETURN_IF_ERROR(SetOldCheckpointsAside());
+      const std::string& dir = options_.checkpoint_dir;
+      if (!dir.empty()) RETURN_IF_ERROR(SetCheckpointsAside(dir));
       RETURN_IF_ERROR(runtime_.Run("init", context, 1));
       return 0;
-    }
-    if (options_.checkpoint_dir.empty()) {
-      return InputError("--resume", "there is no folder to resume from",
-                        "add --checkpoint_dir=DIR");
     }
     ASSIGN_OR_RETURN(const std::string folder, CheckpointToUse(options_.checkpoint_dir));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
     RETURN_IF_ERROR(reader->CheckSameVariables(plan_));
+    RETURN_IF_ERROR(reader->Verify());
     if (reader->seed() != options_.seed) {
       return InputError("--seed=" + std::to_string(options_.seed),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
@@ -101,7 +99,8 @@ class Loop {
       rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
     }
     log_.StartChunk(first, steps, std::move(rates));
-    RETURN_IF_ERROR(runtime_.Run("train", context, steps / StepsARound(plan_)));
+    RETURN_IF_ERROR(
+        runtime_.Run("train", context, steps / StepsARound(plan_), {.stop = options_.stop}));
     return runtime_.steps_done() * StepsARound(plan_);
   }
 
@@ -111,8 +110,8 @@ class Loop {
     context.tokens = &tokens;
     double sum = 0;  // in the order of the batches
     context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
-    RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches));
-    if (options_.stop.stop_requested()) return Stopped();  // perhaps before the last batch
+    RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches, {.stop = options_.stop}));
+    if (StopAsked(options_)) return Stopped();  // perhaps before the last batch
     return sum / static_cast<double>(options_.eval_batches);
   }
 
@@ -127,7 +126,13 @@ class Loop {
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
     RETURN_IF_ERROR(runtime_.Run("save", context, 1));
-    return writer->Commit().status();
+    RETURN_IF_ERROR(writer->Commit().status());
+    if (options_.keep == 0) return absl::OkStatus();
+    // The new one is on the disk. One too many costs no run.
+    const absl::Status kept = KeepNewest(options_.checkpoint_dir, options_.keep);
+    const std::string what(kept.message());
+    if (!kept.ok()) std::fprintf(stderr, "oneflow: warning: %s\n", what.c_str());
+    return absl::OkStatus();
   }
 
  private:
@@ -138,29 +143,6 @@ class Loop {
     context.micro_batches = p == nullptr ? 1 : p->micro_batches();
     context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();
     return context;
-  }
-
-  // A fresh run into a folder that holds another run's checkpoints: they are moved to old-N, so
-  // that nothing is lost and "the latest" is never another run's.
-  absl::Status SetOldCheckpointsAside() {
-    const std::string& dir = options_.checkpoint_dir;
-    if (dir.empty() || !LatestCheckpoint(dir).ok()) return absl::OkStatus();
-    std::error_code error;
-    fs::path aside;
-    for (int n = 1; aside.empty() || fs::exists(aside, error); ++n)
-      aside = fs::path(dir) / ("old-" + std::to_string(n));
-    std::vector<fs::path> entries;
-    for (const auto& entry : fs::directory_iterator(dir, error)) {
-      if (entry.path().filename().string().rfind("step-", 0) == 0) entries.push_back(entry.path());
-    }
-    if (!error) fs::create_directory(aside, error);
-    for (const fs::path& entry : entries) {
-      if (!error) fs::rename(entry, aside / entry.filename(), error);  // a success clears the error
-    }
-    if (!error) return absl::OkStatus();
-    return InputError("--checkpoint_dir=" + dir,
-                      "cannot set its old checkpoints aside: " + error.message(),
-                      "give another folder");
   }
 
   const proto::Plan& plan_;
@@ -212,13 +194,14 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
   }
   const int64_t round = StepsARound(plan);
   const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
-  bool stopped = options.stop.stop_requested();
+  int64_t saved = step;
+  bool stopped = StopAsked(options);
   while (step < options.steps && !stopped) {
     const int64_t next = std::min({NextBoundary(step, options.eval_every, options.steps),
                                    NextBoundary(step, options.checkpoint_every, options.steps),
                                    NextBoundary(step, most, options.steps)});
     const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, train);
-    stopped = options.stop.stop_requested();
+    stopped = StopAsked(options);
     std::optional<double> eval_loss;
     const bool eval_due =
         next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
@@ -235,7 +218,10 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
     step += *trained;
     const bool save_due = stopped || !evaluated.ok() || step == options.steps ||
                           (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
-    if (save_due && !options.checkpoint_dir.empty()) RETURN_IF_ERROR(loop.Save(step));
+    if (save_due && step > saved && !options.checkpoint_dir.empty()) {
+      RETURN_IF_ERROR(loop.Save(step));
+      saved = step;
+    }
     RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
     if (!stopped) RETURN_IF_ERROR(evaluated);
   }

@@ -4,9 +4,9 @@
 // It is not a scheduler: within a program nobody schedules anything.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,15 +23,18 @@ struct TrainLoopOptions {
   int64_t eval_every = 0;  // 0: only at the end
   int64_t eval_batches = 8;
   int64_t checkpoint_every = 0;  // 0: only at the end
-  std::string checkpoint_dir;    // empty: no checkpoints
+  std::string checkpoint_dir;    // empty: no checkpoints; no other run writes there meanwhile
+  int64_t keep = 0;              // complete checkpoints, the newest; 0: all
   bool resume = false;
-  std::stop_token stop;  // asks it to end early, at the end of a step and with a checkpoint
+  // Once it is true, no device begins a step that none has begun yet (RunOptions): the loop ends
+  // early, with a checkpoint. A signal handler may set it. null: it does not end early.
+  const std::atomic<bool>* stop = nullptr;
   proto::Optimizer optimizer;
 };
 
 // Trains from step 0 (program init), or from the latest checkpoint of checkpoint_dir if `resume`
-// (program load), to options.steps. `eval` may be null. Whoever requests options.stop also calls
-// runtime.Stop, until this returns; it then returns CANCELLED.
+// (program load), to options.steps. `eval` may be null. Returns CANCELLED where options.stop ended
+// it.
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options);
 

@@ -80,7 +80,7 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name.c_str());
     if (equals != std::string_view::npos) {
       value = text.substr(equals + 1);
-    } else if (info.type == "bool") {
+    } else if (info.type == "bool" || name == "resume") {  // which may be auto, too
       value = "true";
     } else if (i + 1 < argv.size()) {
       value = argv[++i];

@@ -1,7 +1,5 @@
 #include "actor_runtime/kernel/simd/attention_kernels.h"
 
-#include <initializer_list>
-
 namespace oneflow {
 
 // Each in its own file, compiled for its own instruction set.
@@ -16,7 +14,7 @@ ONEFLOW_DECLARE(baseline)
 ONEFLOW_DECLARE(avx2)
 ONEFLOW_DECLARE(avx512)
 #define ONEFLOW_PICK(isa, table) \
-  (isa == Isa::kAvx512 ? &avx512::table : isa == Isa::kAvx2 ? &avx2::table : &baseline::table)
+  (isa >= Isa::kAvx512 ? &avx512::table : isa == Isa::kAvx2 ? &avx2::table : &baseline::table)
 #else
 #define ONEFLOW_PICK(isa, table) (&baseline::table)
 #endif
@@ -35,17 +33,5 @@ template <>
 const AttentionKernels<float, Bf16>* AttentionKernelsFor<float, Bf16>(Isa isa) {
   return Has(isa) ? ONEFLOW_PICK(isa, kBf16Attention) : nullptr;
 }
-
-template <typename T, typename S>
-const AttentionKernels<T, S>& BestAttentionKernels() {
-  for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
-    if (const AttentionKernels<T, S>* kernels = AttentionKernelsFor<T, S>(isa)) return *kernels;
-  }
-  return *AttentionKernelsFor<T, S>(Isa::kBaseline);
-}
-
-template const AttentionKernels<float>& BestAttentionKernels<float>();
-template const AttentionKernels<double>& BestAttentionKernels<double>();
-template const AttentionKernels<float, Bf16>& BestAttentionKernels<float, Bf16>();
 
 }  // namespace oneflow

@@ -4,7 +4,7 @@
 // Of the matrix of scores a block of kAttentionBlock rows (workspace.h) is there at once, and of it
 // only what causality lets be seen is computed.
 //
-//   const AttentionKernels<float>& kernels = BestAttentionKernels<float>();
+//   const AttentionKernels<float>& kernels = *AttentionKernelsFor<float>(BestIsa());
 //   kernels.forward({q, k, v, row, t, d}, out, out_row, lse, /*accumulate=*/false, scratch);
 //
 // Guarantee (law 6): the bits of a position's row depend on the positions it sees and on nothing
@@ -38,11 +38,8 @@ struct AttentionKernels {
                    const T* lse, S* dq, S* dk, S* dv, T* scratch);
 };
 
-// Of the best instruction set this processor has; T is float or double, or T is float and S Bf16.
-template <typename T, typename S = T>
-const AttentionKernels<T, S>& BestAttentionKernels();
-
-// Of one instruction set; nullptr if this processor has not got it.
+// Of one instruction set; nullptr if this processor has not got it. T is float or double, or T is
+// float and S Bf16.
 template <typename T, typename S = T>
 const AttentionKernels<T, S>* AttentionKernelsFor(Isa isa);
 

@@ -119,17 +119,17 @@ TEMPLATE_TEST_CASE("attention agrees with its plain twin on every instruction se
 
 TEST_CASE("attention adds to what is there") {
   Case<double> once(65, 5), twice(65, 5);
-  Run(BestAttentionKernels<double>(), once);
-  Run(BestAttentionKernels<double>(), twice);
-  Run(BestAttentionKernels<double>(), twice, /*accumulate=*/true);
+  Run(*AttentionKernelsFor<double>(BestIsa()), once);
+  Run(*AttentionKernelsFor<double>(BestIsa()), twice);
+  Run(*AttentionKernelsFor<double>(BestIsa()), twice, /*accumulate=*/true);
   for (double& x : once.out) x *= 2;
   CheckNear(twice.out, once.out, 1e-15);
 }
 
 TEST_CASE("a position's bits depend on what it sees only") {
   Case<float> all(150, 40), some(70, 40);
-  Run(BestAttentionKernels<float>(), all);
-  Run(BestAttentionKernels<float>(), some);
+  Run(*AttentionKernelsFor<float>(BestIsa()), all);
+  Run(*AttentionKernelsFor<float>(BestIsa()), some);
   CHECK(std::memcmp(all.out.data(), some.out.data(), some.out.size() * sizeof(float)) == 0);
   CHECK(std::memcmp(all.lse.data(), some.lse.data(), some.lse.size() * sizeof(float)) == 0);
 }

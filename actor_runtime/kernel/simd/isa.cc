@@ -16,4 +16,20 @@ bool Has(Isa isa) {
   return isa == Isa::kBaseline;
 }
 
+Isa BestIsa() {
+  Isa best = Isa::kBaseline;
+  for (const Isa isa : kIsas) best = Has(isa) ? isa : best;
+  return best;
+}
+
+std::string_view Name(Isa isa) {
+  switch (isa) {
+    case Isa::kBaseline: return "baseline";
+    case Isa::kAvx2: return "avx2";
+    case Isa::kAvx512: return "avx512";
+    case Isa::kAvx512Bf16: return "avx512_bf16";
+  }
+  return "";
+}
+
 }  // namespace oneflow

@@ -14,37 +14,22 @@ struct Packed<Bf16> {
 template <typename T>
 using WordOf = typename Packed<T>::Word;
 
-// The bits of one element as bf16.
-ONEFLOW_INLINE uint32_t Half(Bf16 x) { return x.bits; }
-ONEFLOW_INLINE uint32_t Half(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  return x == x ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : bits >> 16 | 0x40;
-}
-
 // A word of the elements at p, p + k_stride, of which `left` > 0 are there.
-template <typename T, typename From>
-ONEFLOW_INLINE WordOf<T> OneWord(const From* p, int64_t k_stride, int64_t left) {
+template <typename T>
+ONEFLOW_INLINE WordOf<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
   if constexpr (Packed<T>::kDepth == 1) {
     return *p;
   } else {
-    return Half(p[0]) | (left > 1 ? Half(p[k_stride]) << 16 : 0);
+    return uint32_t{p[0].bits} | (left > 1 ? uint32_t{p[k_stride].bits} << 16 : 0);
   }
 }
 
 // As many words as a vector has, from elements that lie side by side along k.
-template <typename T, typename From>
-ONEFLOW_INLINE Vec<WordOf<T>> Words(const From* p) {
-  if constexpr (std::is_same_v<T, From>) {
-    Vec<WordOf<T>> v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return v;
-  } else {
-    const VecHalves halves[2] = {Round(Load<float>(p)), Round(Load<float>(p + kWidth<float>))};
-    Vec<WordOf<T>> v;
-    __builtin_memcpy(&v, halves, sizeof v);
-    return v;
-  }
+template <typename T>
+ONEFLOW_INLINE Vec<WordOf<T>> Words(const T* p) {
+  Vec<WordOf<T>> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
 }
 
 // Swaps the off-diagonal S x S blocks of every 2S x 2S block of `Side` vectors: one step of the
@@ -96,8 +81,8 @@ constexpr int PowerOfTwoFrom(int n) {
 
 // A panel of lanes `lane_stride` apart, each contiguous along k: squares of vectors are transposed,
 // of few lanes at a time, so that the processor sees few streams.
-template <typename T, int Lanes, typename From>
-ONEFLOW_INLINE void PackAcross(const From* from, int64_t lane_stride, int64_t lanes, int64_t k,
+template <typename T, int Lanes>
+ONEFLOW_INLINE void PackAcross(const T* from, int64_t lane_stride, int64_t lanes, int64_t k,
                                WordOf<T>* to) {
   using W = WordOf<T>;
   constexpr int kDepth = Packed<T>::kDepth, kW = static_cast<int>(kWidth<W>);
@@ -126,8 +111,8 @@ ONEFLOW_INLINE void PackAcross(const From* from, int64_t lane_stride, int64_t la
 
 // Panels of lanes that lie side by side: word after word, in each all panels, as they lie in
 // memory.
-template <typename T, int Lanes, typename From>
-ONEFLOW_INLINE void PackAlong(const From* from, int64_t k_stride, int64_t lanes, int64_t k,
+template <typename T, int Lanes>
+ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, int64_t k,
                               WordOf<T>* to) {
   constexpr int kDepth = Packed<T>::kDepth;
   const int64_t words = (k + kDepth - 1) / kDepth;
@@ -150,8 +135,8 @@ ONEFLOW_INLINE void PackAlong(const From* from, int64_t k_stride, int64_t lanes,
 }
 
 // ProductKernels::Pack for panels of `Lanes`.
-template <typename T, int Lanes, typename From>
-void PackPanels(Strided<From> from, int64_t lanes, int64_t k, std::byte* packed) {
+template <typename T, int Lanes>
+void PackPanels(Strided<T> from, int64_t lanes, int64_t k, std::byte* packed) {
   auto* to = reinterpret_cast<WordOf<T>*>(packed);
   if (from.row == 1) return PackAlong<T, Lanes>(from.data, from.col, lanes, k, to);
   const int64_t words = (k + Packed<T>::kDepth - 1) / Packed<T>::kDepth;

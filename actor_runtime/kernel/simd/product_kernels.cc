@@ -1,7 +1,5 @@
 #include "actor_runtime/kernel/simd/product_kernels.h"
 
-#include <initializer_list>
-
 namespace oneflow {
 
 // Each in its own file, compiled for its own instruction set.
@@ -39,17 +37,5 @@ template <>
 const ProductKernels<Bf16>* ProductKernelsFor<Bf16>(Isa isa) {
   return Has(isa) ? ONEFLOW_PICK(isa, kBf16Product) : nullptr;
 }
-
-template <typename T>
-const ProductKernels<T>& BestProductKernels() {
-  for (Isa isa : {Isa::kAvx512Bf16, Isa::kAvx512, Isa::kAvx2}) {
-    if (const ProductKernels<T>* kernels = ProductKernelsFor<T>(isa)) return *kernels;
-  }
-  return *ProductKernelsFor<T>(Isa::kBaseline);
-}
-
-template const ProductKernels<float>& BestProductKernels<float>();
-template const ProductKernels<double>& BestProductKernels<double>();
-template const ProductKernels<Bf16>& BestProductKernels<Bf16>();
 
 }  // namespace oneflow

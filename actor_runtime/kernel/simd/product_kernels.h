@@ -11,7 +11,7 @@
 // wherever it lies in a tile. bf16 factors are exact, their sums are f32. Between instruction sets
 // the last bits may differ: AVX512-BF16 takes denormals as zero and orders a pair as it likes.
 //
-//   const ProductKernels<Bf16>& p = BestProductKernels<Bf16>();
+//   const ProductKernels<Bf16>& p = *ProductKernelsFor<Bf16>(BestIsa());
 #pragma once
 
 #include <cstddef>
@@ -59,24 +59,18 @@ struct Panels {
 template <typename T>
 struct ProductKernels {
   // Packs element (lane, k) of `from`; `packed` holds whole panels.
-  template <typename From>
-  using Pack = void (*)(Strided<From> from, int64_t lanes, int64_t k, std::byte* packed);
+  using Pack = void (*)(Strided<T> from, int64_t lanes, int64_t k, std::byte* packed);
 
   int tile_rows, tile_columns;
   int column_step;  // columns are read by so many
   int word_depth;   // elements
   int word_bytes;
-  Pack<T> pack_a, pack_b;
-  Pack<float> round_a, round_b;  // of Bf16 only: elements are rounded as they are packed
+  Pack pack_a, pack_b;
   // The product of a block a[rows, words] and a block b[words, columns]. Of a, lane or word is 1;
   // of b, lane. Of a whole panels are read, of b whole steps of columns.
   void (*multiply)(const Panels& a, const Panels& b, int64_t rows, int64_t columns, int64_t words,
                    const ProductTarget<SumOf<T>>& to);
 };
-
-// The table of the best instruction set this processor has.
-template <typename T>
-const ProductKernels<T>& BestProductKernels();
 
 // The table of one instruction set; nullptr if this processor has not got it.
 template <typename T>

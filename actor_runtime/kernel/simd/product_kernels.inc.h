@@ -27,23 +27,16 @@ namespace {
 
 template <typename T>
 constexpr ProductKernels<T> Table() {
-  ProductKernels<T> table = {
+  return {
       .tile_rows = kTileRows,
       .tile_columns = kTileColumns<T>,
       .column_step = kTileColumns<T> / kTileVectors,
       .word_depth = Packed<T>::kDepth,
       .word_bytes = sizeof(WordOf<T>),
-      .pack_a = PackPanels<T, kTileRows, T>,
-      .pack_b = PackPanels<T, kTileColumns<T>, T>,
-      .round_a = nullptr,
-      .round_b = nullptr,
+      .pack_a = PackPanels<T, kTileRows>,
+      .pack_b = PackPanels<T, kTileColumns<T>>,
       .multiply = Multiply<T>,
   };
-  if constexpr (std::is_same_v<T, Bf16>) {
-    table.round_a = PackPanels<T, kTileRows, float>;
-    table.round_b = PackPanels<T, kTileColumns<T>, float>;
-  }
-  return table;
 }
 
 }  // namespace

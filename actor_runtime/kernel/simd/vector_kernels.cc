@@ -43,16 +43,4 @@ const VectorKernels<float, Bf16>* VectorFor<float, Bf16>(Isa isa) {
   return Has(isa) ? ONEFLOW_PICK(isa, kBf16) : nullptr;
 }
 
-template <typename T, typename S>
-const VectorKernels<T, S>& Vector() {
-  for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
-    if (const VectorKernels<T, S>* kernels = VectorFor<T, S>(isa)) return *kernels;
-  }
-  return *VectorFor<T, S>(Isa::kBaseline);
-}
-
-template const VectorKernels<float>& Vector<float>();
-template const VectorKernels<double>& Vector<double>();
-template const VectorKernels<float, Bf16>& Vector<float, Bf16>();
-
 }  // namespace oneflow

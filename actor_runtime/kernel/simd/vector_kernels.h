@@ -7,7 +7,7 @@
 // depend on alignment or on how a caller cuts the work. Between instruction sets the last bits may
 // differ.
 //
-//   const VectorKernels<float>& v = Vector<float>();
+//   const VectorKernels<float>& v = *VectorFor<float>(BestIsa());
 //   v.gelu(x, y, n, /*accumulate=*/false);
 //
 // The double instances are the twins that gradient checks and tests compare with. Those that store
@@ -95,12 +95,8 @@ struct VectorKernels {
   T (*softmax_row)(T* s, T scale, int64_t n, T* max);
 };
 
-// The table of the best instruction set this processor has; T is float or double, or T is float and
-// S Bf16.
-template <typename T, typename S = T>
-const VectorKernels<T, S>& Vector();
-
-// The table of one instruction set; nullptr if this processor has not got it.
+// The table of one instruction set; nullptr if this processor has not got it. T is float or double,
+// or T is float and S Bf16.
 template <typename T, typename S = T>
 const VectorKernels<T, S>* VectorFor(Isa isa);
 

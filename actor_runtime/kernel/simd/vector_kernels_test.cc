@@ -54,7 +54,7 @@ TEST_CASE("exp of special values") {
 }
 
 TEST_CASE("an element's bits do not depend on where it lies in a row") {
-  const auto& v = Vector<float>();
+  const auto& v = *VectorFor<float>(BestIsa());
   std::vector<float> x(200), whole(200), part(200);
   for (int i = 0; i < 200; ++i) x[i] = std::sin(static_cast<float>(i)) * 3;
   v.gelu(x.data(), whole.data(), 200, false);
@@ -153,7 +153,7 @@ TEST_CASE("a mask that is stored and applied is dropout, bit for bit") {
 TEST_CASE("a dropped element is zero, whatever it was") {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x(64, inf), y(64);
-  Vector<float>().dropout({1, 2, 0xffffffff, 1}, 0, x.data(), y.data(), 64, false);
+  VectorFor<float>(BestIsa())->dropout({1, 2, 0xffffffff, 1}, 0, x.data(), y.data(), 64, false);
   CHECK(y == std::vector<float>(64, 0));
 }
 

@@ -1,0 +1,48 @@
+// What tests of checkpoints share: a plan of three variables, ways to lay them, values that tell
+// elements apart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/exec/run_context.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct TestVariable {
+  std::string name;
+  Dims dims;
+};
+inline const std::vector<TestVariable> kVariables = {{"w", {5, 7, 3}}, {"b", {11}}, {"s", {}}};
+
+// Model "tiny", f32.
+proto::Plan TestPlan(const std::vector<TestVariable>& variables = kVariables);
+
+// Element i of variable v is 1000 v + i.
+std::vector<float> Values(int v, const Slice& slice);
+
+// A mesh of several devices and how each variable lies on it.
+struct Placement {
+  Mesh mesh;
+  std::vector<std::vector<Layout::Cut>> cuts;  // for each of kVariables
+};
+Placement PlacementNumber(int n);  // 0 to 4
+
+// Writes and loads all pieces of a rank.
+absl::Status WriteRank(CheckpointWriter& writer, const Placement& placement, int rank);
+absl::Status LoadRank(const CheckpointReader& reader, const Placement& placement, int rank);
+
+// Returns the folder.
+std::string Save(const std::string& dir, int64_t step, const Placement& placement);
+// REQUIREs that every rank loads what was saved.
+void CheckLoads(const CheckpointReader& reader, const Placement& placement);
+
+std::string Message(const absl::Status& status);
+std::string ReadFile(const std::string& path);
+
+}  // namespace oneflow

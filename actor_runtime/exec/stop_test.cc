@@ -1,0 +1,123 @@
+// RunOptions::stop: which steps a run still takes once it is to stop.
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/exec/may_begin.h"
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/exec/test_plans.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kNoEnd = int64_t{1} << 40;
+
+// `on_firing` is called in the kernel of each firing of program train.
+using OnFiring = std::function<void(const std::string& actor, int64_t firing)>;
+
+std::unique_ptr<Runtime> Make(const proto::Plan& plan, const OnFiring& on_firing = nullptr) {
+  RuntimeOptions options;
+  options.make_kernel = [on_firing](const KernelSetup& setup) -> absl::StatusOr<Kernel> {
+    absl::StatusOr<Kernel> kernel = MakeTestKernel(setup);
+    if (!kernel.ok() || !on_firing) return kernel;
+    return Kernel([on_firing, name = setup.name, inner = *kernel](const KernelCall& call) {
+      on_firing(name, call.firing);
+      return inner(call);
+    });
+  };
+  absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
+  INFO(runtime.status());
+  REQUIRE(runtime.ok());
+  return *std::move(runtime);
+}
+
+// The run was stopped after `steps` steps: what it left behind is what a run of so many leaves, and
+// the next run is not aware of it.
+void CheckStopped(const proto::Plan& plan, Runtime* stopped, int64_t steps) {
+  REQUIRE(stopped->steps_done() == steps);
+  const std::unique_ptr<Runtime> whole = Make(plan);
+  REQUIRE(whole->Run("train", {}, steps).ok());
+  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *whole, whole->ranks()));
+  REQUIRE(stopped->Run("train", {}, 2).ok());
+  CHECK(stopped->steps_done() == 2);
+  REQUIRE(whole->Run("train", {}, 2).ok());
+  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *whole, whole->ranks()));
+}
+
+TEST_CASE("a step may begin that a device has begun, or any while the run is not stopping") {
+  CHECK(MayBegin(0, 0, false));
+  CHECK(MayBegin(3, 3, false));
+  CHECK(MayBegin(9, 3, false));
+  CHECK(MayBegin(2, 3, true));
+  CHECK_FALSE(MayBegin(3, 3, true));
+  CHECK_FALSE(MayBegin(9, 3, true));
+  CHECK_FALSE(MayBegin(0, 0, true));
+}
+
+TEST_CASE("a long run ends with whole steps, as many on all devices; the next one works") {
+  for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
+    for (int64_t at = 0; at < 20; ++at) {
+      const std::unique_ptr<Runtime> stopped = Make(plan);
+      std::atomic<bool> stop = false;
+      RunOptions options;
+      options.on_step = [&](int64_t step) { stop = stop || step == at; };
+      options.stop = &stop;
+      const absl::Status status = stopped->Run("train", {}, kNoEnd, options);
+      INFO(status);
+      REQUIRE(status.ok());
+      CHECK(stopped->steps_done() > at);
+      CheckStopped(plan, stopped.get(), stopped->steps_done());
+    }
+  }
+}
+
+TEST_CASE("the step that is begun is finished, and no device begins another") {
+  // Firings of each step's first device actor, 4 a step; the other stage cannot be a step ahead.
+  const std::vector<std::pair<proto::Plan, std::string>> cases = {
+      {ChainPlan(), "dw"}, {TwoStagesPlan(), "x"}, {TwoStagesPlan(), "dx"}};
+  for (const auto& [plan, actor] : cases) {
+    for (const int64_t step : {0, 1, 7}) {
+      for (const int64_t firing : {4 * step, 4 * step + 2}) {
+        std::atomic<bool> stop = false;
+        const auto stopped = Make(plan, [&, wanted = actor](const std::string& name, int64_t n) {
+          if (name == wanted && n == firing) stop = true;
+        });
+        REQUIRE(stopped->Run("train", {}, kNoEnd, {.stop = &stop}).ok());
+        CheckStopped(plan, stopped.get(), step + 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("what a host stream has prepared of the next step does not begin it") {
+  std::promise<void> ahead;
+  std::atomic<bool> stop = false;
+  const auto stopped = Make(ChainPlan(), [&](const std::string& actor, int64_t firing) {
+    // Of step 3 the host has two micro-batches ready when the device is at the end of step 2.
+    if (actor == "x" && firing == 12) ahead.set_value();
+    if (actor != "dw" || firing != 11) return;
+    ahead.get_future().wait();
+    stop = true;
+  });
+  REQUIRE(stopped->Run("train", {}, kNoEnd, {.stop = &stop}).ok());
+  stop = false;
+  CheckStopped(ChainPlan(), stopped.get(), 3);
+}
+
+TEST_CASE("a run that is to stop before it begins takes no step; one that is not told takes all") {
+  const std::unique_ptr<Runtime> runtime = Make(TwoStagesPlan());
+  const std::atomic<bool> stop = true;
+  REQUIRE(runtime->Run("train", {}, 5, {.stop = &stop}).ok());
+  CheckStopped(TwoStagesPlan(), runtime.get(), 0);
+  REQUIRE(runtime->Run("train", {}, 5).ok());
+  CHECK(runtime->steps_done() == 5);
+}
+
+}  // namespace
+}  // namespace oneflow

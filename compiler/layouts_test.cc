@@ -1,0 +1,134 @@
+// A graph that states its layouts lies as they say, whatever ops and links are said to cost.
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "compiler/compile.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/model/gpt.h"
+
+namespace oneflow {
+namespace {
+
+using Catch::Matchers::Contains;
+using google::protobuf::util::MessageDifferencer;
+
+proto::Graph SmallGpt() {
+  GptConfig config;
+  config.layers = 3;
+  config.heads = 4;
+  config.hidden = 32;
+  config.sequence = 16;
+  config.vocab = 64;
+  return BuildGpt(config);
+}
+
+CompileOptions OptionsFor(const std::string& mesh) {
+  CompileOptions options;
+  options.mesh = *ParseMesh(mesh);
+  options.train.set_batch(16);
+  options.train.set_micro_batches(4);
+  options.train.set_schedule("1f1b");
+  options.state_layouts = true;
+  return options;
+}
+
+// Links so slow that nearly nothing is worth sending.
+CompileOptions OnSlowLinks(CompileOptions options) {
+  proto::Level* level = options.cluster.add_level();
+  level->set_size(8);
+  level->set_latency(1e-9);
+  level->set_bandwidth(1e4);
+  return options;
+}
+
+proto::Graph Laid(const proto::Graph& graph, const CompileOptions& options) {
+  const absl::StatusOr<proto::Plan> plan = Compile(graph, "gpt", options);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return plan->graph();
+}
+
+std::string Refusal(const proto::Graph& graph, const CompileOptions& options) {
+  return std::string(ToStd(Compile(graph, "gpt", options).status().message()));
+}
+
+proto::OpLayout& Find(proto::Graph* graph, const std::string& op) {
+  for (proto::OpLayout& layout : *graph->mutable_layout()) {
+    if (layout.ops().find(op) != std::string::npos) return layout;
+  }
+  FAIL(op);
+  return *graph->add_layout();
+}
+
+}  // namespace
+
+TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
+  for (const std::string mesh : {"tensor=2", "data=2,tensor=2"}) {
+    INFO(mesh);
+    const CompileOptions options = OptionsFor(mesh), slow = OnSlowLinks(options);
+    const proto::Graph laid = Laid(SmallGpt(), options);
+    CHECK(laid.layout_size() > 0);
+    CHECK(MessageDifferencer::Equals(Laid(laid, options), laid));
+    CHECK(!MessageDifferencer::Equals(Laid(SmallGpt(), slow), laid));
+    CHECK(MessageDifferencer::Equals(Laid(laid, slow), laid));
+    CompileOptions pipe = OnSlowLinks(OptionsFor("pipe=2," + mesh));
+    pipe.train.set_schedule("zero_bubble");
+    pipe.train.set_recompute("full");
+    CHECK(MessageDifferencer::Equals(Laid(laid, pipe), laid));
+  }
+}
+
+TEST_CASE("what is stated of the programs of a plan that generates stands beside the others") {
+  CompileOptions options = OptionsFor("tensor=2");
+  const proto::Graph trains = Laid(SmallGpt(), options);
+  options.train.set_batch(2);
+  options.train.set_micro_batches(1);
+  options.generate = true;
+  const proto::Graph laid = Laid(trains, options);
+  int before = 0, prefill = 0, decode = 0;
+  for (const proto::OpLayout& layout : laid.layout()) {
+    prefill += layout.program() == "prefill" ? 1 : 0;
+    decode += layout.program() == "decode" ? 1 : 0;
+    before +=
+        layout.program() == "train" || layout.program() == "eval" || layout.program() == "generate"
+            ? 1
+            : 0;
+  }
+  CHECK(before == trains.layout_size());
+  CHECK(prefill > 0);
+  CHECK(decode > 0);
+  CHECK(MessageDifferencer::Equals(Laid(laid, OnSlowLinks(options)), laid));
+}
+
+TEST_CASE("ops of blocks that lie alike are named once") {
+  proto::Graph laid = Laid(SmallGpt(), OptionsFor("tensor=2"));
+  CHECK_THAT(Find(&laid, "attn.core").ops(), Contains("h.*.attn.core"));
+  for (const proto::OpLayout& layout : laid.layout()) CHECK_THAT(layout.ops(), !Contains("h.0"));
+}
+
+TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
+  const CompileOptions options = OptionsFor("tensor=2");
+  const proto::Graph laid = Laid(SmallGpt(), options);
+  proto::Graph wrong = laid;
+  std::string* ops = Find(&wrong, "h.*.mlp.gelu").mutable_ops();
+  ops->replace(ops->find("h.*.mlp.gelu"), 12, "h.1.mlp.gelu");
+  CHECK_THAT(
+      Refusal(wrong, options),
+      Contains("op h.0.mlp.gelu: the layouts of program train on axis tensor do not name it") &&
+          Contains("--layouts_out"));
+  CompileOptions few = OptionsFor("tensor=4");
+  few.train.set_micro_batches(8);  // of two sequences each
+  wrong = laid;
+  Find(&wrong, "h.*.attn.core").set_signature("(S(0)) -> S(0), S(0)");
+  CHECK_THAT(Refusal(wrong, few), Contains("op h.0.attn.core: (S(0)) -> S(0), S(0) on axis tensor "
+                                           "leaves some of its 4 devices without an element"));
+  wrong = laid;
+  Find(&wrong, "h.*.attn.core").set_signature("(S(1)) -> S(1), S(1)");
+  CHECK_THAT(Refusal(wrong, options),
+             Contains("op h.0.attn.core: a layout of axis tensor says (S(1)) -> S(1), S(1), which "
+                      "is no signature of causal_attention; its signatures are "));
+}
+
+}  // namespace oneflow

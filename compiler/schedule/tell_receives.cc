@@ -1,0 +1,132 @@
+#include "compiler/schedule/tell_receives.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/order_only.h"
+#include "compiler/schedule/timed_game.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_net.h"
+
+namespace oneflow {
+namespace {
+
+// Smaller ones are not worth a token.
+constexpr int64_t kLarge = 1 << 16;
+
+// A send whose end a receive is told.
+struct Token {
+  int send = 0, receive = 0;  // actors
+  int64_t turns = 0;          // firing n of the receive waits for firing n - turns of the send
+};
+
+class Tokens {
+ public:
+  Tokens(const PlanNet& net, const Lowered& lowered) : net_(net), ended_(net.actors.size(), 0) {
+    begun_ = ended_;
+    FindRoutes(lowered);
+  }
+
+  void Begin(int actor) {
+    const int64_t firing = begun_[actor]++;
+    for (Token& token : steady_) {
+      if (token.receive != actor) continue;
+      token.turns = std::max(token.turns, firing + 1 - ended_[token.send]);
+    }
+    if (!is_update_receive_[actor]) return;
+    std::vector<int>& waiting = large_sends_[net_.actors[actor].stage];
+    for (const int send : waiting) update_.push_back({send, actor, 0});
+    waiting.clear();
+  }
+
+  void End(int actor) {
+    ++ended_[actor];
+    if (is_large_send_[actor]) large_sends_[net_.actors[actor].stage].push_back(actor);
+  }
+
+  // What never waits within a step is left out. Where the play has stuck, so are all.
+  std::vector<Token> Found() const {
+    for (size_t a = 0; a < net_.actors.size(); ++a) {
+      if (ended_[a] < net_.actors[a].firings) return {};
+    }
+    std::vector<Token> found = update_;
+    for (const Token& token : steady_) {
+      if (token.turns < net_.actors[token.send].firings) found.push_back(token);
+    }
+    return found;
+  }
+
+ private:
+  // Stage, chunk, the other stage, and whether it is the activation that leaves.
+  using Route = std::tuple<int, int, int, bool>;
+
+  void FindRoutes(const Lowered& lowered) {
+    is_update_receive_.assign(net_.actors.size(), false);
+    is_large_send_ = is_update_receive_;
+    std::map<Route, int> last_send, first_receive;
+    for (const proto::Segment& segment : lowered.program.segment()) {
+      const auto& [lane, task, times, partner] = lowered.segments[segment.id()];
+      const Route there{segment.stage(), task.chunk, partner, true};
+      const Route back{segment.stage(), task.chunk, partner, false};
+      const int actor = segment.actor(0);
+      if (task.part == Part::kPrepare) continue;  // once a step
+      switch (lane) {
+        case Lane::kSendForward: last_send[there] = actor; break;
+        case Lane::kReceiveBackward: first_receive.try_emplace(there, actor); break;
+        case Lane::kSendBackward: last_send[back] = actor; break;
+        case Lane::kReceiveForward: first_receive.try_emplace(back, actor); break;
+        case Lane::kSendUpdate: is_large_send_[actor] = SendsMuch(actor); break;
+        case Lane::kReceiveUpdate: is_update_receive_[actor] = true; break;
+        default: break;
+      }
+    }
+    for (const auto& [route, send] : last_send) {
+      const auto receive = first_receive.find(route);
+      if (receive == first_receive.end()) continue;
+      const NetActor &a = net_.actors[send], &b = net_.actors[receive->second];
+      if (a.firings == b.firings && a.firings > 1) steady_.push_back({send, receive->second, 0});
+    }
+  }
+
+  bool SendsMuch(int send) const {
+    const auto inputs = net_.inputs_of(send);
+    return std::any_of(inputs.begin(), inputs.end(), [&](const NetInput& input) {
+      return net_.registers[input.reg].proto->slot_bytes() >= kLarge;
+    });
+  }
+
+  const PlanNet& net_;
+  std::vector<bool> is_update_receive_, is_large_send_;  // by actor
+  std::vector<int64_t> begun_, ended_;                   // by actor: firings
+  std::map<int, std::vector<int>> large_sends_;          // by stage: over, and nobody told
+  std::vector<Token> steady_, update_;
+};
+
+}  // namespace
+
+absl::Status TellReceives(const proto::Plan& plan, const std::vector<double>& seconds,
+                          Lowered* lowered) {
+  proto::Program& program = lowered->program;
+  ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
+  Tokens tokens(net, *lowered);
+  PlayByClock(
+      net, seconds, [&](int actor) { tokens.Begin(actor); },
+      [&](int actor) { tokens.End(actor); });
+  for (const Token& token : tokens.Found()) {
+    const std::string name = absl::StrCat(program.actor(token.send).name(), ".over");
+    proto::Register* over =
+        AddControlRegister(lowered, name, program.actor(token.send).stage());
+    over->set_slots(static_cast<int>(token.turns) + 1);
+    program.mutable_actor(token.send)->add_output(over->id());
+    proto::Actor* receive = program.mutable_actor(token.receive);
+    AddControlInput(over->id(), receive);
+    receive->mutable_input(receive->input_size() - 1)
+        ->set_initial_fills(static_cast<int>(token.turns));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,85 @@
+#include "compiler/schedule/timed_game.h"
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <tuple>
+
+#include "oneflow_core/plan/marking.h"
+
+namespace oneflow {
+namespace {
+
+// Invariants:
+//  1. The marking counts firings that have ended. A stream that is busy has begun its next one.
+//  2. A firing that may begin still may until it does: nobody else takes its fills or its slots.
+class TimedGame {
+ public:
+  using Listener = absl::FunctionRef<void(int actor)>;
+  TimedGame(const PlanNet& net, const std::vector<double>& seconds, Listener begin, Listener end)
+      : net_(net),
+        seconds_(seconds),
+        begin_(begin),
+        end_(end),
+        marking_(net, Meeting::kFree),
+        busy_(net.streams.size()) {}
+
+  void Play() {
+    for (int s = 0; s < static_cast<int>(net_.streams.size()); ++s) BeginIfReady(s);
+    std::vector<int> ended;
+    while (!ends_.empty()) {
+      now_ = std::get<0>(ends_.top());
+      for (ended.clear(); !ends_.empty() && std::get<0>(ends_.top()) == now_; ends_.pop()) {
+        ended.push_back(std::get<2>(ends_.top()));
+        End(ended.back());
+      }
+      for (const int s : ended) {
+        for (const int other : net_.streams[s].neighbours) BeginIfReady(other);
+      }
+    }
+  }
+
+ private:
+  void BeginIfReady(int s) {
+    if (busy_[s] || marking_.done(s)) return;
+    const int actor = marking_.next(s), partner = marking_.PartnerOf(actor);
+    if (partner >= 0 && busy_[net_.actors[partner].stream]) return;
+    if (marking_.BlockerOf(actor)) return;
+    Begin(actor);
+    if (partner >= 0) Begin(partner);
+    ends_.emplace(now_ + seconds_[actor], number_++, s);
+  }
+
+  void Begin(int actor) {
+    busy_[net_.actors[actor].stream] = true;
+    begin_(actor);
+  }
+
+  void End(int s) {
+    const int actor = marking_.next(s), partner = marking_.PartnerOf(actor);
+    busy_[s] = false;
+    if (partner >= 0) busy_[net_.actors[partner].stream] = false;
+    marking_.Fire(s);
+    end_(actor);
+    if (partner >= 0) end_(partner);
+  }
+
+  const PlanNet& net_;
+  const std::vector<double>& seconds_;
+  const Listener begin_, end_;
+  Marking marking_;
+  std::vector<bool> busy_;  // by stream
+  double now_ = 0;
+  int64_t number_ = 0;
+  using Event = std::tuple<double, int64_t, int>;  // when, in which order, stream
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> ends_;
+};
+
+}  // namespace
+
+void PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
+                 absl::FunctionRef<void(int actor)> begin, absl::FunctionRef<void(int actor)> end) {
+  TimedGame(net, seconds, begin, end).Play();
+}
+
+}  // namespace oneflow

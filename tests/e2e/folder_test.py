@@ -1,0 +1,136 @@
+"""The folder of checkpoints from one run to the next: whose it is, what --resume=auto goes on from, what --keep leaves there."""
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from tests.e2e.cli import ONEFLOW, read_metrics, read_slices, run
+
+MODEL = ["--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
+TRAIN = ["train", "--plan=gpt.plan", "--data=text.txt", "--checkpoint_dir=ckpt"]
+
+
+def a_full_disk():
+    """What a process writes beyond so many bytes of a file fails."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+class FolderTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        with open(self.dir + "/text.txt", "w") as text:
+            text.write("some words to learn from. " * 50)
+        run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
+        run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan", cwd=self.dir)
+
+    def train(self, *flags, code=0, **options):
+        return run(*TRAIN, *flags, cwd=self.dir, code=code, **options)[1]
+
+    def read(self, name):
+        with open(self.dir + "/" + name, "rb") as file:
+            return file.read()
+
+    def steps(self, folder="ckpt"):
+        return sorted(int(name[5:]) for name in os.listdir(f"{self.dir}/{folder}") if re.fullmatch("step-[0-9]+", name))
+
+    def start_without_end(self, *flags):
+        """A run that has written a checkpoint and goes on; returns the process."""
+        process = subprocess.Popen([ONEFLOW, *TRAIN, "--steps=4000000000", "--checkpoint_every=20", "--keep=3", "--metrics=metrics.jsonl",
+                                    *flags], cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        while not os.path.exists(self.dir + "/ckpt") or not self.steps():
+            self.assertIsNone(process.poll())
+        return process
+
+    def test_a_second_run_in_a_folder_is_refused_and_changes_nothing(self):
+        process = self.start_without_end()
+        for name in ["other.jsonl", "trace.json"]:
+            with open(self.dir + "/" + name, "w") as file:
+                file.write("of another run\n")
+        for resume in ["--resume", "--resume=auto", "--resume=false"]:
+            error = self.train("--steps=1", "--metrics=other.jsonl", "--trace=trace.json", resume, code=2)
+            self.assertRegex(error, rf"oneflow: error: --checkpoint_dir=ckpt: is in use by process {process.pid} on .* since 20.*; "
+                                    "give another folder, or wait until that run has ended\n")
+        self.assertEqual([b"of another run\n"] * 2, [self.read("other.jsonl"), self.read("trace.json")])
+        self.assertFalse(os.path.exists(self.dir + "/ckpt/old-1"))
+        run(*TRAIN[:-1], "--checkpoint_dir=another", "--steps=1", cwd=self.dir)
+        # A run that was killed leaves the file, and no lock.
+        process.kill()
+        process.wait()
+        self.assertTrue(os.path.exists(self.dir + "/ckpt/lock"))
+        last = self.steps()[-1]
+        self.assertIn(f"--resume=auto: the run goes on from ckpt/step-{last:08}\n", self.train(f"--steps={last + 1}", "--resume=auto"))
+        self.assertFalse(os.path.exists(self.dir + "/ckpt/lock"))
+
+    def test_a_resumed_run_loses_no_line_of_the_metrics_before_its_first_step(self):
+        process = self.start_without_end()
+        process.kill()
+        process.wait()
+        first = self.steps()[-1]
+        with open(self.dir + "/metrics.jsonl", "ab") as file:
+            file.write(b'{"step": 123456789, "lo')  # it was killed in the middle of a line
+        before = self.read("metrics.jsonl").splitlines(keepends=True)[:first]
+        self.train(f"--steps={first + 3}", "--resume=auto", "--metrics=metrics.jsonl")
+        after = self.read("metrics.jsonl").splitlines(keepends=True)
+        self.assertEqual(before, after[:first])
+        self.assertEqual([row["step"] for row in read_metrics(self.dir + "/metrics.jsonl")], list(range(first + 3)))
+
+    def test_resume_auto_begins_where_there_is_nothing_to_go_on_from(self):
+        self.assertIn("--resume=auto: ckpt holds no complete checkpoint: the run begins\n", self.train("--steps=2", "--resume=auto"))
+        self.assertIn("--resume=auto: the run goes on from ckpt/step-00000002\n", self.train("--steps=4", "--resume=auto"))
+        self.assertNotIn("--resume=auto", self.train("--steps=4", "--checkpoint_dir=whole"))
+        self.assertEqual(*(read_slices(f"{self.dir}/{folder}/step-00000004") for folder in ("ckpt", "whole")))
+        # A checkpoint that is damaged is no reason to begin anew, nor is one given in the place of its folder.
+        self.assertIn("is one checkpoint itself", self.train("--checkpoint_dir=ckpt/step-00000004", "--resume=auto", code=2))
+        with open(self.dir + "/ckpt/step-00000004/graph.textproto", "w"):
+            pass
+        self.assertIn("is empty", self.train("--steps=5", "--resume=auto", code=2))
+        self.assertEqual([2, 4], self.steps())
+        # One that is not complete is passed over.
+        os.remove(self.dir + "/ckpt/step-00000004/manifest.json")
+        self.assertIn("the run goes on from ckpt/step-00000002\n", self.train("--steps=5", "--resume=auto"))
+        self.train("--steps=1", "--resume=false")
+        self.assertEqual([[1], [2, 4, 5]], [self.steps(), self.steps("ckpt/old-1")])
+
+    def test_keep_leaves_the_newest(self):
+        self.train("--steps=3", "--checkpoint_every=1")
+        self.assertEqual([1, 2, 3], self.steps())
+        self.train("--steps=6", "--checkpoint_every=1", "--keep=2", "--resume")
+        self.assertEqual([5, 6], self.steps())
+        self.train("--steps=7", "--keep=1", "--resume")
+        self.assertEqual(["step-00000007"], os.listdir(self.dir + "/ckpt"))
+
+    def test_what_is_old_goes_only_when_the_new_one_is_there(self):
+        self.train("--steps=1")
+        shutil.copytree(self.dir + "/ckpt/step-00000001", self.dir + "/ckpt/step-00000000")
+        error = self.train("--steps=2", "--keep=1", "--resume", code=1, preexec_fn=a_full_disk)
+        self.assertIn("ckpt/step-00000002.tmp/rank-00000.bin: cannot be written: File too large", error)
+        self.assertEqual(["step-00000000", "step-00000001"], sorted(os.listdir(self.dir + "/ckpt")))
+        self.train("--steps=2", "--keep=1", "--resume")
+        self.assertEqual([2], self.steps())
+
+    def test_what_cannot_be_removed_is_told_and_ends_no_run(self):
+        self.train("--steps=1")
+        longest = "step-" + "0" * 250  # no room for .tmp
+        os.rename(self.dir + "/ckpt/step-00000001", self.dir + "/ckpt/" + longest)
+        error = self.train("--steps=3", "--keep=1", "--checkpoint_every=2", "--resume")
+        self.assertEqual(2, error.count(f"oneflow: warning: ckpt/{longest}: cannot be removed: File name too long"), error)
+        self.assertEqual([0, 3], self.steps())
+
+    def test_a_run_whose_last_loss_is_not_finite_fails(self):
+        error = self.train("--steps=4", "--learning_rate=1e30", code=1)
+        self.assertIn("oneflow: error: the loss of the last step is not finite: what was trained is of no use; go back to an earlier "
+                      "checkpoint, or begin again, with a lower --learning_rate\n", error)
+        self.assertEqual([4], self.steps())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,22 @@
+// What becomes of the checkpoints that stand in a folder. Whoever calls these holds the folder
+// (folder_lock.h), and no checkpoint is being written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace oneflow {
+
+// For a run that begins in a folder of another run's checkpoints: they are moved to DIR/old-N, so
+// that nothing is lost and "the latest" is never another run's.
+absl::Status SetCheckpointsAside(const std::string& dir);
+
+// Removes complete checkpoints but for the `keep` >= 1 of the highest steps. Call it when the
+// newest is complete and on the disk. Each goes at one stroke: it is step-N.tmp, which nobody
+// reads, before the first of its files goes. What earlier removals and saves left under such names
+// goes, too.
+absl::Status KeepNewest(const std::string& dir, int64_t keep);
+
+}  // namespace oneflow
