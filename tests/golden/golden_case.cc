@@ -13,16 +13,15 @@
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/lower/prune.h"
-#include "compiler/lower/receive_after_sends.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/passes/passes.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
+#include "compiler/schedule/tell_receives.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -37,8 +36,8 @@ namespace {
 constexpr std::string_view kPasses[] = {
     "fold_stages",   "bind_batch",    "infer_shapes",    "decompose",      "place_variables",
     "differentiate", "add_optimizer", "mixed_precision", "infer_sbp",      "recompute",
-    "insert_boxing", "fuse",          "lower",           "hold_back",      "receive_after_sends",
-    "schedule",      "slots",         "plan_memory",     "remove_dropout", "cache_attention"};
+    "insert_boxing", "fuse",          "lower",           "hold_back",      "schedule",
+    "slots",         "tell_receives", "plan_memory",     "remove_dropout", "cache_attention"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -116,12 +115,16 @@ absl::Status Lower(const GoldenCase& golden, State* state) {
   return absl::OkStatus();
 }
 
+// By a clock by which all firings take as long.
+std::vector<double> Seconds(const proto::Program& program) {
+  return std::vector<double>(program.actor_size(), 1);
+}
+
 // The order of issue comes with the bytes: without it a plan is not whole.
 absl::Status PlanBytes(int stages, proto::Plan* plan) {
   RETURN_IF_ERROR(PlanMemory(stages, plan));
   proto::Program* program = plan->mutable_program(0);
-  ASSIGN_OR_RETURN(const std::vector<double> seconds, ActorSeconds(*plan, *program, {}));
-  ASSIGN_OR_RETURN(const IssueOrders orders, PlayIssueOrders(*plan, *program, seconds));
+  ASSIGN_OR_RETURN(const IssueOrders orders, PlayIssueOrders(*plan, *program, Seconds(*program)));
   for (const proto::IssueOrder& order : orders) *program->add_issue() = order;
   return VerifyPlan(*plan);
 }
@@ -131,15 +134,19 @@ absl::Status RunBackEndPass(const std::string& pass, const GoldenCase& golden, S
   proto::Plan& plan = state->plan;
   const int stages = state->graph.mesh.stages();
   if (plan.program_size() == 0) return InputError(golden.file, "has no pass lower before " + pass);
-  if (pass == "hold_back" || pass == "receive_after_sends" || pass == "schedule") {
-    if (pass == "hold_back") HoldBackUpdateReceives(&state->lowered);
-    if (pass == "receive_after_sends") ReceiveAfterSends(&state->lowered);
-    if (pass == "schedule") AddStreams(&state->lowered, stages, state->schedule);
-    *plan.mutable_program(0) = state->lowered.program;
-    return absl::OkStatus();
+  if (pass == "plan_memory") return PlanBytes(stages, &plan);
+  Lowered& lowered = state->lowered;
+  if (pass == "hold_back") HoldBackUpdateReceives(&lowered);
+  if (pass == "schedule") AddStreams(&lowered, stages, state->schedule);
+  if (pass == "tell_receives") {
+    RETURN_IF_ERROR(TellReceives(plan, Seconds(lowered.program), &lowered));
   }
-  if (pass == "slots") return SetSlots(plan, plan.mutable_program(0));
-  return PlanBytes(stages, &plan);
+  // Tokens are counted as all fills are.
+  if (pass == "slots" || pass == "tell_receives") {
+    RETURN_IF_ERROR(SetSlots(plan, &lowered.program));
+  }
+  *plan.mutable_program(0) = lowered.program;
+  return absl::OkStatus();
 }
 
 absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* state) {
