@@ -8,14 +8,18 @@
 
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "compiler/compile.h"
+#include "compiler/lower/groups.h"
+#include "compiler/lower/hold_back.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/lower/prune.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/passes/passes.h"
+#include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
+#include "compiler/schedule/tell_receives.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -30,10 +34,10 @@ namespace {
 
 // The last two stand in no range: they are for programs that do not train.
 constexpr std::string_view kPasses[] = {
-    "fold_stages",   "bind_batch",     "infer_shapes",    "decompose", "place_variables",
-    "differentiate", "add_optimizer",  "mixed_precision", "infer_sbp", "recompute",
-    "insert_boxing", "fuse",           "lower",           "schedule",  "slots",
-    "plan_memory",   "remove_dropout", "cache_attention"};
+    "fold_stages",   "bind_batch",    "infer_shapes",    "decompose",      "place_variables",
+    "differentiate", "add_optimizer", "mixed_precision", "infer_sbp",      "recompute",
+    "insert_boxing", "fuse",          "lower",           "hold_back",      "schedule",
+    "slots",         "tell_receives", "plan_memory",     "remove_dropout", "cache_attention"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -91,6 +95,7 @@ absl::Status Lower(const GoldenCase& golden, State* state) {
   *plan.mutable_mesh() = ToProto(graph.mesh);
   plan.set_stage_axis(graph.mesh.stage_axis());
   plan.set_kernel_threads(1);
+  plan.set_launch_queue(1);
   RETURN_IF_ERROR(AddPersistent(graph, &plan, &state->ids));
   LowerOptions options;
   options.name = "train";
@@ -98,6 +103,8 @@ absl::Status Lower(const GoldenCase& golden, State* state) {
   options.micro_batch_size = golden.micro_batch_size;
   options.chunks = state->schedule.chunks;
   options.splits_backward = state->schedule.splits_backward;
+  options.groups = GroupsOf({&graph});
+  for (const proto::Group& group : options.groups) *plan.add_group() = group;
   if (graph.loss >= 0) options.outputs.push_back({"report", "report", {graph.loss}, {}});
   for (TensorId t : graph.outputs) {
     const std::string name = graph.tensors[t].name;
@@ -108,19 +115,38 @@ absl::Status Lower(const GoldenCase& golden, State* state) {
   return absl::OkStatus();
 }
 
+// By a clock by which all firings take as long.
+std::vector<double> Seconds(const proto::Program& program) {
+  return std::vector<double>(program.actor_size(), 1);
+}
+
+// The order of issue comes with the bytes: without it a plan is not whole.
+absl::Status PlanBytes(int stages, proto::Plan* plan) {
+  RETURN_IF_ERROR(PlanMemory(stages, plan));
+  proto::Program* program = plan->mutable_program(0);
+  ASSIGN_OR_RETURN(const IssueOrders orders, PlayIssueOrders(*plan, *program, Seconds(*program)));
+  for (const proto::IssueOrder& order : orders) *program->add_issue() = order;
+  return VerifyPlan(*plan);
+}
+
 absl::Status RunBackEndPass(const std::string& pass, const GoldenCase& golden, State* state) {
   if (pass == "lower") return Lower(golden, state);
   proto::Plan& plan = state->plan;
   const int stages = state->graph.mesh.stages();
   if (plan.program_size() == 0) return InputError(golden.file, "has no pass lower before " + pass);
-  if (pass == "schedule") {
-    AddStreams(&state->lowered, stages, state->schedule);
-    *plan.mutable_program(0) = state->lowered.program;
-    return absl::OkStatus();
+  if (pass == "plan_memory") return PlanBytes(stages, &plan);
+  Lowered& lowered = state->lowered;
+  if (pass == "hold_back") HoldBackUpdateReceives(&lowered);
+  if (pass == "schedule") AddStreams(&lowered, stages, state->schedule);
+  if (pass == "tell_receives") {
+    RETURN_IF_ERROR(TellReceives(plan, Seconds(lowered.program), &lowered));
   }
-  if (pass == "slots") return SetSlots(plan, plan.mutable_program(0));
-  RETURN_IF_ERROR(PlanMemory(stages, &plan));
-  return VerifyPlan(plan);
+  // Tokens are counted as all fills are.
+  if (pass == "slots" || pass == "tell_receives") {
+    RETURN_IF_ERROR(SetSlots(plan, &lowered.program));
+  }
+  *plan.mutable_program(0) = lowered.program;
+  return absl::OkStatus();
 }
 
 absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* state) {
@@ -184,6 +210,7 @@ std::string_view KindOf(const std::string& line) {
   if (line.rfind("  a", 0) == 0) return "actors";
   if (line.rfind("  segment ", 0) == 0) return "segments";
   if (line.rfind("  stream ", 0) == 0) return "streams";
+  if (line.rfind("  issue ", 0) == 0) return "issue";
   return "";  // the program's name
 }
 

@@ -23,8 +23,9 @@
 // Up to insert_boxing the graph is printed; `show: boxing` keeps the lines of boxing ops, with
 // their reasons. After lower, schedule, slots and plan_memory a plan is printed that has the one
 // program "train" and, for the host, the loss or the outputs. `show` keeps some of "memory
-// registers actors segments streams"; `names` keeps the registers and actors of these names.
-// Slots and offsets stand at 1 and 0 until slots and plan_memory have run.
+// registers actors segments streams issue"; `names` keeps the registers and actors of these names.
+// Slots and offsets stand at 1 and 0 until slots and plan_memory have run; there is no order of
+// issue before plan_memory.
 #pragma once
 
 #include <cstdint>
