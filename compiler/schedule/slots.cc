@@ -51,10 +51,8 @@ class SlotCounter {
       first = last;
     }
     const bool crosses = touchers.front().stream != touchers.back().stream;
-    // So many fills are there at first, and the next is written before one is read.
-    for (const NetReader& reader : r.readers) {
-      if (reader.initial_fills > 0) slots = std::max(slots, reader.initial_fills + 1);
-    }
+    // A token costs no bytes: whoever made it knows how many there may be.
+    if (r.proto->slot_bytes() == 0) slots = std::max<int64_t>(slots, r.proto->slots());
     return static_cast<int>(crosses && FetchedAhead(r, fills) ? slots + 1 : slots);
   }
 

@@ -16,11 +16,13 @@ namespace {
 
 // Smaller ones are not worth a token.
 constexpr int64_t kLarge = 1 << 16;
+constexpr int64_t kSpare = 2;
 
 // A send whose end a receive is told.
 struct Token {
   int send = 0, receive = 0;  // actors
   int64_t turns = 0;          // firing n of the receive waits for firing n - turns of the send
+  int64_t ahead = 0;          // most firings of the send that have begun, and of the receive not ended
 };
 
 class Tokens {
@@ -33,12 +35,15 @@ class Tokens {
   void Begin(int actor) {
     const int64_t firing = begun_[actor]++;
     for (Token& token : steady_) {
-      if (token.receive != actor) continue;
-      token.turns = std::max(token.turns, firing + 1 - ended_[token.send]);
+      if (token.receive == actor) {
+        token.turns = std::max(token.turns, firing + 1 - ended_[token.send]);
+      } else if (token.send == actor) {
+        token.ahead = std::max(token.ahead, firing + 1 - ended_[token.receive]);
+      }
     }
     if (!is_update_receive_[actor]) return;
     std::vector<int>& waiting = large_sends_[net_.actors[actor].stage];
-    for (const int send : waiting) update_.push_back({send, actor, 0});
+    for (const int send : waiting) update_.push_back({send, actor, 0, 1});
     waiting.clear();
   }
 
@@ -87,7 +92,7 @@ class Tokens {
       const auto receive = first_receive.find(route);
       if (receive == first_receive.end()) continue;
       const NetActor &a = net_.actors[send], &b = net_.actors[receive->second];
-      if (a.firings == b.firings && a.firings > 1) steady_.push_back({send, receive->second, 0});
+      if (a.firings == b.firings && a.firings > 1) steady_.push_back({send, receive->second});
     }
   }
 
@@ -119,7 +124,8 @@ absl::Status TellReceives(const proto::Plan& plan, const std::vector<double>& se
     const std::string name = absl::StrCat(program.actor(token.send).name(), ".over");
     proto::Register* over =
         AddControlRegister(lowered, name, program.actor(token.send).stage());
-    over->set_slots(static_cast<int>(token.turns) + 1);
+    // They cost no bytes: enough for a send that is further ahead than it was in the play.
+    over->set_slots(static_cast<int>(token.turns + token.ahead + kSpare));
     program.mutable_actor(token.send)->add_output(over->id());
     proto::Actor* receive = program.mutable_actor(token.receive);
     AddControlInput(over->id(), receive);

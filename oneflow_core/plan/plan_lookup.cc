@@ -4,12 +4,29 @@
 
 namespace oneflow {
 
+namespace {
+
+bool HasData(const proto::Plan& plan, const proto::Program& program, int id) {
+  const proto::Register* r = FindRegister(plan, program, id);
+  return r != nullptr && r->slot_bytes() > 0;
+}
+
+}  // namespace
+
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
                             const proto::Actor& actor) {
   std::vector<int> data;
   for (const proto::Input& input : actor.input()) {
-    const proto::Register* r = FindRegister(plan, program, input.register_());
-    if (r != nullptr && r->slot_bytes() > 0) data.push_back(r->id());
+    if (HasData(plan, program, input.register_())) data.push_back(input.register_());
+  }
+  return data;
+}
+
+std::vector<int> DataOutputs(const proto::Plan& plan, const proto::Program& program,
+                             const proto::Actor& actor) {
+  std::vector<int> data;
+  for (const int id : actor.output()) {
+    if (HasData(plan, program, id)) data.push_back(id);
   }
   return data;
 }

@@ -46,9 +46,11 @@ inline const proto::Register* FindRegister(const proto::Plan& plan, const proto:
   return id < program.register__size() ? &program.register_(id) : nullptr;
 }
 
-// Registers with data that an actor reads, in the order of its inputs; control inputs are left out.
+// Registers with data that an actor reads, or writes, in its order; those of control are left out.
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
                             const proto::Actor& actor);
+std::vector<int> DataOutputs(const proto::Plan& plan, const proto::Program& program,
+                             const proto::Actor& actor);
 
 // How often each actor fires in one step, by its place in the program.
 std::vector<double> FiringsOf(const proto::Program& program);

@@ -42,15 +42,15 @@ absl::Status VerifyCollective(const PlanNet& net, const proto::Actor& actor,
   if (group.has_stages()) return Bad(where, "its group is a pair of stages");
   if (!actor.has_boxing()) return Bad(where, "says not how elements get to their layout");
   const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
-  if (in.empty() || static_cast<int>(in.size()) != actor.output_size()) {
-    return Bad(where, absl::StrCat("has ", in.size(), " inputs with data and ", actor.output_size(),
-                                   " outputs"));
+  const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
+  if (in.empty() || in.size() != out.size()) {
+    return Bad(where,
+               absl::StrCat("has ", in.size(), " inputs with data and ", out.size(), " outputs"));
   }
   const std::vector<int> along(group.axis().begin(), group.axis().end());
   for (size_t i = 0; i < in.size(); ++i) {
     RETURN_IF_ERROR(boxing->Check(actor, *net.registers[in[i]].proto,
-                                  *net.registers[actor.output(static_cast<int>(i))].proto, along,
-                                  where));
+                                  *net.registers[out[i]].proto, along, where));
   }
   return absl::OkStatus();
 }
@@ -68,19 +68,17 @@ absl::Status VerifySend(const PlanNet& net, const proto::Actor& send, const prot
                                    ", its group is ", group.name()));
   }
   const std::vector<int> in = DataInputs(*net.plan, *net.program, send);
-  if (in.size() != 1 || send.output_size() > 1 || receive.output_size() != 1 ||
-      !DataInputs(*net.plan, *net.program, receive).empty()) {
+  const std::vector<int> out = DataOutputs(*net.plan, *net.program, receive);
+  if (in.size() != 1 || out.size() != 1 || !DataInputs(*net.plan, *net.program, receive).empty() ||
+      !DataOutputs(*net.plan, *net.program, send).empty()) {
     return Bad(where, "does not send one tensor, or its partner does not receive one");
-  }
-  for (const int id : send.output()) {
-    if (net.registers[id].proto->slot_bytes() > 0) return Bad(where, "writes data");
   }
   if (net.actors[send.id()].firings != net.actors[receive.id()].firings) {
     return Bad(where, absl::StrCat("fires ", net.actors[send.id()].firings, " times a step, its ",
                                    "partner ", net.actors[receive.id()].firings, " times"));
   }
   const proto::Register &from = *net.registers[in[0]].proto,
-                        &to = *net.registers[receive.output(0)].proto;
+                        &to = *net.registers[out[0]].proto;
   RETURN_IF_ERROR(boxing->Check(send, from, to, {}, where));
   return boxing->Check(receive, from, to, {}, where);
 }

@@ -363,9 +363,9 @@ absl::Status VerifyKernels(const PlanNet& net) {
     }
     if (actor.exchange().has_partner()) continue;  // no op: verify_exchanges says all of it
     const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
+    const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
     for (size_t i = 0; i < in.size(); ++i) {
-      const int out = actor.output(static_cast<int>(i));
-      RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out).Check());
+      RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out[i]).Check());
     }
   }
   return absl::OkStatus();

@@ -254,8 +254,3 @@ class Oracle:
             lines = [line for line in file if line.startswith("layout {") and line.split('"')[1] in layout.programs]
         with open(layout_file(*name.split(".")), "w", encoding="utf-8") as out:
             out.writelines(lines)
-
-
-def is_computed(line, prefix):
-    """Whether a line of a model's file is an op whose name begins so, and neither a variable nor an input."""
-    return line.startswith(f'op {{ name: "{prefix}') and 'kind: "variable"' not in line and 'kind: "input"' not in line
