@@ -55,6 +55,8 @@ class SlotCounter {
     for (const NetReader& reader : r.readers) {
       if (reader.initial_fills > 0) slots = std::max(slots, reader.initial_fills + 1);
     }
+    // Tokens take no bytes, and whoever made them knows how many save time.
+    if (r.proto->slot_bytes() == 0) slots = std::max(slots, r.slots);
     return static_cast<int>(crosses && FetchedAhead(r, fills) ? slots + 1 : slots);
   }
 
@@ -85,8 +87,8 @@ class SlotCounter {
   // device makes itself needs no such slot: it is written at the end of a segment, and the next
   // one's is not due before that segment is over.
   bool FetchedAhead(const NetRegister& r, int64_t fills) const {
-    const bool host = net_.streams[net_.actors[r.writer].stream].proto->kind() ==
-                      proto::Stream::HOST;
+    const bool host =
+        net_.streams[net_.actors[r.writer].stream].proto->kind() == proto::Stream::HOST;
     return host || (fills > 1 && net_.actor(r.writer).kernel() == "receive");
   }
 

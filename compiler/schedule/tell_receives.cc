@@ -21,6 +21,7 @@ constexpr int64_t kLarge = 1 << 16;
 struct Token {
   int send = 0, receive = 0;  // actors
   int64_t turns = 0;          // firing n of the receive waits for firing n - turns of the send
+  int64_t ahead = 1;          // firings of the send begun that the receive has not come to, at most
 };
 
 class Tokens {
@@ -33,12 +34,15 @@ class Tokens {
   void Begin(int actor) {
     const int64_t firing = begun_[actor]++;
     for (Token& token : steady_) {
-      if (token.receive != actor) continue;
-      token.turns = std::max(token.turns, firing + 1 - ended_[token.send]);
+      if (token.receive == actor) {
+        token.turns = std::max(token.turns, firing + 1 - ended_[token.send]);
+      } else if (token.send == actor) {
+        token.ahead = std::max(token.ahead, firing + 1 - ended_[token.receive]);
+      }
     }
     if (!is_update_receive_[actor]) return;
     std::vector<int>& waiting = large_sends_[net_.actors[actor].stage];
-    for (const int send : waiting) update_.push_back({send, actor, 0});
+    for (const int send : waiting) update_.push_back({send, actor});
     waiting.clear();
   }
 
@@ -87,7 +91,7 @@ class Tokens {
       const auto receive = first_receive.find(route);
       if (receive == first_receive.end()) continue;
       const NetActor &a = net_.actors[send], &b = net_.actors[receive->second];
-      if (a.firings == b.firings && a.firings > 1) steady_.push_back({send, receive->second, 0});
+      if (a.firings == b.firings && a.firings > 1) steady_.push_back({send, receive->second});
     }
   }
 
@@ -113,13 +117,11 @@ absl::Status TellReceives(const proto::Plan& plan, const std::vector<double>& se
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
   Tokens tokens(net, *lowered);
   PlayByClock(
-      net, seconds, [&](int actor) { tokens.Begin(actor); },
-      [&](int actor) { tokens.End(actor); });
+      net, seconds, [&](int actor) { tokens.Begin(actor); }, [&](int actor) { tokens.End(actor); });
   for (const Token& token : tokens.Found()) {
     const std::string name = absl::StrCat(program.actor(token.send).name(), ".over");
-    proto::Register* over =
-        AddControlRegister(lowered, name, program.actor(token.send).stage());
-    over->set_slots(static_cast<int>(token.turns) + 1);
+    proto::Register* over = AddControlRegister(lowered, name, program.actor(token.send).stage());
+    over->set_slots(static_cast<int>(token.ahead + token.turns));
     program.mutable_actor(token.send)->add_output(over->id());
     proto::Actor* receive = program.mutable_actor(token.receive);
     AddControlInput(over->id(), receive);
