@@ -18,12 +18,14 @@ namespace {
 // One run: all states, and everything that could happen next.
 class Game {
  public:
-  Game(LoadedProgram& program, int64_t steps, int launch_queue, uint64_t seed)
+  Game(LoadedProgram& program, int64_t steps, int launch_queue, bool in_order, uint64_t seed)
       : program_(program),
         net_(program.net),
         steps_(steps),
         launch_queue_(launch_queue),
-        random_(seed) {
+        in_order_(in_order),
+        random_(seed),
+        turns_(net_.issues.size()) {
     for (const StreamOrder& stream : net_.streams) states_.push_back(InitialStates(stream.table));
     positions_.resize(net_.streams.size());
     for (const NetExchange& exchange : net_.exchanges) {
@@ -70,6 +72,11 @@ class Game {
                           [](const std::deque<Entry>& of) { return of.empty(); });
     }
   };
+  // Of a device's order of issue.
+  struct Turn {
+    FiringOrder::Cursor next = {};
+    bool issued = false;
+  };
   struct Choice {
     enum Kind { kIssue, kComplete, kDeliver, kCarry };
     Kind kind;
@@ -80,7 +87,25 @@ class Game {
   bool MayIssue(int32_t s) const {
     const Position& p = positions_[s];
     if (p.step == steps_ || static_cast<int>(p.issued.size()) >= launch_queue_) return false;
-    return CanFire(states_[s], net_.streams[s].firings.PlaceAt(p.next));
+    const StreamOrder& stream = net_.streams[s];
+    const int32_t place = stream.firings.PlaceAt(p.next);
+    return CanFire(states_[s], place) && HasTurn(stream.rank, stream.actors[place]);
+  }
+
+  // Whether an actor is no exchange, or the one that its device issues next.
+  bool HasTurn(uint32_t rank, int32_t actor) const {
+    if (!in_order_ || net_.member_of[actor].exchange < 0) return true;
+    const IssueOrder& issue = net_.issues[rank];
+    const Turn& turn = turns_[rank];
+    return !issue.actors.empty() && !turn.issued &&
+           issue.actors[issue.firings.PlaceAt(turn.next)] == actor;
+  }
+
+  // The exchange whose turn it was on a device has been carried.
+  void EndTurn(uint32_t rank) {
+    if (!in_order_) return;
+    turns_[rank].issued = false;
+    net_.issues[rank].firings.Next(&turns_[rank].next);
   }
 
   // Of an exchange, only once it has been carried for this firing.
@@ -124,6 +149,7 @@ class Game {
   }
 
   void Enter(const ExchangeMember& member, int32_t s, int32_t place, const Launch& launch) {
+    if (in_order_) turns_[net_.streams[s].rank].issued = true;
     Entry& entry = gatherings_[member.exchange].entries[member.index].emplace_back();
     if (program_.actors.empty()) return;
     const BoundActor::Addresses addresses = program_.actors[s][place].AddressesOf(launch);
@@ -150,6 +176,7 @@ class Game {
     std::shuffle(pieces.begin(), pieces.end(), random_);
     for (const int piece : pieces) work.Run(piece, entries);
     ++gathering.carried;
+    for (const int32_t member : net_.exchanges[x].members) EndTurn(net_.specs[member].rank);
   }
 
   absl::Status CompleteNext(int32_t s) {
@@ -204,7 +231,9 @@ class Game {
   const ActorNet& net_;
   const int64_t steps_;
   const int launch_queue_;
+  const bool in_order_;
   std::mt19937_64 random_;
+  std::vector<Turn> turns_;  // by rank
   std::vector<ActorStates> states_;  // by stream
   std::vector<Position> positions_;  // by stream
   std::vector<Gathering> gatherings_;  // by exchange
@@ -226,7 +255,7 @@ absl::StatusOr<std::unique_ptr<DeterministicRuntime>> DeterministicRuntime::Crea
                          .own_kernels = options.own_kernels};
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedPlan> loaded, LoadedPlan::Load(plan, load));
   return std::unique_ptr<DeterministicRuntime>(
-      new DeterministicRuntime(std::move(loaded), options.launch_queue));
+      new DeterministicRuntime(std::move(loaded), options));
 }
 
 absl::Status DeterministicRuntime::Run(std::string_view program, const RunContext& context,
@@ -236,7 +265,7 @@ absl::Status DeterministicRuntime::Run(std::string_view program, const RunContex
   for (std::vector<BoundActor>& of_stream : of_program.actors) {
     for (BoundActor& actor : of_stream) actor.Begin(&context);
   }
-  Game game(of_program, steps, launch_queue_, seed);
+  Game game(of_program, steps, launch_queue_, in_order_, seed);
   const absl::Status status = game.Play();
   firings_ = game.firings();
   return status;

@@ -32,6 +32,9 @@ struct DeterministicOptions {
   // Firings that a stream may have issued and not completed. 1: the two moments coincide, as on
   // CPU.
   int launch_queue = 1;
+  // A device issues its exchanges in the plan's order, each when the one before it has been carried:
+  // as one must that runs them one after the other. false: every stream begins what is ready.
+  bool in_order = false;
 };
 
 class DeterministicRuntime {
@@ -50,11 +53,14 @@ class DeterministicRuntime {
   }
 
  private:
-  DeterministicRuntime(std::unique_ptr<LoadedPlan> loaded, int launch_queue)
-      : loaded_(std::move(loaded)), launch_queue_(launch_queue) {}
+  DeterministicRuntime(std::unique_ptr<LoadedPlan> loaded, const DeterministicOptions& options)
+      : loaded_(std::move(loaded)),
+        launch_queue_(options.launch_queue),
+        in_order_(options.in_order) {}
 
   std::unique_ptr<LoadedPlan> loaded_;
   const int launch_queue_;
+  const bool in_order_;
   int64_t firings_ = 0;
 };
 

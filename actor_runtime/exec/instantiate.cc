@@ -1,6 +1,7 @@
 #include "actor_runtime/exec/instantiate.h"
 
 #include <algorithm>
+#include <map>
 
 #include <glog/logging.h>
 
@@ -146,6 +147,23 @@ void AddExchanges(const PlanNet& plan_net, const StageMesh& mesh, int rank, Acto
   }
 }
 
+void AddIssueOrder(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet* net) {
+  IssueOrder& order = net->issues.emplace_back();
+  std::map<int, int32_t> place;  // by actor
+  for (const NetIssue& issue : plan_net.issues) {
+    if (issue.stage != mesh.StageOf(rank)) continue;
+    for (const NetStream::Run& run : issue.runs) {
+      std::vector<int32_t> places;
+      for (const int actor : run.actors) {
+        const auto [it, fresh] = place.try_emplace(actor, static_cast<int32_t>(place.size()));
+        if (fresh) order.actors.push_back(net->Find(rank, actor));
+        places.push_back(it->second);
+      }
+      order.firings.Add(places, run.repeat);
+    }
+  }
+}
+
 void AddTables(ActorNet* net) {
   for (StreamOrder& stream : net->streams) {
     std::vector<const ActorSpec*> specs;
@@ -179,7 +197,10 @@ absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const
   for (const proto::Actor& actor : plan.program(program).actor()) net.names.push_back(actor.name());
   net.index.assign(static_cast<size_t>(net.ranks) * net.actors_in_plan, -1);
   for (int rank = 0; rank < net.ranks; ++rank) AddRank(plan_net, mesh, rank, &net);
-  for (int rank = 0; rank < net.ranks; ++rank) AddExchanges(plan_net, mesh, rank, &net);
+  for (int rank = 0; rank < net.ranks; ++rank) {
+    AddExchanges(plan_net, mesh, rank, &net);
+    AddIssueOrder(plan_net, mesh, rank, &net);
+  }
   AddTables(&net);
   return net;
 }

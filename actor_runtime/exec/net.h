@@ -35,6 +35,12 @@ struct NetExchange {
   std::vector<int32_t> members;
 };
 
+// The order in which a device issues its exchanges, where it must keep one.
+struct IssueOrder {
+  std::vector<int32_t> actors;  // concrete
+  FiringOrder firings;          // one step: places in `actors`
+};
+
 // Which exchange an actor is a member of.
 struct ExchangeMember {
   int32_t exchange = -1;  // in ActorNet::exchanges; -1: of none
@@ -51,8 +57,9 @@ struct ActorNet {
   std::vector<int32_t> stream_of;    // for each of them: index in `streams`
   std::vector<int32_t> place_of;     // for each of them: place in StreamOrder::actors
   std::vector<int64_t> firings;      // of each of them in a step
-  std::vector<ExchangeMember> member_of;    // for each of them
+  std::vector<ExchangeMember> member_of;  // for each of them
   std::vector<NetExchange> exchanges;
+  std::vector<IssueOrder> issues;  // by rank; of no actors on one without exchanges
   std::vector<StreamOrder> streams;  // by (rank, stream)
   std::vector<std::string> names;    // of actors, by index in the program
   std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -66,7 +66,8 @@ class Namer {
     if (!first && it->second != row) mixed_.insert(block);
   }
   std::string NameOf(const std::string& name, const std::string& row) const {
-    const std::string stageless = WithoutStage(name), block = WithoutNumbers(stageless);
+    const std::string stageless = WithoutStage(name);
+    std::string block = WithoutNumbers(stageless);
     if (!mixed_.contains(block)) return block;
     return rows_.at(stageless) == row ? stageless : name;
   }

@@ -65,7 +65,7 @@ class Costing {
     }
     if (actor.has_boxing()) {
       // A copy, or a sum, whatever its name.
-      call.kernel = actor.boxing().reduce() == proto::Boxing::NONE ? "transfer" : "add";
+      call.kernel = actor.boxing().reduce() == proto::Boxing::NONE ? "slice" : "add";
     }
     return firing + kernels.Seconds(call);
   }

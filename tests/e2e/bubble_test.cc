@@ -22,7 +22,8 @@ struct StageTimes {
   double work() const { return forward + activations + weights; }
 };
 
-// The first actor of each F, B and W takes the time of its segment, all others but transfers none.
+// The first actor of each F, B and W takes the time of its segment, a send and its receive that of a
+// transfer, all others none.
 std::vector<double> ActorTimes(const proto::Program& program, int chunks, const StageTimes& times) {
   const auto named = [](const proto::Segment& segment, char part) {
     return segment.name()[0] == part &&
@@ -41,7 +42,8 @@ std::vector<double> ActorTimes(const proto::Program& program, int chunks, const 
   }
   for (const proto::Actor& actor : program.actor()) {
     const bool number = actor.bytes_moved() <= sizeof(double);  // a term of the norm
-    if (actor.kernel() == "transfer" && !number) seconds[actor.id()] = times.transfer;
+    if (actor.kernel() != "receive" || number) continue;
+    seconds[actor.id()] = seconds[actor.exchange().partner()] = times.transfer;
   }
   return seconds;
 }

@@ -40,10 +40,10 @@ class DiffTest(unittest.TestCase):
         result = json.loads(self.diff("1f1b.plan", "tensor.plan", "--format=json"))
         self.assertIn({"what": "mesh", "a": "pipe=2", "b": "tensor=2"}, result["facts"])
         whats = {n["what"] for n in result["numbers"]}
-        for what in ["stages", "actors, transfer", "received in a step, transfer", "bubble, part of a step", "memory"]:
+        for what in ["stages", "actors, receive", "received in a step, receive", "bubble, part of a step", "memory"]:
             self.assertIn(what, whats)
         self.assertTrue(any(what.startswith("time of a step on ") for what in whats))
-        self.assertTrue(any("(transfer)" in actor for actor in result["actors_only_in_a"]))
+        self.assertTrue(any("(receive)" in actor for actor in result["actors_only_in_a"]))
         self.assertTrue(any("(all_reduce)" in actor or "(reduce_scatter)" in actor for actor in result["actors_only_in_b"]))
 
 

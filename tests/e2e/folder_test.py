@@ -92,7 +92,7 @@ class FolderTest(unittest.TestCase):
         self.assertIn("is one checkpoint itself", self.train("--checkpoint_dir=ckpt/step-00000004", "--resume=auto", code=2))
         with open(self.dir + "/ckpt/step-00000004/graph.textproto", "w"):
             pass
-        self.assertIn("is empty", self.train("--steps=5", "--resume=auto", code=2))
+        self.assertIn("is cut short", self.train("--steps=5", "--resume=auto", code=2))
         self.assertEqual([2, 4], self.steps())
         # One that is not complete is passed over.
         os.remove(self.dir + "/ckpt/step-00000004/manifest.json")

@@ -23,6 +23,12 @@ class InterruptTest(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
+    @staticmethod
+    def cpu_seconds(process):
+        with open(f"/proc/{process.pid}/stat", encoding="utf-8") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def start(self, *flags):
         process = subprocess.Popen(
             [ONEFLOW, "train", "--graph=gpt.textproto", "--data=text.txt", "--steps=1000000", *flags],
@@ -140,6 +146,9 @@ class InterruptTest(unittest.TestCase):
     def test_a_second_signal_ends_at_once_and_leaves_no_checkpoint(self):
         process = self.start("--batch=8192", "--micro_batches=512", "--checkpoint_dir=ckpt", "--format=json")
         self.assertEqual(json.loads(process.stdout.readline())["step"], 0)  # the next takes about a second, too
+        told = self.cpu_seconds(process)
+        while self.cpu_seconds(process) < told + 0.05:  # until the next has begun
+            self.assertIsNone(process.poll())
         process.send_signal(signal.SIGTERM)
         self.assertIn("a second signal ends at once", process.stderr.readline())
         while process.poll() is None:  # those of the first tenth of a second count as one

@@ -7,7 +7,7 @@ import re
 import struct
 import subprocess
 
-from benchmarks.bit_runs import MODELS, PLACED, STEP
+from benchmarks.bit_runs import MODELS, STEP
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "tests/bits")
@@ -233,12 +233,6 @@ class Oracle:
     def write_model(self, model, folder, path, shape=""):
         """A model's file, or one of another shape with ops of the same names."""
         call(self.binary, "model", "gpt", *flags_of(MODELS[model], shape), "--out=" + path, cwd=folder)
-        with open(path, encoding="utf-8") as file:
-            lines = file.readlines()
-        for prefix, place in PLACED.get(model, {}).items():
-            lines = [f"{line.rstrip()[:-1]} {place} }}\n" if is_computed(line, prefix) else line for line in lines]
-        with open(path, "w", encoding="utf-8") as out:
-            out.writelines(lines)
 
     def write_layout(self, name, layout, folder):
         """Lets the compiler choose a layout and makes its file."""

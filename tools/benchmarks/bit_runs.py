@@ -15,18 +15,7 @@ MODELS = {
     "unfused": f"--layers=2 {TINY} --dropout=0.1 --attention=unfused --masks=stored",
     # Neither heads, hidden, sequence nor vocabulary is divided evenly by two or four.
     "ragged": "--layers=2 --heads=3 --hidden=27 --sequence=13 --vocab=131",
-    "parts": f"--layers=4 {TINY}",
 }
-# Sub-meshes of a model's ops, by the beginning of their names.
-PLACED = {
-    "parts": {
-        "h.1.": 'sub_mesh { axis { name: "data" size: 2 } axis { name: "tensor" size: 2 } }',
-        "h.2.attn": 'sub_mesh { axis { name: "rows" size: 3 } first: 1 }',
-        "h.2.mlp": 'sub_mesh { axis { name: "x" size: 2 stride: 3 } }',
-        "h.3.mlp": 'sub_mesh { first: 2 }',
-    },
-}
-
 STEP = "--batch=16 --micro_batches=4"
 RAGGED = "--batch=20 --micro_batches=4"
 EVAL = "--eval_fraction=0.25 --eval_every=2 --eval_batches=2"
@@ -73,10 +62,8 @@ LAYOUTS = {
     "unfused.tensor": Layout(text_of("tensor=2", STEP)),
     "ragged.data_tensor": Layout(text_of("data=2,tensor=2", RAGGED)),
     "ragged.sequence": Layout(text_of("tensor=2", SEQUENCE, ONE_EACH), "--heads=3 --hidden=528 --sequence=1024"),
-    "parts.data_tensor": Layout(text_of("data=2,tensor=2", STEP)),
     "boxing.data_tensor": Layout("--mesh=data=2,tensor=2", programs=("run",)),
     "sums.data_tensor": Layout("--mesh=data=2,tensor=2", programs=("run",)),
-    "sub_meshes.data_tensor": Layout("--mesh=data=2,tensor=3", programs=("run",)),
 }
 
 EIGHT_PLACES = "--stage_layers=0,1,1,1,1,1,1,0"
@@ -114,7 +101,6 @@ def training(group, rows, **common):
 QUICK = dict(quick=True)
 GENERATE = "--prompt=abcab --tokens=24 --temperature=0.9 --top_k=60 --top_p=0.95 --seed=3"
 BOXED = (("x", (5, 11)), ("w", (11, 9)))
-ON_PARTS = (("x", (7, 10)), ("w", (10, 5)))
 
 RUNS = [
     *training("base", [
@@ -260,10 +246,6 @@ RUNS = [
         ("one", f"--mesh=tensor=2 {SEQUENCE} {RAGGED}", {}),
         ("pipe=2 1f1b gather", f"--mesh=pipe=2,tensor=2 {SEQUENCE} {RAGGED} --recompute=full,gather", QUICK),
     ], model="ragged", layout="sequence"),
-    *training("sub-meshes", [
-        ("one", "--mesh=data=2,tensor=2", QUICK),
-        ("pipe=2 1f1b", "--mesh=pipe=2,data=2,tensor=2", {}),
-    ], model="parts", layout="data_tensor"),
     *training("lag 1", [
         ("pipe=2 2bw", f"--mesh=pipe=2 {LAG}", dict(quick=True, steps=4)),
         ("pipe=4 2bw", f"--mesh=pipe=4 {LAG} --recompute=full", dict(steps=4)),
@@ -297,6 +279,4 @@ RUNS = [
               feeds=BOXED),
     *training("run sums data=4,tensor=2", [("one", "--mesh=data=4,tensor=2", {})], model="sums", layout="data_tensor",
               feeds=BOXED),
-    *training("run sub-meshes", [("one", "--mesh=data=2,tensor=3", QUICK)], model="sub_meshes", layout="data_tensor",
-              feeds=ON_PARTS),
 ]

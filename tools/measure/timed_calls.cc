@@ -55,7 +55,7 @@ void AddUpdates(int64_t rows, int64_t columns, std::vector<TimedOp>* calls) {
   const TimedInput w{{rows, columns}}, norm{{}, DType::kF64};
   calls->push_back({"sum_squares", {w}, {}});
   calls->push_back({"adamw", {w, w, w, w, norm}, {{"decay", true}}});
-  calls->push_back({"transfer", {w}, {}});
+  calls->push_back({"slice", {w}, {}});
   calls->push_back({"cast", {w}, {{"dtype", std::string("bf16")}}});
 }
 
