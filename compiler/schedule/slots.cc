@@ -83,8 +83,8 @@ class SlotCounter {
   // device makes itself needs no such slot: it is written at the end of a segment, and the next
   // one's is not due before that segment is over.
   bool FetchedAhead(const NetRegister& r, int64_t fills) const {
-    const bool host = net_.streams[net_.actors[r.writer].stream].proto->kind() ==
-                      proto::Stream::HOST;
+    const bool host =
+        net_.streams[net_.actors[r.writer].stream].proto->kind() == proto::Stream::HOST;
     return host || (fills > 1 && net_.actor(r.writer).kernel() == "receive");
   }
 

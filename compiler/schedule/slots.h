@@ -9,7 +9,7 @@ namespace oneflow {
 // Sets `slots` of the program's own registers:
 //   as many as one of the streams that touch it holds at once, in its order: what is written and
 //   not yet returned; and one more, to be fetched ahead, where another stream than compute writes
-//   for a reader elsewhere.
+//   for a reader elsewhere; of control registers no fewer than they have.
 // Where that is not enough to go through a step (streams that wait for each other), the registers
 // that block get one slot more at a time, so the result is live if the orders themselves are;
 // VerifyLiveness tells if they are not.

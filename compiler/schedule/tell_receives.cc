@@ -16,28 +16,33 @@ namespace {
 
 // Smaller ones are not worth a token.
 constexpr int64_t kLarge = 1 << 16;
+// Slots of a token for a send that is further ahead than it was in the play.
 constexpr int64_t kSpare = 2;
 
 // A send whose end a receive is told.
 struct Token {
   int send = 0, receive = 0;  // actors
   int64_t turns = 0;          // firing n of the receive waits for firing n - turns of the send
-  int64_t ahead = 0;          // most firings of the send that have begun, and of the receive not ended
+  int64_t ahead = 0;  // most firings of the send that have begun, and of the receive not ended
 };
 
 class Tokens {
  public:
-  Tokens(const PlanNet& net, const Lowered& lowered) : net_(net), ended_(net.actors.size(), 0) {
-    begun_ = ended_;
+  Tokens(const PlanNet& net, const Lowered& lowered)
+      : net_(net),
+        begun_(net.actors.size(), 0),
+        ended_(net.actors.size(), 0),
+        steady_of_(net.actors.size()) {
     FindRoutes(lowered);
   }
 
   void Begin(int actor) {
     const int64_t firing = begun_[actor]++;
-    for (Token& token : steady_) {
+    for (const int index : steady_of_[actor]) {
+      Token& token = steady_[index];
       if (token.receive == actor) {
         token.turns = std::max(token.turns, firing + 1 - ended_[token.send]);
-      } else if (token.send == actor) {
+      } else {
         token.ahead = std::max(token.ahead, firing + 1 - ended_[token.receive]);
       }
     }
@@ -92,7 +97,11 @@ class Tokens {
       const auto receive = first_receive.find(route);
       if (receive == first_receive.end()) continue;
       const NetActor &a = net_.actors[send], &b = net_.actors[receive->second];
-      if (a.firings == b.firings && a.firings > 1) steady_.push_back({send, receive->second});
+      if (a.firings != b.firings || a.firings == 1) continue;
+      for (const int actor : {send, receive->second}) {
+        steady_of_[actor].push_back(static_cast<int>(steady_.size()));
+      }
+      steady_.push_back({send, receive->second});
     }
   }
 
@@ -108,6 +117,7 @@ class Tokens {
   std::vector<int64_t> begun_, ended_;                   // by actor: firings
   std::map<int, std::vector<int>> large_sends_;          // by stage: over, and nobody told
   std::vector<Token> steady_, update_;
+  std::vector<std::vector<int>> steady_of_;  // by actor: of steady_, those it sends or receives
 };
 
 }  // namespace
@@ -118,13 +128,10 @@ absl::Status TellReceives(const proto::Plan& plan, const std::vector<double>& se
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
   Tokens tokens(net, *lowered);
   PlayByClock(
-      net, seconds, [&](int actor) { tokens.Begin(actor); },
-      [&](int actor) { tokens.End(actor); });
+      net, seconds, [&](int actor) { tokens.Begin(actor); }, [&](int actor) { tokens.End(actor); });
   for (const Token& token : tokens.Found()) {
     const std::string name = absl::StrCat(program.actor(token.send).name(), ".over");
-    proto::Register* over =
-        AddControlRegister(lowered, name, program.actor(token.send).stage());
-    // They cost no bytes: enough for a send that is further ahead than it was in the play.
+    proto::Register* over = AddControlRegister(lowered, name, program.actor(token.send).stage());
     over->set_slots(static_cast<int>(token.turns + token.ahead + kSpare));
     program.mutable_actor(token.send)->add_output(over->id());
     proto::Actor* receive = program.mutable_actor(token.receive);

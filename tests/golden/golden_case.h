@@ -25,7 +25,7 @@
 // program "train" and, for the host, the loss or the outputs. `show` keeps some of "memory
 // registers actors segments streams issue"; `names` keeps the registers and actors of these names.
 // Slots and offsets stand at 1 and 0 until slots and plan_memory have run; there is no order of
-// issue before plan_memory.
+// issue before plan_memory. Where a pass plays by a clock, all firings take as long.
 #pragma once
 
 #include <cstdint>
