@@ -224,7 +224,11 @@ class Game {
 
   std::string WhoWaits(size_t s) const {
     const StreamOrder& stream = net_.streams[s];
-    return DescribeWait(net_, stream, stream.firings.PlaceAt(positions_[s].next), states_[s]);
+    const Position& p = positions_[s];
+    if (!p.issued.empty()) {  // nothing else is left uncompleted
+      return net_.NameOf(stream.actors[p.issued.front()]) + ", has entered its exchange";
+    }
+    return DescribeWait(net_, stream, stream.firings.PlaceAt(p.next), states_[s]);
   }
 
   LoadedProgram& program_;
