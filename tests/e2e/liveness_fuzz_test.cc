@@ -438,7 +438,7 @@ TEST_CASE("The verdict on mutated plans is what then happens") {
                << counts.only_free);
   CHECK(counts.live * 4 >= mutants);
   CHECK(counts.stuck * 4 >= mutants);
-  CHECK(counts.by_two_edges * 50 >= mutants);
+  CHECK(counts.by_two_edges * 100 >= mutants);
   CHECK(counts.by_issue * 10 >= mutants);
 }
 
