@@ -16,8 +16,6 @@ namespace {
 
 // Smaller ones are not worth a token.
 constexpr int64_t kLarge = 1 << 16;
-// Slots of a token for a send that is further ahead than it was in the play.
-constexpr int64_t kSpare = 2;
 
 // A send whose end a receive is told.
 struct Token {
@@ -132,7 +130,7 @@ absl::Status TellReceives(const proto::Plan& plan, const std::vector<double>& se
   for (const Token& token : tokens.Found()) {
     const std::string name = absl::StrCat(program.actor(token.send).name(), ".over");
     proto::Register* over = AddControlRegister(lowered, name, program.actor(token.send).stage());
-    over->set_slots(static_cast<int>(token.turns + token.ahead + kSpare));
+    over->set_slots(static_cast<int>(token.turns + token.ahead));
     program.mutable_actor(token.send)->add_output(over->id());
     proto::Actor* receive = program.mutable_actor(token.receive);
     AddControlInput(over->id(), receive);

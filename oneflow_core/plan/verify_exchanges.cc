@@ -69,8 +69,8 @@ absl::Status VerifySend(const PlanNet& net, const proto::Actor& send, const prot
   }
   const std::vector<int> in = DataInputs(*net.plan, *net.program, send);
   const std::vector<int> out = DataOutputs(*net.plan, *net.program, receive);
-  if (in.size() != 1 || out.size() != 1 || !DataInputs(*net.plan, *net.program, receive).empty() ||
-      !DataOutputs(*net.plan, *net.program, send).empty()) {
+  if (!DataOutputs(*net.plan, *net.program, send).empty()) return Bad(where, "writes data");
+  if (in.size() != 1 || out.size() != 1 || !DataInputs(*net.plan, *net.program, receive).empty()) {
     return Bad(where, "does not send one tensor, or its partner does not receive one");
   }
   if (net.actors[send.id()].firings != net.actors[receive.id()].firings) {
