@@ -21,7 +21,7 @@ constexpr int64_t kLarge = 1 << 16;
 struct Token {
   int send = 0, receive = 0;  // actors
   int64_t turns = 0;          // firing n of the receive waits for firing n - turns of the send
-  int64_t ahead = 0;  // most firings of the send that have begun, and of the receive not ended
+  int64_t ahead = 1;          // most firings of the send begun and of the receive not ended
 };
 
 class Tokens {
