@@ -1,5 +1,6 @@
 #include "compiler/schedule/timed_game.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -22,24 +23,46 @@ class TimedGame {
         begin_(begin),
         end_(end),
         marking_(net, Meeting::kFree),
-        busy_(net.streams.size()) {}
+        busy_(net.streams.size()),
+        freed_(net.actors.size()) {
+    for (size_t a = 0; a < net.actors.size(); ++a) freed_[a] = FreedBy(static_cast<int>(a));
+  }
 
   void Play() {
     for (int s = 0; s < static_cast<int>(net_.streams.size()); ++s) BeginIfReady(s);
-    std::vector<int> ended;
+    std::vector<int> ended;  // actors
     while (!ends_.empty()) {
       now_ = std::get<0>(ends_.top());
       for (ended.clear(); !ends_.empty() && std::get<0>(ends_.top()) == now_; ends_.pop()) {
-        ended.push_back(std::get<2>(ends_.top()));
-        End(ended.back());
+        const int s = std::get<2>(ends_.top()), actor = marking_.next(s);
+        ended.push_back(actor);
+        if (marking_.PartnerOf(actor) >= 0) ended.push_back(marking_.PartnerOf(actor));
+        End(s);
       }
-      for (const int s : ended) {
-        for (const int other : net_.streams[s].neighbours) BeginIfReady(other);
+      for (const int actor : ended) {
+        for (const int s : freed_[actor]) BeginIfReady(s);
       }
     }
   }
 
  private:
+  // The streams that an actor's firing may free: its own, and those that it gives fills or slots
+  // to.
+  std::vector<int> FreedBy(int actor) const {
+    std::vector<int> streams = {net_.actors[actor].stream};
+    const auto add = [&](int other) {
+      const int s = net_.actors[other].stream;
+      if (std::find(streams.begin(), streams.end(), s) == streams.end()) streams.push_back(s);
+    };
+    for (const NetInput& input : net_.inputs_of(actor)) {
+      if (net_.registers[input.reg].writer >= 0) add(net_.registers[input.reg].writer);
+    }
+    for (const int id : net_.outputs_of(actor)) {
+      for (const NetReader& reader : net_.registers[id].readers) add(reader.actor);
+    }
+    return streams;
+  }
+
   void BeginIfReady(int s) {
     if (busy_[s] || marking_.done(s)) return;
     const int actor = marking_.next(s), partner = marking_.PartnerOf(actor);
@@ -68,7 +91,8 @@ class TimedGame {
   const std::vector<double>& seconds_;
   const Listener begin_, end_;
   Marking marking_;
-  std::vector<bool> busy_;  // by stream
+  std::vector<bool> busy_;               // by stream
+  std::vector<std::vector<int>> freed_;  // by actor
   double now_ = 0;
   int64_t number_ = 0;
   using Event = std::tuple<double, int64_t, int>;  // when, in which order, stream
