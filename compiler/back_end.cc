@@ -72,8 +72,8 @@ class BackEnd {
     RETURN_IF_ERROR(FindSlots(&lowered));
     ASSIGN_OR_RETURN(const std::vector<double> seconds,
                      ActorSeconds(plan_, lowered.program, draft.lower.cluster));
+    // Tokens have their slots, and no other register needs more for them.
     RETURN_IF_ERROR(TellReceives(plan_, seconds, &lowered));
-    RETURN_IF_ERROR(FindSlots(&lowered));
     if (few == all) return lowered;
     const std::vector<int> slots = SlotsOf(lowered.program);
     RETURN_IF_ERROR(Change(few, &lowered));
@@ -135,6 +135,8 @@ class Completion {
 
   absl::StatusOr<proto::Program> Run() && {
     const int64_t few = lowered_.program.micro_batches(), all = draft_.lower.micro_batches;
+    // Of a firing, so of any number of micro-batches.
+    ASSIGN_OR_RETURN(seconds_, ActorSeconds(plan_, lowered_.program, draft_.lower.cluster));
     ASSIGN_OR_RETURN(IssueOrders orders, Played());
     if (few < all) {
       SetMicroBatches(all, stages_, schedule_, &lowered_);
@@ -149,9 +151,7 @@ class Completion {
 
  private:
   absl::StatusOr<IssueOrders> Played() const {
-    ASSIGN_OR_RETURN(const std::vector<double> seconds,
-                     ActorSeconds(plan_, lowered_.program, draft_.lower.cluster));
-    return PlayIssueOrders(plan_, lowered_.program, seconds);
+    return PlayIssueOrders(plan_, lowered_.program, seconds_);
   }
 
   absl::StatusOr<IssueOrders> PlayedWith(int64_t micro_batches) {
@@ -195,6 +195,7 @@ class Completion {
   const Schedule& schedule_;
   const int stages_;
   Lowered lowered_;
+  std::vector<double> seconds_;  // by actor
 };
 
 }  // namespace
