@@ -1,12 +1,13 @@
-// What an exchange does once all members of its group have entered it: pieces of copying and of sums
-// in the group's order, which any thread may take, in any order. Made once, at load, for the layouts of
-// the members; it holds no state of a firing.
+// What an exchange does once all members of its group have entered it: pieces of copying and of
+// sums in the group's order, which any thread may take, in any order. Made once, at load, for the
+// layouts of the members; it holds no state of a firing.
 //
 //   ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(members));
 //   for (int piece = 0; piece < work.pieces(); ++piece) work.Run(piece, entries);
 //
-// Guarantees: different pieces write different elements; each element is summed in the group's order
-// and rounded once, what was there before added last; so the bits depend on nothing but the inputs.
+// Guarantees: different pieces write different elements; each element is summed in the group's
+// order and rounded once, what was there before added last; so the bits depend on nothing but the
+// inputs.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,8 @@ class ExchangeWork {
  public:
   // No work: for token flow alone.
   ExchangeWork() = default;
-  // `setups`: by tensor, then by member, what MakeCopyPieces needs for that member's output; without
-  // an output there is nothing to do for it.
+  // `setups`: by tensor, then by member, what MakeCopyPieces needs for that member's output;
+  // without an output there is nothing to do for it.
   static absl::StatusOr<ExchangeWork> Make(const std::vector<std::vector<KernelSetup>>& setups);
 
   int tensors() const { return tensors_; }

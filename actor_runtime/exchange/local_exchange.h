@@ -1,19 +1,21 @@
-// LocalExchange: what carries an exchange whose members are threads of one process. Members read each
-// other's entered registers in place. It has no thread of its own and never blocks: a member enters,
-// goes on with its other streams, and looks again. Whoever looks first when all have entered takes
-// pieces of the work, those of other members too: a member inside a long kernel holds nobody.
+// LocalExchange: what carries an exchange whose members are threads of one process. Members read
+// each other's entered registers in place. It has no thread of its own and never blocks: a member
+// enters, goes on with its other streams, and looks again. Whoever looks first when all have
+// entered takes pieces of the work, those of other members too: a member inside a long kernel holds
+// nobody.
 //
 //   exchange.Enter(member, in, out, accumulate);
 //   while (exchange.Poll(member, pool) != LocalExchange::kOver) ... other work, or park ...
 //
-// Guarantees: a member's memory is touched only from its Enter until Poll says kOver to it; then its
-// outputs hold the result and its inputs may be overwritten. Bits are those of ExchangeWork. Nothing
-// is allocated after the constructor.
+// Guarantees: a member's memory is touched only from its Enter until Poll says kOver to it; then
+// its outputs hold the result and its inputs may be overwritten. Bits are those of ExchangeWork.
+// Nothing is allocated after the constructor.
 //
 // Invariants, with k = firings that a member has entered before the present one:
 //  1. A member enters firing k + 1 only after Poll has said kOver of k to it; so all have entered k
 //     before any enters k + 1, and entered_ counts to k * members before it counts on.
-//  2. taken_ names the newest firing that all have entered, and the next piece of it that nobody has
+//  2. taken_ names the newest firing that all have entered, and the next piece of it that nobody
+//  has
 //     taken. It goes on to a firing by the last member to enter, after all addresses are written.
 //  3. done_ == (pieces of all firings that are over) + (pieces of the present one that are done).
 //  4. Nobody reads the addresses of a firing once its pieces are done.
@@ -33,8 +35,8 @@ namespace oneflow {
 
 class LocalExchange {
  public:
-  // `wake`: called when there is something new for a member: all have entered, or it is over. It must
-  // not block.
+  // `wake`: called when there is something new for a member: all have entered, or it is over. It
+  // must not block.
   LocalExchange(int members, ExchangeWork work);
   void SetWake(std::function<void(int member)> wake) { wake_ = std::move(wake); }
 
@@ -76,7 +78,8 @@ class LocalExchange {
   ExchangeEntries entries_;
   std::unique_ptr<Seat[]> seats_;
   alignas(64) std::atomic<int64_t> entered_{0};
-  alignas(64) std::atomic<uint64_t> taken_{0};  // (firings that all have entered) << 32 | pieces taken
+  alignas(64) std::atomic<uint64_t> taken_{
+      0};  // (firings that all have entered) << 32 | pieces taken
   alignas(64) std::atomic<int64_t> done_{0};
 };
 
