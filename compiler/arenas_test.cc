@@ -11,7 +11,7 @@ namespace oneflow {
 namespace {
 
 constexpr double kTotal = 1.031;  // of all bytes
-constexpr double kRest = 1.08;   // of those that are neither weights nor optimizer
+constexpr double kRest = 1.08;    // of those that are neither weights nor optimizer
 
 proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
                    const std::string& schedule, int chunks = 0) {

@@ -10,7 +10,8 @@
 
 namespace oneflow {
 
-// The far end of an edge, an actor of the same device, and the port where our messages arrive there.
+// The far end of an edge, an actor of the same device, and the port where our messages arrive
+// there.
 struct ActorPeer {
   uint32_t actor = 0;  // index in the program
   uint32_t port = 0;   // see Message::port

@@ -124,8 +124,7 @@ TEST_CASE("a writer stops when its two slots are full and goes on with a returne
 TEST_CASE("every reader of a register must have returned it") {
   ActorSpec spec;
   spec.outputs = {Out(1, 1, ActorOutput::kFresh, 2)};
-  spec.readers = {{.actor = kReader, .port = 0},
-                  {.actor = kReader, .port = 1}};
+  spec.readers = {{.actor = kReader, .port = 0}, {.actor = kReader, .port = 1}};
   Script a(spec);
   CHECK(a.Fire() == "filled 9@0:0 #0 slot 0; filled 9@0:1 #0 slot 0; ");
   a.Returned(1);
@@ -253,11 +252,9 @@ TEST_CASE("peers on the same stream are told at issue, others when the work is d
   source.outputs = {Out(1, 1, ActorOutput::kFresh, 1)};
   source.readers = {{.actor = 0, .port = 0, .same_stream = true}};
   spec.inputs = {In(1, 0, 1, 0, 1), In(1, 0, 1, 1, 1)};
-  spec.sources = {{.actor = 1, .port = 0, .same_stream = true},
-                  {.actor = 2, .port = 0}};
+  spec.sources = {{.actor = 1, .port = 0, .same_stream = true}, {.actor = 2, .port = 0}};
   spec.outputs = {Out(2, 1, ActorOutput::kFresh, 2)};
-  spec.readers = {{.actor = 3, .port = 0, .same_stream = true},
-                  {.actor = 4, .port = 0}};
+  spec.readers = {{.actor = 3, .port = 0, .same_stream = true}, {.actor = 4, .port = 0}};
   reader.actor = 3;
   reader.inputs = {In(1, 0, 1, 0, 1)};
   reader.sources = {{.actor = 0, .port = 0, .same_stream = true}};

@@ -61,8 +61,8 @@ struct Binder {
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
     if (PlacesOf(reg) > 1) {
-      bound.writes_.push_back({base, StrideOf(reg), actor.input_size() + o,
-                               static_cast<int32_t>(bound.out_.size())});
+      bound.writes_.push_back(
+          {base, StrideOf(reg), actor.input_size() + o, static_cast<int32_t>(bound.out_.size())});
     }
     setup.out.push_back(std::move(port));
     bound.out_.push_back(base);

@@ -1,5 +1,5 @@
-// BoundActor: a concrete actor with the addresses of everything it reads and writes on its device, and
-// its kernel, or the exchange that it enters.
+// BoundActor: a concrete actor with the addresses of everything it reads and writes on its device,
+// and its kernel, or the exchange that it enters.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exchange/exchange_work.h"
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/stage_mesh.h"
-#include "actor_runtime/exchange/exchange_work.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/plan/plan_net.h"
 

@@ -237,9 +237,9 @@ class Game {
   const int launch_queue_;
   const bool in_order_;
   std::mt19937_64 random_;
-  std::vector<Turn> turns_;  // by rank
-  std::vector<ActorStates> states_;  // by stream
-  std::vector<Position> positions_;  // by stream
+  std::vector<Turn> turns_;            // by rank
+  std::vector<ActorStates> states_;    // by stream
+  std::vector<Position> positions_;    // by stream
   std::vector<Gathering> gatherings_;  // by exchange
   std::map<Channel, std::deque<Message>> channels_;
   std::vector<Choice> choices_;

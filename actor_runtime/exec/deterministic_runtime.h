@@ -32,8 +32,9 @@ struct DeterministicOptions {
   // Firings that a stream may have issued and not completed. 1: the two moments coincide, as on
   // CPU.
   int launch_queue = 1;
-  // A device issues its exchanges in the plan's order, each when the one before it has been carried:
-  // as one must that runs them one after the other. false: every stream begins what is ready.
+  // A device issues its exchanges in the plan's order, each when the one before it has been
+  // carried: as one must that runs them one after the other. false: every stream begins what is
+  // ready.
   bool in_order = false;
 };
 

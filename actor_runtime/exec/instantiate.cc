@@ -141,7 +141,7 @@ void AddExchanges(const PlanNet& plan_net, const StageMesh& mesh, int rank, Acto
     for (size_t m = 0; m < ranks.size(); ++m) {
       const int32_t member = net->Find(ranks[m], partner >= 0 && m > 0 ? partner : a);
       net->member_of[member] = {static_cast<int32_t>(net->exchanges.size()) - 1,
-                              static_cast<int32_t>(m)};
+                                static_cast<int32_t>(m)};
       exchange.members.push_back(member);
     }
   }

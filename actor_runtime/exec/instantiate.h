@@ -1,6 +1,6 @@
-// From a plan to a net: every device's own actors, made from the plan alone; and who fires an exchange
-// together, from the plan's groups. Both ends of an edge compute their ports from the plan, so nothing
-// is exchanged.
+// From a plan to a net: every device's own actors, made from the plan alone; and who fires an
+// exchange together, from the plan's groups. Both ends of an edge compute their ports from the
+// plan, so nothing is exchanged.
 //
 //   ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
 //   ASSIGN_OR_RETURN(ActorNet net, Instantiate(plan, /*program=*/0, mesh));

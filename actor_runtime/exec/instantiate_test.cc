@@ -42,7 +42,8 @@ TEST_CASE("both ends of an edge name the same ports") {
 }
 
 // The plan of two ranks on a mesh of 3 x 2 x 2, with sums along the first and the last axis.
-TEST_CASE("members of an exchange on a larger mesh: all along the axes, same coordinate elsewhere") {
+TEST_CASE(
+    "members of an exchange on a larger mesh: all along the axes, same coordinate elsewhere") {
   proto::Plan plan = TwoRanksPlan();
   proto::Mesh* mesh = plan.mutable_mesh();
   mesh->mutable_axis(0)->set_size(3);

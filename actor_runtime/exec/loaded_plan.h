@@ -13,11 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/device/thread_pool.h"
+#include "actor_runtime/exchange/local_exchange.h"
 #include "actor_runtime/exec/bound_actor.h"
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
-#include "actor_runtime/exchange/local_exchange.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

@@ -21,8 +21,8 @@ struct StreamOrder {
   uint32_t rank = 0;
   int32_t id = 0;  // in the program
   bool host = false;
-  // What it does is for the compute streams of the step, which alone begin one: streams of the host and
-  // of exchanges.
+  // What it does is for the compute streams of the step, which alone begin one: streams of the host
+  // and of exchanges.
   bool follows = false;
   std::string name;
   std::vector<int32_t> actors;  // concrete, in the order in which they first fire
@@ -53,13 +53,13 @@ struct ActorNet {
   int32_t ranks = 0;
   int32_t actors_in_plan = 0;
 
-  std::vector<ActorSpec> specs;      // concrete actors, by (rank, actor)
-  std::vector<int32_t> stream_of;    // for each of them: index in `streams`
-  std::vector<int32_t> place_of;     // for each of them: place in StreamOrder::actors
-  std::vector<int64_t> firings;      // of each of them in a step
+  std::vector<ActorSpec> specs;           // concrete actors, by (rank, actor)
+  std::vector<int32_t> stream_of;         // for each of them: index in `streams`
+  std::vector<int32_t> place_of;          // for each of them: place in StreamOrder::actors
+  std::vector<int64_t> firings;           // of each of them in a step
   std::vector<ExchangeMember> member_of;  // for each of them
   std::vector<NetExchange> exchanges;
-  std::vector<IssueOrder> issues;  // by rank; of no actors on one without exchanges
+  std::vector<IssueOrder> issues;    // by rank; of no actors on one without exchanges
   std::vector<StreamOrder> streams;  // by (rank, stream)
   std::vector<std::string> names;    // of actors, by index in the program
   std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank

@@ -118,14 +118,9 @@ struct Runtime::Impl {
       for (BoundActor& actor : of_stream) actor.Begin(&context);
     }
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
-    const ProgramRun run{&of_program,
-                         &states[program],
-                         &assignments[program].worker_of,
-                         loaded->pools(),
-                         ++epoch,
-                         steps,
-                         context.first_step,
-                         trace ? &*trace : nullptr};
+    const ProgramRun run{
+        &of_program, &states[program],   &assignments[program].worker_of, loaded->pools(), ++epoch,
+        steps,       context.first_step, trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }

@@ -27,9 +27,9 @@ namespace oneflow {
 // Where the streams of a worker stand.
 struct Snapshot {
   struct Stream {
-    int32_t stream = 0;  // in the net
-    int32_t place = 0;   // in StreamOrder::actors: which fires next
-    bool over = false;   // it has done all its steps
+    int32_t stream = 0;    // in the net
+    int32_t place = 0;     // in StreamOrder::actors: which fires next
+    bool over = false;     // it has done all its steps
     bool entered = false;  // the actor at `place` has entered its exchange
     ActorStates states;
   };

@@ -1,5 +1,5 @@
-// Which devices fire an exchange together: groups of the plan as ranks. The one place of the runtime
-// that knows the stage axis; all else sees ranks.
+// Which devices fire an exchange together: groups of the plan as ranks. The one place of the
+// runtime that knows the stage axis; all else sees ranks.
 #pragma once
 
 #include <string_view>

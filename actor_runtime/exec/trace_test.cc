@@ -35,8 +35,8 @@ TEST_CASE(
   std::map<std::string, int> counts = CountByPhase(trace);
   CHECK(counts["X"] == 2 * 33);
   CHECK(counts["M"] == 2 * 6);
-  // x -> x.send, x.recv -> dx, dw1; dx -> dx.send, dx.recv -> w0: five edges between streams, 4 fills a
-  // step.
+  // x -> x.send, x.recv -> dx, dw1; dx -> dx.send, dx.recv -> w0: five edges between streams, 4
+  // fills a step.
   CHECK(counts["s"] == 2 * 4 * 5);
   CHECK(counts["f"] == counts["s"]);
   CHECK(trace["otherData"]["dropped_events"] == "0");

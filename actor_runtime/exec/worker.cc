@@ -133,8 +133,7 @@ void Worker::End(Position* position, int32_t place) {
 }
 
 bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
-  const ExchangeMember& member =
-      run_.program->net.member_of[position->order->actors[place]];
+  const ExchangeMember& member = run_.program->net.member_of[position->order->actors[place]];
   position->entered = position->exchanges[place];
   position->member = member.index;
   position->launch = launch;

@@ -3,7 +3,8 @@
 // follows may have gone ahead. It decides nothing: the next actor of a stream fires when it may.
 //
 // Invariants:
-//  1. A stream's states and position, and the slots its actors write, belong to one worker. Until an
+//  1. A stream's states and position, and the slots its actors write, belong to one worker. Until
+//  an
 //     exchange that it has entered is over, other members touch those of the exchange, too.
 //  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
@@ -27,8 +28,8 @@ namespace oneflow {
 // What all workers share in one run of a program; made by the control thread.
 struct ProgramRun {
   LoadedProgram* program = nullptr;
-  std::vector<ActorStates>* states = nullptr;       // by stream
-  const std::vector<int32_t>* worker_of = nullptr;  // by stream
+  std::vector<ActorStates>* states = nullptr;          // by stream
+  const std::vector<int32_t>* worker_of = nullptr;     // by stream
   std::span<const std::unique_ptr<ThreadPool>> pools;  // by rank
   uint32_t epoch = 0;
   int64_t steps = 0;
@@ -48,8 +49,8 @@ class Worker {
   void DrainAfterRun() { Drain(); }
   // Drops what a cancelled run left behind. Control thread, all at rest.
   void DropMail();
-  // Whether a stream that follows has begun a step that a stopped run did not come to. Control thread, all
-  // at rest.
+  // Whether a stream that follows has begun a step that a stopped run did not come to. Control
+  // thread, all at rest.
   bool ahead() const;
 
   // The worker's thread: one run.
@@ -71,7 +72,7 @@ class Worker {
     std::vector<LocalExchange*> exchanges;  // by place; null: the actor is none
     FiringOrder::Cursor next = {};
     int64_t step = 0;
-    bool begun = false;  // the step
+    bool begun = false;                // the step
     LocalExchange* entered = nullptr;  // that the actor at `next` has entered
     int member = 0;                    // of it
     Launch launch = {};                // of it

@@ -37,7 +37,8 @@ std::vector<std::string> Sentences(const LoadedProgram& program, const Worker& w
   if (worker.over()) return {"has done all its steps"};
   if (!snapshot) {
     const int32_t actor = worker.last_actor();
-    return {actor < 0 ? "has not begun" : absl::StrCat("inside the kernel of ", program.net.NameOf(actor))};
+    return {actor < 0 ? "has not begun"
+                      : absl::StrCat("inside the kernel of ", program.net.NameOf(actor))};
   }
   std::vector<std::string> sentences;
   for (const Snapshot::Stream& stream : snapshot->streams) {

@@ -1,6 +1,6 @@
 // The copying that one member of a group needs done in an exchange, in pieces that any thread may
-// take, in any order. The local boxing kernels (slice, zero_fill) run the same pieces on a device's own
-// pool.
+// take, in any order. The local boxing kernels (slice, zero_fill) run the same pieces on a device's
+// own pool.
 #pragma once
 
 #include <functional>

@@ -128,8 +128,8 @@ class Clock {
     }
   }
 
-  // Whether it keeps the worker busy: an exchange does once all have entered, with the work that the
-  // last of them carries.
+  // Whether it keeps the worker busy: an exchange does once all have entered, with the work that
+  // the last of them carries.
   bool BeginFiring(int32_t s) {
     Stream& stream = streams_[s];
     const StreamOrder& order = net_.streams[s];

@@ -6,10 +6,11 @@
 //   ASSIGN_OR_RETURN(SimulatedRun run, Simulate(plan, "train", options));
 //   double step = run.StepSeconds();
 //
-// Devices of a stage run the same actors, so they do the same at the same times: one device a stage is
-// simulated, and an exchange within a stage is an actor like any other. A send and its receive begin
-// when both have been entered, and end together; the device that entered last does the work. What
-// differs between devices (a larger part, a slower link) is in actor_seconds: the slowest counts.
+// Devices of a stage run the same actors, so they do the same at the same times: one device a stage
+// is simulated, and an exchange within a stage is an actor like any other. A send and its receive
+// begin when both have been entered, and end together; the device that entered last does the work.
+// What differs between devices (a larger part, a slower link) is in actor_seconds: the slowest
+// counts.
 //
 // Time starts at 0 and moves from event to event. At one moment all ends and messages are counted
 // before anything begins, so equal inputs give equal runs.

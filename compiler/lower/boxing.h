@@ -1,5 +1,5 @@
-// What a boxing op tells its actor: its group, reduction, bytes and seconds of a firing, and why it is
-// there. Part of lower_to_actors.
+// What a boxing op tells its actor: its group, reduction, bytes and seconds of a firing, and why it
+// is there. Part of lower_to_actors.
 #pragma once
 
 #include <vector>

@@ -1,16 +1,16 @@
-// Receives that an update needs from other stages are held back until this stage's backward is over.
-// Sooner they would take bytes beside everything that the backward still holds; later, the bytes that
-// it has left (tied embeddings: one gradient of the table). The price is that such a receive, one a
-// step, does not overlap the backward.
+// Receives that an update needs from other stages are held back until this stage's backward is
+// over. Sooner they would take bytes beside everything that the backward still holds; later, the
+// bytes that it has left (tied embeddings: one gradient of the table). The price is that such a
+// receive, one a step, does not overlap the backward.
 #pragma once
 
 #include "compiler/lower/lowered.h"
 
 namespace oneflow {
 
-// Joins, in each stage that has both, the end of the backward to the first receive of the update from
-// each other stage: an actor without a kernel at the head of the stage's update fills a control
-// register, which those receives read.
+// Joins, in each stage that has both, the end of the backward to the first receive of the update
+// from each other stage: an actor without a kernel at the head of the stage's update fills a
+// control register, which those receives read.
 void HoldBackUpdateReceives(Lowered* lowered);
 
 }  // namespace oneflow

@@ -172,8 +172,7 @@ class Lowering {
     return {late ? Part::kWeights : Part::kBackward, op.chunk};
   }
 
-  proto::Segment* NewSegment(std::string name, int stage, Lane lane, Task task,
-                             int partner = -1) {
+  proto::Segment* NewSegment(std::string name, int stage, Lane lane, Task task, int partner = -1) {
     proto::Segment* segment = lowered_.program.add_segment();
     segment->set_id(lowered_.program.segment_size() - 1);
     segment->set_name(std::move(name));

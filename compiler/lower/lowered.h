@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-// The stream that a segment will stand in; sends and receives have one for each stage at their other
-// end.
+// The stream that a segment will stand in; sends and receives have one for each stage at their
+// other end.
 enum class Lane : uint8_t {
   kCompute,
   kSendForward,

@@ -57,10 +57,7 @@ Spans Folded(const Spans& spans, int64_t length) {
 class Observation {
  public:
   Observation(const PlanNet& net, int stages)
-      : net_(net),
-        game_(net, kSteps),
-        seen_(net.registers.size()),
-        news_(stages) {
+      : net_(net), game_(net, kSteps), seen_(net.registers.size()), news_(stages) {
     for (int s = 0; s < stages; ++s) compute_.push_back(ComputeStream(net, s));
     sent_.resize(stages);
     for (size_t id = 0; id < seen_.size(); ++id) Prepare(static_cast<int>(id));
@@ -206,8 +203,7 @@ class Observation {
       std::vector<int64_t>& over = seen_[id].over[k];
       int64_t fills = over.empty() ? 0 : over.back();
       const auto known = [&](const Toucher& by) {
-        return fills < std::ssize(by.counts) &&
-               game_.Known(stream, by.stream) >= by.counts[fills];
+        return fills < std::ssize(by.counts) && game_.Known(stream, by.stream) >= by.counts[fills];
       };
       while (std::all_of(touchers.begin(), touchers.end(), known)) ++fills;
       over.push_back(fills);

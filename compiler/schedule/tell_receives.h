@@ -20,8 +20,8 @@
 
 namespace oneflow {
 
-// Adds control registers, with slots enough that no send waits for one in that play. `seconds`: of a
-// firing, by actor. Requires orders and slots of as many micro-batches as show the steady state.
+// Adds control registers, with slots enough that no send waits for one in that play. `seconds`: of
+// a firing, by actor. Requires orders and slots of as many micro-batches as show the steady state.
 absl::Status TellReceives(const proto::Plan& plan, const std::vector<double>& seconds,
                           Lowered* lowered);
 

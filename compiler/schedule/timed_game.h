@@ -1,6 +1,7 @@
-// A program played by a clock: each stream fires as soon as it may, a send and its receive together, a
-// firing takes the seconds that it is told. It knows slots, rates and orders, but no bytes and no
-// worker threads: it is neither the proof nor the simulator, which drives the runtime's actors.
+// A program played by a clock: each stream fires as soon as it may, a send and its receive
+// together, a firing takes the seconds that it is told. It knows slots, rates and orders, but no
+// bytes and no worker threads: it is neither the proof nor the simulator, which drives the
+// runtime's actors.
 //
 //   PlayByClock(net, seconds, [&](int actor) { ... begins }, [&](int actor) { ... ends });
 #pragma once
@@ -12,8 +13,8 @@
 
 namespace oneflow {
 
-// One step. `seconds`: of a firing, by actor. Calls begin(actor) and end(actor) in the order of time;
-// at one moment all ends come before anything begins. Ends early where the program sticks.
+// One step. `seconds`: of a firing, by actor. Calls begin(actor) and end(actor) in the order of
+// time; at one moment all ends come before anything begins. Ends early where the program sticks.
 void PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
                  absl::FunctionRef<void(int actor)> begin, absl::FunctionRef<void(int actor)> end);
 

@@ -98,8 +98,7 @@ std::string InputText(const proto::Input& input) {
 std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
   std::string text = absl::StrCat("  a", actor.id(), " ", actor.name(), " ", actor.kernel(),
                                   " stage=", actor.stage());
-  for (const proto::Input& input : actor.input())
-    absl::StrAppend(&text, " ", InputText(input));
+  for (const proto::Input& input : actor.input()) absl::StrAppend(&text, " ", InputText(input));
   absl::StrAppend(&text, " ->");
   for (int id : actor.output()) absl::StrAppend(&text, " r", id);
   std::map<std::string, std::string> attrs;

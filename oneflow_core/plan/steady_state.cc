@@ -73,7 +73,8 @@ void Skip(const Cycle& cycle, int64_t times, Marking* marking) {
   for (int i = 0; i < static_cast<int>(cycle.repeats.size()); ++i) {
     if (cycle.repeats[i] == 0) continue;
     const int64_t repeats = times * cycle.repeats[i];
-    i < streams ? marking->SkipRepeats(i, repeats) : marking->SkipIssueRepeats(i - streams, repeats);
+    i < streams ? marking->SkipRepeats(i, repeats)
+                : marking->SkipIssueRepeats(i - streams, repeats);
   }
 }
 

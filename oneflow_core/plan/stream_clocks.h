@@ -1,8 +1,8 @@
 // A legal game over a program's net in which every stream carries a clock: how many firings of each
-// stream of its own device it knows to be complete. Knowledge goes the way tokens go: with a fill to
-// its readers, and with a returned slot back to the writer. No token leaves a device, so each stage is
-// played by itself: that an exchange has completed here says nothing of other devices. The memory
-// proof (happens_before.h) plays it to check who may write where, the memory planner
+// stream of its own device it knows to be complete. Knowledge goes the way tokens go: with a fill
+// to its readers, and with a returned slot back to the writer. No token leaves a device, so each
+// stage is played by itself: that an exchange has completed here says nothing of other devices. The
+// memory proof (happens_before.h) plays it to check who may write where, the memory planner
 // (compiler/memory/lifetimes.h) to find out.
 //
 //   StreamClocks game(net, steps);
@@ -110,10 +110,11 @@ class StreamClocks {
   };
   // By actor, and the end.
   struct Edges {
-    std::vector<Own> own;                       // by stream
-    std::vector<int> index;                     // by stream: of its count in the clocks of its stage
-    std::vector<std::vector<int>> streams_of;   // by stage: its streams, as their counts lie in clocks
-    size_t own_end = 0;                         // of the streams' own clocks
+    std::vector<Own> own;    // by stream
+    std::vector<int> index;  // by stream: of its count in the clocks of its stage
+    std::vector<std::vector<int>>
+        streams_of;      // by stage: its streams, as their counts lie in clocks
+    size_t own_end = 0;  // of the streams' own clocks
     std::vector<Carried> carried;
     size_t end = 0;  // of all
     std::vector<Read> reads;

@@ -49,8 +49,8 @@ absl::Status VerifyCollective(const PlanNet& net, const proto::Actor& actor,
   }
   const std::vector<int> along(group.axis().begin(), group.axis().end());
   for (size_t i = 0; i < in.size(); ++i) {
-    RETURN_IF_ERROR(boxing->Check(actor, *net.registers[in[i]].proto,
-                                  *net.registers[out[i]].proto, along, where));
+    RETURN_IF_ERROR(boxing->Check(actor, *net.registers[in[i]].proto, *net.registers[out[i]].proto,
+                                  along, where));
   }
   return absl::OkStatus();
 }
@@ -77,8 +77,7 @@ absl::Status VerifySend(const PlanNet& net, const proto::Actor& send, const prot
     return Bad(where, absl::StrCat("fires ", net.actors[send.id()].firings, " times a step, its ",
                                    "partner ", net.actors[receive.id()].firings, " times"));
   }
-  const proto::Register &from = *net.registers[in[0]].proto,
-                        &to = *net.registers[out[0]].proto;
+  const proto::Register &from = *net.registers[in[0]].proto, &to = *net.registers[out[0]].proto;
   RETURN_IF_ERROR(boxing->Check(send, from, to, {}, where));
   return boxing->Check(receive, from, to, {}, where);
 }

@@ -203,8 +203,9 @@ class ActorOp {
                                       def_->kind, " writes ", def_->outputs));
     }
     if (actor_.has_exchange() != IsCollective(actor_.kernel())) {
-      return Bad(where_, absl::StrCat("kernel ", def_->kind,
-                                      actor_.has_exchange() ? " is no exchange" : " needs a group"));
+      return Bad(where_,
+                 absl::StrCat("kernel ", def_->kind,
+                              actor_.has_exchange() ? " is no exchange" : " needs a group"));
     }
     if (actor_.has_boxing() != IsBoxing(actor_.kernel())) {
       return Bad(where_, absl::StrCat("kernel ", def_->kind,

@@ -23,10 +23,7 @@ constexpr int64_t kSteps = 2;
 class MemoryProof {
  public:
   MemoryProof(const PlanNet& net, Play play)
-      : net_(net),
-        play_(play),
-        game_(net, kSteps),
-        next_trial_(game_.clocks().most_slots()) {}
+      : net_(net), play_(play), game_(net, kSteps), next_trial_(game_.clocks().most_slots()) {}
 
   absl::Status Run() {
     for (bool going = true; going && refusal_.ok();) going = PlayRound();

@@ -22,8 +22,8 @@ struct StageTimes {
   double work() const { return forward + activations + weights; }
 };
 
-// The first actor of each F, B and W takes the time of its segment, a send and its receive that of a
-// transfer, all others none.
+// The first actor of each F, B and W takes the time of its segment, a send and its receive that of
+// a transfer, all others none.
 std::vector<double> ActorTimes(const proto::Program& program, int chunks, const StageTimes& times) {
   const auto named = [](const proto::Segment& segment, char part) {
     return segment.name()[0] == part &&

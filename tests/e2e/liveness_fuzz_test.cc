@@ -1,10 +1,10 @@
 // The proof of liveness against what happens. Compiled plans are mutated: slots, rates, initial
-// fills, orders of streams and of issue, partners, control edges. For each mutant the verdict (live,
-// stuck, inconsistent) must be what the deterministic runtime then does in 4 steps under 5
-// interleavings where each device issues its exchanges in the plan's order; and where the proof says
-// that it sticks, there the runtime must stand. What is live must also finish where every stream
-// begins what is ready; what sticks may finish so, and is refused all the same: it is counted. 10,000
-// mutants with ONEFLOW_TEST_FULL, else 500.
+// fills, orders of streams and of issue, partners, control edges. For each mutant the verdict
+// (live, stuck, inconsistent) must be what the deterministic runtime then does in 4 steps under 5
+// interleavings where each device issues its exchanges in the plan's order; and where the proof
+// says that it sticks, there the runtime must stand. What is live must also finish where every
+// stream begins what is ready; what sticks may finish so, and is refused all the same: it is
+// counted. 10,000 mutants with ONEFLOW_TEST_FULL, else 500.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -28,8 +28,8 @@ constexpr int64_t kSteps = 4;
 constexpr uint64_t kInterleavings = 5;
 
 // Tokens only: what is fuzzed is who waits for whom, so registers lose their bytes and actors their
-// kernels, and nothing but rates, orders and edges is left to be wrong. What exchanges touch keeps its
-// bytes, for which there is room enough.
+// kernels, and nothing but rates, orders and edges is left to be wrong. What exchanges touch keeps
+// its bytes, for which there is room enough.
 proto::Plan Skeleton(const SmallRun& run) {
   proto::Plan plan = CompileSmall(run);
   const proto::Program train = *std::find_if(plan.program().begin(), plan.program().end(),
@@ -273,7 +273,8 @@ class Mutator {
     proto::OrderRun& run = *stream.mutable_order(Below(stream.order_size()));
     run.set_repeat(std::max(1, run.repeat() + (Below(2) == 0 ? 1 : -1)));
   }
-  // The order of issue; or two sends to the same stage change partners, or an exchange is not issued.
+  // The order of issue; or two sends to the same stage change partners, or an exchange is not
+  // issued.
   void ChangeExchange() {
     if (!base_.exchanges) return ChangeSlots();
     const int kind = Below(4);
@@ -289,7 +290,8 @@ class Mutator {
 
   bool SwapPartners() {
     for (int tries = 0; tries < 50; ++tries) {
-      proto::Actor &a = *program_.mutable_actor(AnyActor()), &b = *program_.mutable_actor(AnyActor());
+      proto::Actor &a = *program_.mutable_actor(AnyActor()),
+                   &b = *program_.mutable_actor(AnyActor());
       if (a.id() == b.id() || a.stage() != b.stage() || !a.exchange().has_partner() ||
           !b.exchange().has_partner() || a.exchange().group() != b.exchange().group()) {
         continue;

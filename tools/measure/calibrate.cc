@@ -99,8 +99,8 @@ class Calibration {
     device_.set_read_bandwidth(memory.read);
     Next("a transfer between devices");
     ASSIGN_OR_RETURN(const KernelTime transfer,
-                     TimeKernel({"slice", {{{kTransferElements}}}, {}}, options_.threads,
-                                budget_, options_.devices));
+                     TimeKernel({"slice", {{{kTransferElements}}}, {}}, options_.threads, budget_,
+                                options_.devices));
     level_.set_bandwidth(transfer.bytes / 2 / transfer.seconds);
     return absl::OkStatus();
   }

@@ -264,11 +264,12 @@ Verb TrainVerb() {
       "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
       "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
       "--resume=auto --checkpoint_every=10 --keep=2\n",
-      Flags({kPlanFlags, kOptimizerFlags},
-            {"plan", "memory", "cluster", "data", "eval_data", "eval_fraction", "eval_every",
-             "eval_batches", "steps", "seed", "threads", "instruction_set", "metrics",
-              "checkpoint_dir", "checkpoint_every", "keep", "resume", "trace", "stall_seconds",
-              "format"}),
+      Flags(
+          {kPlanFlags, kOptimizerFlags},
+          {"plan",          "memory",          "cluster",      "data",           "eval_data",
+           "eval_fraction", "eval_every",      "eval_batches", "steps",          "seed",
+           "threads",       "instruction_set", "metrics",      "checkpoint_dir", "checkpoint_every",
+           "keep",          "resume",          "trace",        "stall_seconds",  "format"}),
       Train};
 }
 
