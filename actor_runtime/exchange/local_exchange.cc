@@ -26,10 +26,12 @@ void LocalExchange::Enter(int member, std::span<const std::byte* const> in,
     for (size_t t = 0; t < out.size(); ++t) entries_.out[t * members_ + member] = out[t];
     entries_.accumulate[member] = accumulate ? 1 : 0;
   }
-  const int64_t firing = seats_[member].entered.fetch_add(1) + 1;
+  const int64_t firing = seats_[member].entered.load(std::memory_order_relaxed) + 1;
+  seats_[member].entered.store(firing, std::memory_order_relaxed);
   if (entered_.fetch_add(1) + 1 < firing * members_) return;
   taken_.store(NameOf(firing) << kPieceBits);
-  WakeOthers(member);
+  // One piece is the business of whoever entered last: the others are woken when it is done.
+  if (work_.pieces() != 1) WakeOthers(member);
 }
 
 bool LocalExchange::IsOver(int64_t firing) const {
@@ -37,14 +39,14 @@ bool LocalExchange::IsOver(int64_t firing) const {
 }
 
 bool LocalExchange::HasNews(int member) const {
-  const int64_t firing = seats_[member].entered.load();
+  const int64_t firing = seats_[member].entered.load(std::memory_order_relaxed);
   const uint64_t taken = taken_.load();
   if (taken >> kPieceBits != NameOf(firing)) return false;
   return static_cast<int>(taken & kPieces) < work_.pieces() || IsOver(firing);
 }
 
 LocalExchange::Progress LocalExchange::Poll(int member, ThreadPool* pool) {
-  const int64_t firing = seats_[member].entered.load();
+  const int64_t firing = seats_[member].entered.load(std::memory_order_relaxed);
   const uint64_t taken = taken_.load();
   if (taken >> kPieceBits != NameOf(firing)) return kWaiting;
   const int left = work_.pieces() - static_cast<int>(taken & kPieces);

@@ -35,8 +35,8 @@ namespace oneflow {
 
 class LocalExchange {
  public:
-  // `wake`: called when there is something new for a member: all have entered, or it is over. It
-  // must not block.
+  // `wake`: called when there is something new for a member: pieces to take, or it is over. It must
+  // not block. Whoever enters looks at once: a single piece is the last one's to take.
   LocalExchange(int members, ExchangeWork work);
   void SetWake(std::function<void(int member)> wake) { wake_ = std::move(wake); }
 
@@ -58,7 +58,8 @@ class LocalExchange {
 
   // Any thread. Whether the member has entered a firing that another, `than`, has entered.
   bool HasEntered(int member, int than) const {
-    return seats_[member].entered.load() >= seats_[than].entered.load();
+    return seats_[member].entered.load(std::memory_order_relaxed) >=
+           seats_[than].entered.load(std::memory_order_relaxed);
   }
   // All threads at rest: as at first.
   void Reset();

@@ -105,7 +105,7 @@ struct Runtime::Impl {
       for (size_t x = 0; x < program.exchanges.size(); ++x) {
         program.exchanges[x]->SetWake([this, &net = program.net, x](int member) {
           const int32_t actor = net.exchanges[x].members[member];
-          bus->mailbox(static_cast<int>(net.specs[actor].rank)).Wake();
+          bus->mailbox(static_cast<int>(net.specs[actor].rank)).WakeIfParked();
         });
       }
     }

@@ -23,7 +23,7 @@ void Mailbox::Push(const Message& message) {
   }
   cell.message = message;
   cell.turn.store(position + 1, std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_seq_cst)) Wake();
+  WakeIfParked();
 }
 
 void Mailbox::Wake() {
