@@ -30,24 +30,22 @@ class Tokens {
       : net_(net),
         begun_(net.actors.size(), 0),
         ended_(net.actors.size(), 0),
-        steady_of_(net.actors.size()) {
+        tokens_of_(net.actors.size()) {
     FindRoutes(lowered);
+    AddUpdatePairs();
   }
 
   void Begin(int actor) {
     const int64_t firing = begun_[actor]++;
-    for (const int index : steady_of_[actor]) {
-      Token& token = steady_[index];
+    for (const int index : tokens_of_[actor]) {
+      Token& token = tokens_[index];
       if (token.receive == actor) {
         token.turns = std::max(token.turns, firing + 1 - ended_[token.send]);
       } else {
         token.ahead = std::max(token.ahead, firing + 1 - ended_[token.receive]);
       }
     }
-    if (!is_update_receive_[actor]) return;
-    std::vector<int>& waiting = large_sends_[net_.actors[actor].stage];
-    for (const int send : waiting) update_.push_back({send, actor, 0, 1});
-    waiting.clear();
+    if (is_update_receive_[actor]) TakeUpdatePairs(actor);
   }
 
   void End(int actor) {
@@ -60,8 +58,9 @@ class Tokens {
     for (size_t a = 0; a < net_.actors.size(); ++a) {
       if (ended_[a] < net_.actors[a].firings) return {};
     }
-    std::vector<Token> found = update_;
-    for (const Token& token : steady_) {
+    std::vector<Token> found;
+    for (const int index : taken_) {
+      const Token& token = tokens_[index];
       if (token.turns < net_.actors[token.send].firings) found.push_back(token);
     }
     return found;
@@ -96,11 +95,41 @@ class Tokens {
       if (receive == first_receive.end()) continue;
       const NetActor &a = net_.actors[send], &b = net_.actors[receive->second];
       if (a.firings != b.firings || a.firings == 1) continue;
-      for (const int actor : {send, receive->second}) {
-        steady_of_[actor].push_back(static_cast<int>(steady_.size()));
-      }
-      steady_.push_back({send, receive->second});
+      taken_.push_back(Add(send, receive->second));
     }
+  }
+
+  int Add(int send, int receive) {
+    const int index = static_cast<int>(tokens_.size());
+    tokens_of_[send].push_back(index);
+    tokens_of_[receive].push_back(index);
+    tokens_.push_back({send, receive});
+    return index;
+  }
+
+  // Each large send of the update with each receive of its stage: the play chooses among them. A
+  // round of several steps fires each several times, and stages lag, so all their firings count.
+  void AddUpdatePairs() {
+    const int actors = static_cast<int>(net_.actors.size());
+    for (int receive = 0; receive < actors; ++receive) {
+      if (!is_update_receive_[receive]) continue;
+      const NetActor& b = net_.actors[receive];
+      for (int send = 0; send < actors; ++send) {
+        const NetActor& a = net_.actors[send];
+        if (!is_large_send_[send] || a.stage != b.stage || a.firings != b.firings) continue;
+        Add(send, receive);
+      }
+    }
+  }
+
+  // Of the large sends that are over and that no receive was told.
+  void TakeUpdatePairs(int receive) {
+    std::vector<int>& waiting = large_sends_[net_.actors[receive].stage];
+    for (const int index : tokens_of_[receive]) {
+      if (std::find(waiting.begin(), waiting.end(), tokens_[index].send) == waiting.end()) continue;
+      if (std::find(taken_.begin(), taken_.end(), index) == taken_.end()) taken_.push_back(index);
+    }
+    waiting.clear();
   }
 
   bool SendsMuch(int send) const {
@@ -114,8 +143,9 @@ class Tokens {
   std::vector<bool> is_update_receive_, is_large_send_;  // by actor
   std::vector<int64_t> begun_, ended_;                   // by actor: firings
   std::map<int, std::vector<int>> large_sends_;          // by stage: over, and nobody told
-  std::vector<Token> steady_, update_;
-  std::vector<std::vector<int>> steady_of_;  // by actor: of steady_, those it sends or receives
+  std::vector<Token> tokens_;                            // that there may be
+  std::vector<std::vector<int>> tokens_of_;  // by actor: of tokens_, those it sends or receives
+  std::vector<int> taken_;                   // of tokens_, those that there are
 };
 
 }  // namespace
