@@ -79,7 +79,7 @@ double OpPrices::SecondsWith(const Work& work, const std::vector<int>& label) co
       written += bytes;
     }
   }
-  KernelCall call = work.call;
+  CallWork call = work.call;
   for (int k = 0; k < axes; ++k) {
     if (split[k]) call.flops /= Devices(k);
   }

@@ -43,7 +43,7 @@ class OpPrices {
   };
   // A call before the axes divide it, and all inputs, then all outputs, of its op.
   struct Work {
-    KernelCall call;
+    CallWork call;
     std::vector<Port> ports;
     size_t inputs = 0;
   };

@@ -21,8 +21,8 @@ class Costing {
   Costing(const proto::Plan& plan, const proto::Program& program, Mesh mesh)
       : plan_(plan), program_(program), mesh_(std::move(mesh)) {}
 
-  absl::StatusOr<KernelCall> CallOf(const proto::Actor& actor) const {
-    KernelCall call{actor.kernel(), DType::kF32, actor.flops(), 0};
+  absl::StatusOr<CallWork> CallOf(const proto::Actor& actor) const {
+    CallWork call{actor.kernel(), DType::kF32, actor.flops(), 0};
     const std::vector<int> read_registers = DataInputs(plan_, program_, actor);
     const int typed = !read_registers.empty()   ? read_registers[0]
                       : actor.output_size() > 0 ? actor.output(0)
@@ -55,7 +55,7 @@ class Costing {
     if (actor.kernel() == "send") {
       return Seconds(program_.actor(actor.exchange().partner()), cluster, kernels);
     }
-    ASSIGN_OR_RETURN(KernelCall call, CallOf(actor));
+    ASSIGN_OR_RETURN(CallWork call, CallOf(actor));
     if (actor.has_exchange() && cluster.device().kind() != proto::Device::CPU) {
       ASSIGN_OR_RETURN(const double received, Received(actor));
       if (received > 0) {
@@ -88,7 +88,7 @@ class Costing {
 
   // Of m k and k n elements comes one of m n, wherever the dimensions of a tensor are divided
   // between rows and columns. Each matrix of a batch has the last two.
-  absl::Status SetResults(const proto::Actor& actor, Products products, KernelCall* call) const {
+  absl::Status SetResults(const proto::Actor& actor, Products products, CallWork* call) const {
     if (products == Products::kNone || products == Products::kOwn) return absl::OkStatus();
     ASSIGN_OR_RETURN(double left, ElementsOf(actor.input(0).register_()));
     ASSIGN_OR_RETURN(double right, ElementsOf(actor.input(1).register_()));
@@ -174,8 +174,8 @@ class Costing {
 
 }  // namespace
 
-absl::StatusOr<KernelCall> CallOf(const proto::Plan& plan, const proto::Program& program,
-                                  const proto::Actor& actor) {
+absl::StatusOr<CallWork> CallOf(const proto::Plan& plan, const proto::Program& program,
+                                const proto::Actor& actor) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
   return Costing(plan, program, std::move(mesh)).CallOf(actor);
 }

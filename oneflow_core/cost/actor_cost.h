@@ -23,8 +23,8 @@ namespace oneflow {
 
 // What one firing on one device computes, reads and writes. A register that sums over micro-batches
 // is read, too. Requires a plan that passed VerifyPlan.
-absl::StatusOr<KernelCall> CallOf(const proto::Plan& plan, const proto::Program& program,
-                                  const proto::Actor& actor);
+absl::StatusOr<CallWork> CallOf(const proto::Plan& plan, const proto::Program& program,
+                                const proto::Actor& actor);
 
 // Seconds of one firing, by actor. Requires a plan that passed VerifyPlan.
 absl::StatusOr<std::vector<double>> ActorSeconds(const proto::Plan& plan,

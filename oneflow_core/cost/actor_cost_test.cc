@@ -99,7 +99,7 @@ proto::Cluster Machines(proto::Device::Kind kind) {
   return cluster;
 }
 
-KernelCall Call(const proto::Plan& plan, int actor) {
+CallWork Call(const proto::Plan& plan, int actor) {
   return *CallOf(plan, plan.program(0), plan.program(0).actor(actor));
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a call reads and writes the largest local part") {
 TEST_CASE("a product says its result's rows and columns, and adds to it as it goes") {
   const proto::Plan plan = SmallPlan();
   const auto results = [&](int actor) {
-    const KernelCall call = Call(plan, actor);
+    const CallWork call = Call(plan, actor);
     return std::vector<double>{call.products, call.rows, call.columns};
   };
   CHECK(results(0) == std::vector<double>{1, 8, 16});

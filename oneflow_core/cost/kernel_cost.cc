@@ -19,7 +19,7 @@ bool IsProduct(std::string_view kernel) {
 // What the tiles of a call take over what its results would, evenly spread over the processors; at
 // least 1. The tile may lie either way; its sides are powers of two, and no longer than the result
 // needs.
-double TileLoss(const proto::Device& device, const KernelCall& call) {
+double TileLoss(const proto::Device& device, const CallWork& call) {
   if (device.processors() <= 0 || call.products <= 0) return 1;
   const double processors = device.processors(), results = call.products * call.rows * call.columns;
   const auto taken = [&](double tile_rows, double tile_columns) {
@@ -68,7 +68,7 @@ KernelCost::KernelCost(const proto::Device& device) : device_(device) {
   }
 }
 
-double KernelCost::Roofline(const KernelCall& call) const {
+double KernelCost::Roofline(const CallWork& call) const {
   double peak = device_.peak_flops();
   const bool product = IsProduct(call.kernel);
   if (product && call.dtype == DType::kBF16 && device_.peak_flops_bf16() > 0) {
@@ -83,7 +83,7 @@ double KernelCost::Roofline(const KernelCall& call) const {
   return device_.no_overlap() ? compute + memory : std::max(compute, memory);
 }
 
-double KernelCost::Seconds(const KernelCall& call) const {
+double KernelCost::Seconds(const CallWork& call) const {
   const double flops = Log(call.flops), bytes = Log(call.bytes);
   // Same kernel and type; else same kernel; else any.
   for (const int needed : {2, 1, 0}) {

@@ -26,7 +26,7 @@
 
 namespace oneflow {
 
-struct KernelCall {
+struct CallWork {
   std::string kernel;           // key of the kernel table: a kind of op
   DType dtype = DType::kF32;    // of its products, or of its first input
   double flops = 0, bytes = 0;  // of the call; bytes read and written
@@ -38,9 +38,9 @@ struct KernelCall {
 class KernelCost {
  public:
   explicit KernelCost(const proto::Device& device);
-  double Seconds(const KernelCall& call) const;
+  double Seconds(const CallWork& call) const;
   // Without what was measured.
-  double Roofline(const KernelCall& call) const;
+  double Roofline(const CallWork& call) const;
 
  private:
   struct Sample {

@@ -66,7 +66,7 @@ TEST_CASE("tiles of a product are computed in whole waves") {
   device.set_tile_rows(256);
   device.set_tile_columns(128);
   const auto loss = [&](double products, double rows, double columns) {
-    const KernelCall call{"linear", DType::kF32, 9e10, 1e6, products, rows, columns};
+    const CallWork call{"linear", DType::kF32, 9e10, 1e6, products, rows, columns};
     return KernelCost(device).Seconds(call) / 1e-3;
   };
   CHECK(loss(0, 0, 0) == Approx(1));                // not known
@@ -116,7 +116,7 @@ TEST_CASE("a call between two classes takes a share between theirs, nearer to th
   AddSample(&device, "linear", proto::F32, 1e9, 1e6, 1e-3);  // the peak
   const KernelCost cost(device);
   const auto share = [&](double flops, double bytes) {
-    const KernelCall call{"linear", DType::kF32, flops, bytes};
+    const CallWork call{"linear", DType::kF32, flops, bytes};
     return cost.Seconds(call) / cost.Roofline(call);
   };
   CHECK(share(3.2e7, 1e5) > 1.2);
@@ -131,9 +131,9 @@ TEST_CASE("a type, and then a kernel, that was not measured takes what is neares
   AddSample(&device, "linear", proto::F32, 1e9, 1e6, 2e-5);
   AddSample(&device, "add", proto::F32, 1e6, 1.2e7, 3e-5);
   const KernelCost cost(device);
-  const KernelCall bf16{"add", DType::kBF16, 1e6, 1.2e7};
+  const CallWork bf16{"add", DType::kBF16, 1e6, 1.2e7};
   CHECK(cost.Seconds(bf16) == Approx(3e-5).epsilon(1e-9));
-  const KernelCall unknown{"dropout", DType::kF32, 1e6, 1.2e7};
+  const CallWork unknown{"dropout", DType::kF32, 1e6, 1.2e7};
   CHECK(cost.Seconds(unknown) == Approx(3e-5).epsilon(1e-3));
 }
 
