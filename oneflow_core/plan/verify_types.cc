@@ -256,6 +256,10 @@ class ProgramTypes {
     for (const NetStream& stream : net_.streams) {
       if (!StageExists(stream.proto->stage()))
         return Bad(where_, absl::StrCat("stream ", stream.proto->name(), ": no such stage"));
+      if (!proto::Stream::Kind_IsValid(stream.proto->kind())) {
+        return Bad(where_, absl::StrCat("stream ", stream.proto->name(), " is of kind ",
+                                        stream.proto->kind(), ", which is not known"));
+      }
       for (const proto::OrderRun& run : stream.proto->order()) {
         for (int segment : run.segment()) {
           if (net_.program->segment(segment).stage() == stream.proto->stage()) continue;

@@ -247,6 +247,8 @@ TEST_CASE("segments and orders") {
   CheckEach(TwoStages(),
             {{[](Plan& p) { Seg(p, 0).set_stage(1); }, "segment F holds f of another stage"},
              {[](Plan& p) { Str(p, 1).set_stage(0); }, "stage 0 orders a segment of another stage"},
+             {[](Plan& p) { Str(p, 0).set_kind(static_cast<proto::Stream::Kind>(9)); },
+              "is of kind 9, which is not known"},
              {[](Plan& p) { *Str(p, 0).add_order() = p.program(0).stream(1).order(0); },
               "segment F of stage 1 is in two streams"}});
 }
