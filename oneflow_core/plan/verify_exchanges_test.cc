@@ -6,16 +6,12 @@
 #include <vector>
 
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/plan/edited_plans.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/verify_plan.h"
 
 namespace oneflow {
 namespace {
-
-std::string Verdict(const proto::Plan& plan) {
-  const absl::Status status = VerifyPlan(plan, {.kernels = false});  // actors without kernels
-  return status.ok() ? "good" : std::string(ToStd(status.message()));
-}
 
 using Plan = proto::Plan;
 
@@ -273,25 +269,6 @@ TEST_CASE("what a stage has sent is over for it when its send is, and no sooner"
 
 namespace {
 
-struct Edit {
-  std::function<void(Plan&)> make;
-  std::string refusal;
-};
-
-void CheckEach(const Plan& good, const std::vector<Edit>& edits) {
-  CHECK(Verdict(good) == "good");
-  for (const Edit& edit : edits) {
-    Plan plan = good;
-    edit.make(plan);
-    INFO(edit.refusal);
-    CHECK_THAT(Verdict(plan), Catch::Contains(edit.refusal));
-  }
-}
-
-proto::Program& Train(Plan& p) { return *p.mutable_program(0); }
-proto::Register& Reg(Plan& p, int i) { return *Train(p).mutable_register_(i); }
-proto::Actor& Act(Plan& p, int i) { return *Train(p).mutable_actor(i); }
-proto::Stream& Str(Plan& p, int i) { return *Train(p).mutable_stream(i); }
 proto::IssueOrder& Issue(Plan& p, int i) { return *Train(p).mutable_issue(i); }
 
 // Actors f, x.sum, and g, of registers x and sum.

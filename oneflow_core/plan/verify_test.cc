@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/plan/edited_plans.h"
 #include "oneflow_core/plan/happens_before.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/skip_game.h"
@@ -12,11 +13,6 @@
 
 namespace oneflow {
 namespace {
-
-std::string Verdict(const proto::Plan& plan) {
-  const absl::Status status = VerifyPlan(plan, {.kernels = false});  // actors without kernels
-  return status.ok() ? "good" : std::string(ToStd(status.message()));
-}
 
 // Of the proof of bytes alone, which needs no contents before the first fill.
 std::string MemoryVerdict(const proto::Plan& plan) {

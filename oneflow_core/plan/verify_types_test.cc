@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/plan/edited_plans.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/verify_plan.h"
 
@@ -13,31 +14,7 @@ namespace {
 
 using Plan = proto::Plan;
 
-struct Edit {
-  std::function<void(Plan&)> make;
-  std::string refusal;
-};
-
-std::string Verdict(const Plan& plan) {
-  const absl::Status status = VerifyPlan(plan, {.kernels = false});  // actors without kernels
-  return status.ok() ? "good" : std::string(ToStd(status.message()));
-}
-
-void CheckEach(const Plan& good, const std::vector<Edit>& edits) {
-  CHECK(Verdict(good) == "good");
-  for (const Edit& edit : edits) {
-    Plan plan = good;
-    edit.make(plan);
-    INFO(edit.refusal);
-    CHECK_THAT(Verdict(plan), Catch::Contains(edit.refusal));
-  }
-}
-
-proto::Program& Train(Plan& p) { return *p.mutable_program(0); }
-proto::Register& Reg(Plan& p, int i) { return *Train(p).mutable_register_(i); }
-proto::Actor& Act(Plan& p, int i) { return *Train(p).mutable_actor(i); }
 proto::Segment& Seg(Plan& p, int i) { return *Train(p).mutable_segment(i); }
-proto::Stream& Str(Plan& p, int i) { return *Train(p).mutable_stream(i); }
 proto::OrderRun& Run(Plan& p, int i) { return *Str(p, 0).mutable_order(i); }
 proto::Input& In(Plan& p, int actor) { return *Act(p, actor).mutable_input(0); }
 
