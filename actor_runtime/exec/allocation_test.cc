@@ -1,45 +1,21 @@
-// Law: nothing is allocated between the first and the last step. Counts every operator new of the
-// process; the thread that called Run only waits.
+// Law: nothing is allocated between the first and the last step. The thread that called Run only
+// waits.
 #include <catch2/catch.hpp>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "actor_runtime/actor/line_vector.h"
+#include "actor_runtime/device/counted_allocations.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/exec/test_plans.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(size);
-}
-void* operator new(size_t size) {
-  if (void* memory = operator new(size, std::nothrow)) return memory;
-  std::abort();
-}
-void* operator new(size_t size, std::align_val_t align) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  const auto a = static_cast<size_t>(align);
-  if (void* memory = std::aligned_alloc(a, (size + a - 1) / a * a)) return memory;
-  std::abort();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace oneflow {
 namespace {
 
 TEST_CASE("aligned memory counts") {
-  const int64_t before = allocations;
+  const int64_t before = Allocations();
   const LineVector<int32_t> aligned(100);
-  CHECK(allocations - before == 1);
+  CHECK(Allocations() - before == 1);
 }
 
 TEST_CASE("no worker allocates between the first and the last firing") {
@@ -55,8 +31,8 @@ TEST_CASE("no worker allocates between the first and the last firing") {
         absl::StatusOr<Kernel> kernel = MakeTestKernel(setup);
         if (!kernel.ok() || setup.kind != "count") return kernel;
         return Kernel([&, inner = *kernel, last](const KernelCall& call) {
-          if (call.firing == 4) at_first = allocations.load();
-          if (call.firing == last) at_last = allocations.load();
+          if (call.firing == 4) at_first = Allocations();
+          if (call.firing == last) at_last = Allocations();
           return inner(call);
         });
       };

@@ -36,16 +36,21 @@ struct Binder {
   const BindContext& context;
   const proto::Actor& actor;
   const int rank;
+  const DeviceMemory* memory;  // null: of another process, or of no interest
   KernelSetup setup;
   BoundActor bound;
 
   const proto::Register& Reg(int id) const { return *context.net.registers[id].proto; }
 
+  absl::StatusOr<std::byte*> AddressOf(const proto::Register& reg) const {
+    return memory == nullptr ? nullptr : memory->Find(reg);
+  }
+
   absl::Status AddInput(int i) {
     const proto::Register& reg = Reg(actor.input(i).register_());
     if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
-    ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
+    ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
     if (PlacesOf(reg) > 1) {
       bound.reads_.push_back(
           {base, StrideOf(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
@@ -59,7 +64,7 @@ struct Binder {
     const proto::Register& reg = Reg(actor.output(o));
     if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
-    ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
+    ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
     if (PlacesOf(reg) > 1) {
       bound.writes_.push_back(
           {base, StrideOf(reg), actor.input_size() + o, static_cast<int32_t>(bound.out_.size())});
@@ -88,7 +93,7 @@ struct Binder {
   absl::Status AddWorkspace() {
     if (!actor.has_workspace()) return absl::OkStatus();
     const proto::Register& reg = Reg(actor.workspace());
-    ASSIGN_OR_RETURN(std::byte * base, context.devices[rank].Find(reg));
+    ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
     setup.workspace_bytes = reg.slot_bytes();
     bound.call_.workspace = {base, static_cast<size_t>(reg.slot_bytes())};
     return absl::OkStatus();
@@ -140,7 +145,8 @@ struct Binder {
 };
 
 absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank, ThreadPool* pool) {
-  return Binder{context, context.net.actor(actor), rank}.Make(pool);
+  const DeviceMemory* memory = &context.devices[rank - context.ranks.begin];
+  return Binder{context, context.net.actor(actor), rank, memory}.Make(pool);
 }
 
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
@@ -148,7 +154,7 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
   std::vector<KernelSetup> of_members;
   size_t tensors = 1;
   for (const BoundMember& member : members) {
-    Binder binder{context, context.net.actor(member.actor), member.rank};
+    Binder binder{context, context.net.actor(member.actor), member.rank, nullptr};
     RETURN_IF_ERROR(binder.AddPorts());
     tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
     of_members.push_back(std::move(binder.setup));

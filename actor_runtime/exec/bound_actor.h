@@ -10,6 +10,7 @@
 #include "actor_runtime/actor/actor_state.h"
 #include "actor_runtime/exchange/exchange_work.h"
 #include "actor_runtime/exec/device_memory.h"
+#include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/plan/plan_net.h"
@@ -72,14 +73,15 @@ class BoundActor {
 struct BindContext {
   const PlanNet& net;
   const StageMesh& mesh;
-  const std::vector<DeviceMemory>& devices;  // by rank
+  RankRange ranks;                           // of the process
+  const std::vector<DeviceMemory>& devices;  // by own rank
   const KernelFactory& make_kernel;
 };
 
 // The actor at `rank`, with a kernel for the local shapes there, to be called with `pool`.
 absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank, ThreadPool* pool);
 
-// One member of an exchange: an actor on a device.
+// One member of an exchange: an actor on a device, of this process or another.
 struct BoundMember {
   int actor = 0, rank = 0;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <numeric>
 #include <random>
 #include <utility>
 
@@ -18,9 +17,11 @@ namespace {
 // One run: all states, and everything that could happen next.
 class Game {
  public:
-  Game(LoadedProgram& program, int64_t steps, int launch_queue, bool in_order, uint64_t seed)
+  Game(const LoadedPlan& plan, LoadedProgram& program, int64_t steps, int launch_queue,
+       bool in_order, uint64_t seed)
       : program_(program),
         net_(program.net),
+        communicators_(plan.MakeCommunicators()),
         steps_(steps),
         launch_queue_(launch_queue),
         in_order_(in_order),
@@ -28,8 +29,12 @@ class Game {
         turns_(net_.issues.size()) {
     for (const StreamOrder& stream : net_.streams) states_.push_back(InitialStates(stream.table));
     positions_.resize(net_.streams.size());
-    for (const NetExchange& exchange : net_.exchanges) {
-      gatherings_.emplace_back().entries.resize(exchange.members.size());
+    for (size_t g = 0; g < net_.groups.size(); ++g) {
+      for (size_t m = 0; m < net_.groups[g].ranks.size(); ++m) {
+        seat_of_[{g, m}] = static_cast<int32_t>(seats_.size());
+        seats_.push_back({communicators_[program.communicator_of[g]].get(), static_cast<int>(m),
+                          net_.groups[g].ranks[m]});
+      }
     }
   }
 
@@ -42,7 +47,7 @@ class Game {
         case Choice::kIssue: RETURN_IF_ERROR(IssueNext(choice.index)); break;
         case Choice::kComplete: RETURN_IF_ERROR(CompleteNext(choice.index)); break;
         case Choice::kDeliver: RETURN_IF_ERROR(DeliverNext(choice.channel)); break;
-        case Choice::kCarry: Carry(choice.index); break;
+        case Choice::kPoll: PollSeat(&seats_[choice.index]); break;
       }
     }
     return CheckEnd();
@@ -57,20 +62,19 @@ class Game {
     int64_t step = 0;
     std::deque<int32_t> issued;  // places in StreamOrder::actors; not completed
   };
-  // An exchange: what its members have entered with and nobody has carried, and how often all have
-  // been carried.
+  // A member of a communicator. Exchanges that its stream has issued enter one after the other.
   struct Entry {
+    const ExchangeWork* work = nullptr;
     std::vector<const std::byte*> in;
     std::vector<std::byte*> out;
     bool accumulate = false;
   };
-  struct Gathering {
-    std::vector<std::deque<Entry>> entries;  // by member
-    int64_t carried = 0;
-    bool HasAll() const {
-      return std::none_of(entries.begin(), entries.end(),
-                          [](const std::deque<Entry>& of) { return of.empty(); });
-    }
+  struct Seat {
+    Communicator* communicator;
+    int member;
+    int32_t rank;
+    std::deque<Entry> entries = {};   // issued and not over; the first has entered
+    int64_t over = 0, completed = 0;  // exchanges
   };
   // Of a device's order of issue.
   struct Turn {
@@ -78,9 +82,9 @@ class Game {
     bool issued = false;
   };
   struct Choice {
-    enum Kind { kIssue, kComplete, kDeliver, kCarry };
+    enum Kind { kIssue, kComplete, kDeliver, kPoll };
     Kind kind;
-    int32_t index = 0;  // stream, or exchange
+    int32_t index = 0;  // stream, or seat
     Channel channel;
   };
 
@@ -101,19 +105,25 @@ class Game {
            issue.actors[issue.firings.PlaceAt(turn.next)] == actor;
   }
 
-  // The exchange whose turn it was on a device has been carried.
-  void EndTurn(uint32_t rank) {
+  // The exchange whose turn it was on a device is over there.
+  void EndTurn(int32_t rank) {
     if (!in_order_) return;
     turns_[rank].issued = false;
     net_.issues[rank].firings.Next(&turns_[rank].next);
   }
 
-  // Of an exchange, only once it has been carried for this firing.
-  bool MayComplete(int32_t s) const {
+  // Of an exchange, only once it is over.
+  bool MayComplete(int32_t s) {
     if (positions_[s].issued.empty()) return false;
-    const int32_t place = positions_[s].issued.front();
-    const int32_t exchange = net_.member_of[net_.streams[s].actors[place]].exchange;
-    return exchange < 0 || states_[s].counts[place].completed < gatherings_[exchange].carried;
+    const Seat* seat = SeatOf(net_.streams[s].actors[positions_[s].issued.front()]);
+    return seat == nullptr || seat->completed < seat->over;
+  }
+
+  // Null for an actor that is no exchange.
+  Seat* SeatOf(int32_t actor) {
+    const ExchangeMember member = net_.member_of[actor];
+    if (member.exchange < 0) return nullptr;
+    return &seats_[seat_of_.at({net_.exchanges[member.exchange].group, member.index})];
   }
 
   void ListChoices() {
@@ -122,8 +132,10 @@ class Game {
       if (MayIssue(s)) choices_.push_back({Choice::kIssue, s});
       if (MayComplete(s)) choices_.push_back({Choice::kComplete, s});
     }
-    for (int32_t x = 0; x < static_cast<int32_t>(gatherings_.size()); ++x) {
-      if (gatherings_[x].HasAll()) choices_.push_back({Choice::kCarry, x});
+    for (int32_t i = 0; i < static_cast<int32_t>(seats_.size()); ++i) {
+      const Seat& seat = seats_[i];
+      if (!seat.entries.empty() && seat.communicator->HasNews(seat.member))
+        choices_.push_back({Choice::kPoll, i});
     }
     for (const auto& [channel, messages] : channels_) {
       if (!messages.empty()) choices_.push_back({Choice::kDeliver, 0, channel});
@@ -135,9 +147,8 @@ class Game {
     const StreamOrder& stream = net_.streams[s];
     const int32_t place = stream.firings.PlaceAt(p.next);
     const Launch launch = Issue(stream.table, place, &states_[s]);
-    const ExchangeMember member = net_.member_of[stream.actors[place]];
-    if (member.exchange >= 0) {
-      Enter(member, s, place, launch);
+    if (Seat* seat = SeatOf(stream.actors[place])) {
+      EnterExchange(seat, s, place, launch);
     } else if (!program_.actors.empty()) {
       const absl::Status status = program_.actors[s][place].Run(launch);
       if (!status.ok()) return Annotate(status, net_.NameOf(stream.actors[place]));
@@ -148,40 +159,37 @@ class Game {
     return CheckInvariants(stream.table, states_[s], place);
   }
 
-  void Enter(const ExchangeMember& member, int32_t s, int32_t place, const Launch& launch) {
-    if (in_order_) turns_[net_.streams[s].rank].issued = true;
-    Entry& entry = gatherings_[member.exchange].entries[member.index].emplace_back();
-    if (program_.actors.empty()) return;
-    const BoundActor::Addresses addresses = program_.actors[s][place].AddressesOf(launch);
-    entry.in.assign(addresses.in.begin(), addresses.in.end());
-    entry.out.assign(addresses.out.begin(), addresses.out.end());
-    entry.accumulate = launch.accumulate;
+  void EnterExchange(Seat* seat, int32_t s, int32_t place, const Launch& launch) {
+    if (in_order_) turns_[seat->rank].issued = true;
+    const int32_t exchange = net_.member_of[net_.streams[s].actors[place]].exchange;
+    Entry& entry = seat->entries.emplace_back();
+    entry.work = &program_.works[exchange];
+    if (!program_.actors.empty()) {
+      const BoundActor::Addresses addresses = program_.actors[s][place].AddressesOf(launch);
+      entry.in.assign(addresses.in.begin(), addresses.in.end());
+      entry.out.assign(addresses.out.begin(), addresses.out.end());
+      entry.accumulate = launch.accumulate;
+    }
+    if (seat->entries.size() == 1) EnterFirst(seat);
   }
 
-  // All members have entered. Pieces are taken in an order that is drawn.
-  void Carry(int32_t x) {
-    Gathering& gathering = gatherings_[x];
-    const ExchangeWork& work = program_.exchanges[x]->work();
-    const int members = static_cast<int>(gathering.entries.size());
-    ExchangeEntries entries(std::max(1, work.tensors()), members);
-    for (int m = 0; m < members; ++m) {
-      const Entry& entry = gathering.entries[m].front();
-      for (size_t t = 0; t < entry.in.size(); ++t) entries.in[t * members + m] = entry.in[t];
-      for (size_t t = 0; t < entry.out.size(); ++t) entries.out[t * members + m] = entry.out[t];
-      entries.accumulate[m] = entry.accumulate ? 1 : 0;
-      gathering.entries[m].pop_front();
-    }
-    std::vector<int> pieces(work.pieces());
-    std::iota(pieces.begin(), pieces.end(), 0);
-    std::shuffle(pieces.begin(), pieces.end(), random_);
-    for (const int piece : pieces) work.Run(piece, entries);
-    ++gathering.carried;
-    for (const int32_t member : net_.exchanges[x].members) EndTurn(net_.specs[member].rank);
+  static void EnterFirst(Seat* seat) {
+    const Entry& entry = seat->entries.front();
+    seat->communicator->Enter(seat->member, {entry.work, entry.in, entry.out, entry.accumulate});
+  }
+
+  void PollSeat(Seat* seat) {
+    if (seat->communicator->Poll(seat->member, nullptr) != Communicator::kOver) return;
+    ++seat->over;
+    seat->entries.pop_front();
+    if (!seat->entries.empty()) EnterFirst(seat);
+    EndTurn(seat->rank);
   }
 
   absl::Status CompleteNext(int32_t s) {
     const int32_t place = positions_[s].issued.front();
     positions_[s].issued.pop_front();
+    if (Seat* seat = SeatOf(net_.streams[s].actors[place])) ++seat->completed;
     const ActorTable& table = net_.streams[s].table;
     sends_.clear();
     Complete(table, place, &states_[s], &sends_);
@@ -233,14 +241,16 @@ class Game {
 
   LoadedProgram& program_;
   const ActorNet& net_;
+  const std::vector<std::unique_ptr<Communicator>> communicators_;
   const int64_t steps_;
   const int launch_queue_;
   const bool in_order_;
   std::mt19937_64 random_;
-  std::vector<Turn> turns_;            // by rank
-  std::vector<ActorStates> states_;    // by stream
-  std::vector<Position> positions_;    // by stream
-  std::vector<Gathering> gatherings_;  // by exchange
+  std::vector<Turn> turns_;          // by rank
+  std::vector<ActorStates> states_;  // by stream
+  std::vector<Position> positions_;  // by stream
+  std::vector<Seat> seats_;
+  std::map<std::pair<int32_t, int32_t>, int32_t> seat_of_;  // by group and member
   std::map<Channel, std::deque<Message>> channels_;
   std::vector<Choice> choices_;
   std::vector<int32_t> sends_;
@@ -269,7 +279,7 @@ absl::Status DeterministicRuntime::Run(std::string_view program, const RunContex
   for (std::vector<BoundActor>& of_stream : of_program.actors) {
     for (BoundActor& actor : of_stream) actor.Begin(&context);
   }
-  Game game(of_program, steps, launch_queue_, in_order_, seed);
+  Game game(*loaded_, of_program, steps, launch_queue_, in_order_, seed);
   const absl::Status status = game.Play();
   firings_ = game.firings();
   return status;

@@ -1,7 +1,9 @@
 #include "actor_runtime/exec/instantiate.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <utility>
 
 #include <glog/logging.h>
 
@@ -99,7 +101,8 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   const int stage = mesh.StageOf(rank);
   for (int a = 0; a < net->actors_in_plan; ++a) {
     if (plan_net.actor(a).stage() != stage) continue;
-    net->index[rank * net->actors_in_plan + a] = static_cast<int32_t>(net->specs.size());
+    net->index[(rank - net->own.begin) * net->actors_in_plan + a] =
+        static_cast<int32_t>(net->specs.size());
     net->specs.push_back(SpecOf(plan_net, net->program_index, a, rank));
     net->stream_of.push_back(-1);
     net->place_of.push_back(-1);
@@ -128,24 +131,56 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   }
 }
 
-// The actors that fire with those of `rank`, where it is the first of its group.
-void AddExchanges(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet* net) {
-  for (int a = 0; a < net->actors_in_plan; ++a) {
-    const proto::Actor& actor = plan_net.actor(a);
-    if (!actor.has_exchange() || actor.stage() != mesh.StageOf(rank)) continue;
-    const std::vector<int> ranks =
-        mesh.MembersOf(plan_net.plan->group(actor.exchange().group()), rank);
-    if (ranks.front() != rank) continue;
-    const int partner = plan_net.actors[a].partner;
-    NetExchange& exchange = net->exchanges.emplace_back();
-    for (size_t m = 0; m < ranks.size(); ++m) {
-      const int32_t member = net->Find(ranks[m], partner >= 0 && m > 0 ? partner : a);
-      net->member_of[member] = {static_cast<int32_t>(net->exchanges.size()) - 1,
-                                static_cast<int32_t>(m)};
-      exchange.members.push_back(member);
+// The exchanges of the devices of a process, each once: from the first of its members that is here.
+class ExchangeMaker {
+ public:
+  ExchangeMaker(const PlanNet& plan_net, const StageMesh& mesh, ActorNet* net)
+      : plan_net_(plan_net), mesh_(mesh), net_(*net) {}
+
+  void AddRank(int rank) {
+    const int stage = mesh_.StageOf(rank);
+    std::map<int, std::vector<int>> ranks_of;  // by group of the plan: those of `rank`
+    for (int a = 0; a < net_.actors_in_plan; ++a) {
+      const proto::Actor& actor = plan_net_.actor(a);
+      if (!actor.has_exchange() || actor.stage() != stage) continue;
+      const int group = actor.exchange().group();
+      const auto [ranks, fresh] = ranks_of.try_emplace(group);
+      if (fresh) ranks->second = mesh_.MembersOf(plan_net_.plan->group(group), rank);
+      AddExchange(a, rank, ranks->second);
     }
   }
-}
+
+ private:
+  void AddExchange(int actor, int rank, const std::vector<int>& ranks) {
+    const auto here = [&](int r) { return net_.own.Contains(r); };
+    if (*std::find_if(ranks.begin(), ranks.end(), here) != rank) return;
+    int partner = plan_net_.actors[actor].partner;
+    if (partner < 0) partner = actor;
+    const std::array<int32_t, 2> actors =
+        ranks[0] == rank ? std::array{actor, partner} : std::array{partner, actor};
+    const int32_t exchange = static_cast<int32_t>(net_.exchanges.size());
+    net_.exchanges.push_back({GroupOf(ranks, actors), actors});
+    for (int32_t m = 0; m < std::ssize(ranks); ++m) {
+      const int32_t member = net_.MemberOf(net_.exchanges.back(), m);
+      if (member >= 0) net_.member_of[member] = {exchange, m};
+    }
+  }
+
+  int32_t GroupOf(const std::vector<int>& ranks, const std::array<int32_t, 2>& actors) {
+    Streams& known = groups_[ranks];
+    const std::pair streams(plan_net_.actors[actors[0]].stream, plan_net_.actors[actors[1]].stream);
+    const auto [group, fresh] = known.try_emplace(streams, std::ssize(net_.groups));
+    if (fresh) net_.groups.push_back({ranks, static_cast<int32_t>(known.size()) - 1});
+    return group->second;
+  }
+
+  using Streams = std::map<std::pair<int, int>, int32_t>;  // of first member and others -> group
+
+  const PlanNet& plan_net_;
+  const StageMesh& mesh_;
+  ActorNet& net_;
+  std::map<std::vector<int>, Streams> groups_;  // by ranks
+};
 
 void AddIssueOrder(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet* net) {
   IssueOrder& order = net->issues.emplace_back();
@@ -186,19 +221,21 @@ ActorSpec SpecOf(const PlanNet& plan_net, uint32_t program, int actor, int rank)
   return spec;
 }
 
-absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const StageMesh& mesh) {
+absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const StageMesh& mesh,
+                                     RankRange own) {
   ASSIGN_OR_RETURN(const PlanNet plan_net, MakePlanNet(plan, plan.program(program)));
   RETURN_IF_ERROR(VerifyProgramTypes(plan_net));
   ActorNet net;
   net.program = plan.program(program).name();
   net.program_index = program;
-  net.ranks = mesh.ranks();
+  net.own = own;
   net.actors_in_plan = plan.program(program).actor_size();
   for (const proto::Actor& actor : plan.program(program).actor()) net.names.push_back(actor.name());
-  net.index.assign(static_cast<size_t>(net.ranks) * net.actors_in_plan, -1);
-  for (int rank = 0; rank < net.ranks; ++rank) AddRank(plan_net, mesh, rank, &net);
-  for (int rank = 0; rank < net.ranks; ++rank) {
-    AddExchanges(plan_net, mesh, rank, &net);
+  net.index.assign(static_cast<size_t>(own.size()) * net.actors_in_plan, -1);
+  for (int rank = own.begin; rank < own.end; ++rank) AddRank(plan_net, mesh, rank, &net);
+  ExchangeMaker exchanges(plan_net, mesh, &net);
+  for (int rank = own.begin; rank < own.end; ++rank) {
+    exchanges.AddRank(rank);
     AddIssueOrder(plan_net, mesh, rank, &net);
   }
   AddTables(&net);

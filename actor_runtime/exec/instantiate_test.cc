@@ -3,16 +3,22 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
 
+#include "actor_runtime/actor/actor_state.h"
 #include "actor_runtime/exec/test_plans.h"
 
 namespace oneflow {
 namespace {
 
-ActorNet NetOf(const proto::Plan& plan, int program) {
+// `own`: of no ranks: all.
+ActorNet NetOf(const proto::Plan& plan, int program, RankRange own = {}) {
   absl::StatusOr<StageMesh> mesh = StageMeshOf(plan);
   REQUIRE(mesh.ok());
-  absl::StatusOr<ActorNet> net = Instantiate(plan, program, *mesh);
+  if (own.size() == 0) own = {0, mesh->ranks()};
+  absl::StatusOr<ActorNet> net = Instantiate(plan, program, *mesh, own);
   INFO(net.status());
   REQUIRE(net.ok());
   return *std::move(net);
@@ -41,40 +47,127 @@ TEST_CASE("both ends of an edge name the same ports") {
   CheckEnds(NetOf(TwoStagesPlan(), 1));
 }
 
-// The plan of two ranks on a mesh of 3 x 2 x 2, with sums along the first and the last axis.
-TEST_CASE(
-    "members of an exchange on a larger mesh: all along the axes, same coordinate elsewhere") {
+// The plan of two ranks on a mesh of `sizes`, with sums along the first and the last axis.
+proto::Plan OnLargerMesh(const std::vector<int>& sizes) {
   proto::Plan plan = TwoRanksPlan();
   proto::Mesh* mesh = plan.mutable_mesh();
-  mesh->mutable_axis(0)->set_size(3);
-  for (const char* name : {"middle", "tensor"}) {
+  mesh->clear_axis();
+  for (size_t i = 0; i < sizes.size(); ++i) {
     proto::Mesh::Axis* axis = mesh->add_axis();
-    axis->set_name(name);
-    axis->set_size(2);
+    axis->set_name(std::string(1, static_cast<char>('a' + i)));
+    axis->set_size(sizes[i]);
   }
   plan.mutable_group(0)->add_axis(2);
   plan.mutable_program(0)->mutable_actor(1)->mutable_boxing()->add_reduce_axis(2);
-  const ActorNet net = NetOf(plan, 0);
+  return plan;
+}
+
+TEST_CASE(
+    "members of an exchange on a larger mesh: all along the axes, same coordinate elsewhere") {
+  const ActorNet net = NetOf(OnLargerMesh({3, 2, 2}), 0);
   CheckEnds(net);
   REQUIRE(net.specs.size() == 12 * 3);
   CHECK(net.exchanges.size() == 2);
   // Rank 5 = (1, 0, 1) is with all of (*, 0, *).
   const ExchangeMember& member = net.member_of[net.Find(5, 1)];
   REQUIRE(member.exchange >= 0);
-  std::vector<uint32_t> ranks;
-  for (const int32_t a : net.exchanges[member.exchange].members) ranks.push_back(net.specs[a].rank);
-  CHECK(ranks == std::vector<uint32_t>{0, 1, 4, 5, 8, 9});
+  const NetGroup& group = net.groups[net.exchanges[member.exchange].group];
+  CHECK(group.ranks == std::vector<int32_t>{0, 1, 4, 5, 8, 9});
   CHECK(member.index == 3);
   CHECK(net.member_of[net.Find(5, 0)].exchange == -1);
+}
+
+TEST_CASE("a process makes the actors of its own ranks, and the groups that they are in") {
+  // 2 x 32 x 8 devices; ranks 16 to 23 are the whole last axis at (0, 2, *).
+  const ActorNet net = NetOf(OnLargerMesh({2, 32, 8}), 0, {16, 24});
+  CheckEnds(net);
+  CHECK(net.specs.size() == 8 * 3);
+  CHECK(net.streams.size() == 8 * 2);
+  CHECK(net.issues.size() == 8);
+  CHECK(net.index.size() == 8 * 3);
+  for (const ActorSpec& spec : net.specs) CHECK(net.own.Contains(static_cast<int>(spec.rank)));
+  // Sums are along the first and the last axis: half of the members are in another process.
+  REQUIRE(net.groups.size() == 1);
+  REQUIRE(net.exchanges.size() == 1);
+  std::vector<int32_t> ranks(8);
+  std::iota(ranks.begin(), ranks.end(), 16);
+  for (int i = 0; i < 8; ++i) ranks.push_back(256 + 16 + i);
+  CHECK(net.groups[0].ranks == ranks);
+  CHECK(net.MemberOf(net.exchanges[0], 3) == net.Find(19, 1));
+  CHECK(net.MemberOf(net.exchanges[0], 8) == -1);
+  CHECK(net.NameOf(net.exchanges[0], 8) == "actor g.sum at rank 272");
+
+  const ActorNet receiver = NetOf(TwoStagesPlan(), 1, {1, 2});
+  REQUIRE(receiver.exchanges.size() == 2);
+  CHECK(receiver.MemberOf(receiver.exchanges[0], 0) == -1);
+  CHECK(receiver.names[receiver.exchanges[0].actors[0]] == "x.send");
+  CHECK(receiver.MemberOf(receiver.exchanges[0], 1) == receiver.Find(1, 1));
+}
+
+TEST_CASE("exchanges of the same streams are one group's; other streams are another's") {
+  proto::Plan plan = TwoRanksPlan();
+  CHECK(NetOf(plan, 0).groups.size() == 1);
+  // Both sums on the stream of sums; then one of them on a stream of its own.
+  proto::Program* train = plan.mutable_program(0);
+  const auto add_sum = [&](int id, int segment) {
+    proto::Register* reg = train->add_register_();
+    *reg = train->register_(1);
+    reg->set_id(id);
+    proto::Actor* sum = train->add_actor();
+    *sum = train->actor(1);
+    sum->set_id(id);
+    sum->set_output(0, id);
+    train->mutable_segment(segment)->add_actor(id);
+    train->mutable_issue(0)->mutable_run(0)->add_actor(id);
+  };
+  add_sum(3, 1);
+  const ActorNet shared = NetOf(plan, 0);
+  CHECK(shared.exchanges.size() == 2);
+  CHECK(shared.groups.size() == 1);
+  proto::Segment* segment = train->add_segment();
+  *segment = train->segment(1);
+  segment->set_id(3);
+  segment->clear_actor();
+  *train->add_stream() = train->stream(1);
+  train->mutable_stream(2)->set_id(2);
+  train->mutable_stream(2)->mutable_order(0)->set_segment(0, 3);
+  add_sum(4, 3);
+  const ActorNet apart = NetOf(plan, 0);
+  CHECK(apart.exchanges.size() == 3);
+  REQUIRE(apart.groups.size() == 2);
+  CHECK(apart.groups[0].ranks == apart.groups[1].ranks);
+  CHECK(apart.groups[1].ordinal == 1);
+}
+
+// What a worker sends is MessageTo of a peer that its actors complete for, and nothing else.
+TEST_CASE("no message of an actor leaves its device") {
+  for (const proto::Plan& plan : {ChainPlan(), OnLargerMesh({2, 3, 2}), TwoStagesPlan()}) {
+    const ActorNet net = NetOf(plan, plan.program_size() - 1);
+    int messages = 0;
+    for (const StreamOrder& stream : net.streams) {
+      ActorStates states = InitialStates(stream.table);
+      for (size_t a = 0; a < stream.actors.size(); ++a) {
+        const ActorTable::Actor& actor = stream.table.actors[a];
+        for (int32_t peer = actor.first_peer; peer < actor.end_peer; ++peer) {
+          const Message message = MessageTo(stream.table, states, static_cast<int32_t>(a), peer);
+          CHECK(message.to_rank == stream.rank);
+          CHECK(net.specs[net.ReceiverOf(message)].rank == stream.rank);
+          ++messages;
+        }
+      }
+    }
+    CHECK(messages > 0);
+  }
 }
 
 TEST_CASE("a send and its receive are one exchange, the sender first") {
   const ActorNet net = NetOf(TwoStagesPlan(), 1);
   REQUIRE(net.exchanges.size() == 2);
   for (const NetExchange& exchange : net.exchanges) {
-    REQUIRE(exchange.members.size() == 2);
-    CHECK(net.names[net.specs[exchange.members[0]].actor].ends_with(".send"));
-    CHECK(net.specs[exchange.members[0]].rank != net.specs[exchange.members[1]].rank);
+    REQUIRE(net.members(exchange) == 2);
+    CHECK(net.names[exchange.actors[0]].ends_with(".send"));
+    const std::vector<int32_t>& ranks = net.groups[exchange.group].ranks;
+    CHECK(ranks[0] != ranks[1]);
   }
 }
 

@@ -1,10 +1,12 @@
 #include "actor_runtime/exec/loaded_plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/exchange/local_communicator.h"
 #include "actor_runtime/exec/instantiate.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/verify_plan.h"
@@ -20,21 +22,26 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
   loaded->plan_ = std::move(plan);
   const proto::Plan& p = loaded->plan_;
   ASSIGN_OR_RETURN(loaded->mesh_, StageMeshOf(p));
+  loaded->ranks_ = options.ranks.size() > 0 ? options.ranks : RankRange{0, loaded->mesh_.ranks()};
+  const RankRange& own = loaded->ranks_;
+  if (own.begin < 0 || own.end > loaded->mesh_.ranks()) {
+    return InputError(absl::StrCat("ranks ", own.begin, " to ", own.end - 1),
+                      absl::StrCat("are not all of the plan, which has ", loaded->mesh_.ranks()),
+                      "give a process a block of the plan's ranks");
+  }
   for (int i = 0; i < p.program_size(); ++i) {
-    ASSIGN_OR_RETURN(ActorNet net, Instantiate(p, i, loaded->mesh_));
-    loaded->programs_.push_back({std::move(net)});
+    ASSIGN_OR_RETURN(ActorNet net, Instantiate(p, i, loaded->mesh_, own));
+    LoadedProgram& program = loaded->programs_.emplace_back();
+    program.works.resize(net.exchanges.size());
+    program.net = std::move(net);
   }
-  if (!options.make_kernel) {
-    for (LoadedProgram& program : loaded->programs_) {
-      RETURN_IF_ERROR(BindExchanges(nullptr, &program));
-    }
-    return loaded;
-  }
+  RETURN_IF_ERROR(loaded->AddCommunicators());
+  if (!options.make_kernel) return loaded;
 
-  const int ranks = loaded->mesh_.ranks();
   // The planner sized the workspaces for this many threads.
-  loaded->kernel_threads_ = std::clamp(options.threads / ranks, 1, std::max(1, p.kernel_threads()));
-  for (int rank = 0; rank < ranks; ++rank) {
+  loaded->kernel_threads_ =
+      std::clamp(options.threads / own.size(), 1, std::max(1, p.kernel_threads()));
+  for (int rank = own.begin; rank < own.end; ++rank) {
     ASSIGN_OR_RETURN(DeviceMemory device, DeviceMemory::Create(p, loaded->mesh_.StageOf(rank)));
     loaded->devices_.push_back(std::move(device));
     loaded->pools_.push_back(std::make_unique<ThreadPool>(loaded->kernel_threads_));
@@ -47,12 +54,12 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
 
 absl::Status LoadedPlan::BindProgram(int program, const KernelFactory& make_kernel) {
   ASSIGN_OR_RETURN(const PlanNet plan_net, MakePlanNet(plan_, plan_.program(program)));
-  const BindContext context{plan_net, mesh_, devices_, make_kernel};
+  const BindContext context{plan_net, mesh_, ranks_, devices_, make_kernel};
   LoadedProgram& loaded = programs_[program];
   const ActorNet& net = loaded.net;
   for (const StreamOrder& stream : net.streams) {
     const int rank = static_cast<int>(stream.rank);
-    ThreadPool* pool = stream.host ? pools_.back().get() : pools_[rank].get();
+    ThreadPool* pool = stream.host ? pools_.back().get() : pools_[rank - ranks_.begin].get();
     std::vector<BoundActor>& actors = loaded.actors.emplace_back();
     for (const int32_t a : stream.actors) {
       absl::StatusOr<BoundActor> actor =
@@ -62,25 +69,54 @@ absl::Status LoadedPlan::BindProgram(int program, const KernelFactory& make_kern
       actors.push_back(*std::move(actor));
     }
   }
-  return Annotate(BindExchanges(&context, &loaded), absl::StrCat("program ", net.program));
+  return Annotate(BindExchanges(context, &loaded), absl::StrCat("program ", net.program));
 }
 
-// Without a context: no memory, so no work.
-absl::Status LoadedPlan::BindExchanges(const BindContext* context, LoadedProgram* loaded) {
-  for (const NetExchange& exchange : loaded->net.exchanges) {
-    ExchangeWork work;
-    if (context != nullptr) {
-      std::vector<BoundMember> members;
-      for (const int32_t a : exchange.members) {
-        const ActorSpec& spec = loaded->net.specs[a];
-        members.push_back({static_cast<int>(spec.actor), static_cast<int>(spec.rank)});
-      }
-      ASSIGN_OR_RETURN(work, BindExchange(*context, members));
+absl::Status LoadedPlan::BindExchanges(const BindContext& context, LoadedProgram* loaded) {
+  for (size_t x = 0; x < loaded->works.size(); ++x) {
+    const NetExchange& exchange = loaded->net.exchanges[x];
+    std::vector<BoundMember> members;
+    for (const int32_t rank : loaded->net.groups[exchange.group].ranks) {
+      members.push_back({exchange.actors[!members.empty()], rank});
     }
-    const int members = static_cast<int>(exchange.members.size());
-    loaded->exchanges.push_back(std::make_unique<LocalExchange>(members, std::move(work)));
+    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, members));
   }
   return absl::OkStatus();
+}
+
+// Programs run one at a time, so groups of the same ranks share a communicator.
+absl::Status LoadedPlan::AddCommunicators() {
+  std::map<NetGroup, int32_t> index;
+  for (LoadedProgram& program : programs_) {
+    for (const NetGroup& group : program.net.groups) {
+      const auto far = std::find_if(group.ranks.begin(), group.ranks.end(),
+                                    [&](int32_t rank) { return !ranks_.Contains(rank); });
+      if (far != group.ranks.end()) {
+        return InputError(absl::StrCat("plan, program ", program.net.program),
+                          absl::StrCat("rank ", *far,
+                                       ", which another process owns, exchanges tensors with ours"),
+                          "give all ranks to one process");
+      }
+      const auto [communicator, fresh] = index.try_emplace(group, std::ssize(groups_));
+      if (fresh) groups_.push_back(group);
+      program.communicator_of.push_back(communicator->second);
+    }
+    for (const NetExchange& exchange : program.net.exchanges) {
+      const proto::Program& proto = plan_.program(static_cast<int>(program.net.program_index));
+      const proto::Actor& actor = proto.actor(exchange.actors[1]);
+      most_tensors_ = std::max({most_tensors_, actor.input_size(), actor.output_size()});
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicators() const {
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (const NetGroup& group : groups_) {
+    communicators.push_back(
+        MakeLocalCommunicator(static_cast<int>(group.ranks.size()), most_tensors_));
+  }
+  return communicators;
 }
 
 absl::StatusOr<int> LoadedPlan::FindProgram(std::string_view name) const {
@@ -96,10 +132,10 @@ absl::StatusOr<int> LoadedPlan::FindProgram(std::string_view name) const {
 std::span<std::byte> LoadedPlan::PersistentBytes(int rank, int register_id, int slot) const {
   CHECK(register_id >= 0 && register_id < plan_.persistent_size()) << "register " << register_id;
   const proto::Register& reg = plan_.persistent(register_id);
-  CHECK(rank >= 0 && rank < static_cast<int>(devices_.size()) && mesh_.StageOf(rank) == reg.stage())
+  CHECK(!devices_.empty() && ranks_.Contains(rank) && mesh_.StageOf(rank) == reg.stage())
       << "register " << reg.name() << " is not on rank " << rank;
   CHECK(slot >= 0 && slot < reg.slots()) << "slot " << slot << " of " << reg.name();
-  const absl::StatusOr<std::byte*> base = devices_[rank].Find(reg);
+  const absl::StatusOr<std::byte*> base = devices_[rank - ranks_.begin].Find(reg);
   CHECK(base.ok()) << base.status();
   return {*base + slot * reg.slot_bytes(), static_cast<size_t>(reg.slot_bytes())};
 }

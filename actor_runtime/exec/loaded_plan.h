@@ -1,6 +1,7 @@
-// LoadedPlan: a proved plan with all it needs to run in this process: for every rank its arena and
-// kernel threads, for every program its net and bound actors. What the drivers share; it fires
-// nothing itself.
+// LoadedPlan: a proved plan with all that a process needs to run some ranks of it: for each of them
+// its arena and kernel threads, for every program the net and the bound actors of them. What the
+// drivers share; it fires nothing itself. Time and memory do not grow with ranks of other
+// processes.
 //
 // It is pinned: actors point into it.
 #pragma once
@@ -13,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/device/thread_pool.h"
-#include "actor_runtime/exchange/local_exchange.h"
+#include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/exec/bound_actor.h"
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/net.h"
@@ -24,6 +25,7 @@ namespace oneflow {
 
 struct LoadOptions {
   int threads = 1;            // kernel threads in all, shared out over the devices
+  RankRange ranks;            // that this process owns; empty: all
   KernelFactory make_kernel;  // null: token flow only, no arenas and no kernels
   bool prove = true;          // VerifyPlan; only tests of broken plans go without
   bool own_kernels = true;    // the proof covers the kernels; false: make_kernel is a test's own
@@ -32,7 +34,8 @@ struct LoadOptions {
 struct LoadedProgram {
   ActorNet net;
   std::vector<std::vector<BoundActor>> actors;  // by stream and place; empty without kernels
-  std::vector<std::unique_ptr<LocalExchange>> exchanges;  // as net.exchanges
+  std::vector<ExchangeWork> works;              // as net.exchanges
+  std::vector<int32_t> communicator_of;         // by group of the net: in LoadedPlan::Communicators
 };
 
 class LoadedPlan {
@@ -43,28 +46,37 @@ class LoadedPlan {
   LoadedPlan& operator=(const LoadedPlan&) = delete;
 
   const proto::Plan& plan() const { return plan_; }
-  const StageMesh& mesh() const { return mesh_; }
+  const RankRange& ranks() const { return ranks_; }
   int kernel_threads() const { return kernel_threads_; }  // of one device
   std::vector<LoadedProgram>& programs() { return programs_; }
-  std::span<const std::unique_ptr<ThreadPool>> pools() const { return pools_; }  // by rank
+  std::span<const std::unique_ptr<ThreadPool>> pools() const { return pools_; }  // by own rank
+  const std::vector<NetGroup>& groups() const { return groups_; }
+  // Fresh ones, one a group: for runs of any programs, until one is cut short.
+  std::vector<std::unique_ptr<Communicator>> MakeCommunicators() const;
   // Index of a program by name; NOT_FOUND names the ones there are.
   absl::StatusOr<int> FindProgram(std::string_view name) const;
 
-  int64_t ArenaBytes(int rank) const { return devices_.empty() ? 0 : devices_[rank].bytes(); }
-  // The bytes of a slot of a persistent register, at a rank of its stage.
+  int64_t ArenaBytes(int rank) const {
+    return devices_.empty() ? 0 : devices_[rank - ranks_.begin].bytes();
+  }
+  // The bytes of a slot of a persistent register, at an own rank of its stage.
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const;
 
  private:
   LoadedPlan() = default;
   absl::Status BindProgram(int program, const KernelFactory& make_kernel);
-  static absl::Status BindExchanges(const BindContext* context, LoadedProgram* loaded);
+  static absl::Status BindExchanges(const BindContext& context, LoadedProgram* loaded);
+  absl::Status AddCommunicators();
 
   proto::Plan plan_;
   StageMesh mesh_;
+  RankRange ranks_;
   int kernel_threads_ = 1;
-  std::vector<DeviceMemory> devices_;               // by rank
-  std::vector<std::unique_ptr<ThreadPool>> pools_;  // by rank; the last is the host worker's
+  std::vector<DeviceMemory> devices_;               // by own rank
+  std::vector<std::unique_ptr<ThreadPool>> pools_;  // by own rank; the last is the host worker's
   std::vector<LoadedProgram> programs_;
+  std::vector<NetGroup> groups_;  // of all programs: each has a communicator
+  int most_tensors_ = 0;          // of an exchange
 };
 
 }  // namespace oneflow

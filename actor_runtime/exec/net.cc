@@ -10,6 +10,11 @@ std::string ActorNet::NameOf(int32_t actor) const {
   return absl::StrCat("actor ", names[specs[actor].actor], " at rank ", specs[actor].rank);
 }
 
+std::string ActorNet::NameOf(const NetExchange& exchange, int32_t member) const {
+  return absl::StrCat("actor ", names[exchange.actors[member > 0]], " at rank ",
+                      groups[exchange.group].ranks[member]);
+}
+
 int64_t MailboxCapacity(const ActorNet& net, const std::vector<bool>& own_stream) {
   int64_t capacity = 0;
   const auto own = [&](int32_t actor) { return own_stream[net.stream_of[actor]]; };

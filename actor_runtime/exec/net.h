@@ -1,10 +1,13 @@
-// ActorNet: one program of a plan as concrete actors and streams of all devices of a mesh: what the
-// drivers (runtime.h, deterministic_runtime.h) fire. Token flow only: it knows no kernel and no
-// byte.
+// ActorNet: one program of a plan as concrete actors and streams of the devices of a process: what
+// the drivers (runtime.h, deterministic_runtime.h) fire. Token flow only: it knows no kernel and no
+// byte. Its size does not depend on devices of other processes, but for the ranks of groups that
+// have members here and there.
 //
 // Constant after Instantiate; ActorStates and stream positions belong to the drivers.
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,9 +33,18 @@ struct StreamOrder {
   ActorTable table;             // of `actors`
 };
 
-// Concrete actors that fire together, one of each member of a group, in the group's order.
+// Devices that fire exchanges together, all on the same streams, so all in the same order: one
+// communicator carries them.
+struct NetGroup {
+  std::vector<int32_t> ranks;  // in the group's order
+  int32_t ordinal = 0;         // among the groups of these ranks in the program
+  auto operator<=>(const NetGroup&) const = default;
+};
+
+// Actors that fire together: one of each member of a group.
 struct NetExchange {
-  std::vector<int32_t> members;
+  int32_t group = 0;              // in ActorNet::groups
+  std::array<int32_t, 2> actors;  // in the program: of the first member, of all others
 };
 
 // The order in which a device issues its exchanges, where it must keep one.
@@ -47,10 +59,17 @@ struct ExchangeMember {
   int32_t index = 0;      // among its members
 };
 
+// Ranks from begin to before end.
+struct RankRange {
+  int32_t begin = 0, end = 0;
+  int32_t size() const { return end - begin; }
+  bool Contains(int32_t rank) const { return rank >= begin && rank < end; }
+};
+
 struct ActorNet {
   std::string program;
   uint32_t program_index = 0;
-  int32_t ranks = 0;
+  RankRange own;  // the devices of this process
   int32_t actors_in_plan = 0;
 
   std::vector<ActorSpec> specs;           // concrete actors, by (rank, actor)
@@ -58,17 +77,30 @@ struct ActorNet {
   std::vector<int32_t> place_of;          // for each of them: place in StreamOrder::actors
   std::vector<int64_t> firings;           // of each of them in a step
   std::vector<ExchangeMember> member_of;  // for each of them
-  std::vector<NetExchange> exchanges;
-  std::vector<IssueOrder> issues;    // by rank; of no actors on one without exchanges
-  std::vector<StreamOrder> streams;  // by (rank, stream)
-  std::vector<std::string> names;    // of actors, by index in the program
-  std::vector<int32_t> index;  // [rank * actors_in_plan + actor] -> specs; -1: not on that rank
+  std::vector<NetGroup> groups;           // with a member here
+  std::vector<NetExchange> exchanges;     // of these groups
+  std::vector<IssueOrder> issues;         // by own rank; of no actors on one without exchanges
+  std::vector<StreamOrder> streams;       // by (rank, stream)
+  std::vector<std::string> names;         // of actors, by index in the program
+  // [(rank - own.begin) * actors_in_plan + actor] -> specs; -1: not on that rank
+  std::vector<int32_t> index;
 
-  // The concrete actor; requires that it exists.
-  int32_t Find(uint32_t rank, uint32_t actor) const { return index[rank * actors_in_plan + actor]; }
+  // The concrete actor; -1 where it is not on that rank. Requires one of our ranks.
+  int32_t Find(int32_t rank, int32_t actor) const {
+    return index[static_cast<size_t>(rank - own.begin) * actors_in_plan + actor];
+  }
+  int32_t members(const NetExchange& exchange) const {
+    return static_cast<int32_t>(groups[exchange.group].ranks.size());
+  }
+  // The concrete actor of a member; -1 where its device is not of this process.
+  int32_t MemberOf(const NetExchange& exchange, int32_t member) const {
+    const int32_t rank = groups[exchange.group].ranks[member];
+    return own.Contains(rank) ? Find(rank, exchange.actors[member > 0]) : -1;
+  }
   int32_t ReceiverOf(const Message& m) const { return Find(m.to_rank, m.actor); }
-  // "actor h.0.fc at rank 3"
+  // "actor h.0.fc at rank 3": of a concrete actor, of a member of an exchange.
   std::string NameOf(int32_t actor) const;
+  std::string NameOf(const NetExchange& exchange, int32_t member) const;
 };
 
 // Messages that may be unread at once between two streams of a net are bounded by credits:

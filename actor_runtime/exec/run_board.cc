@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <glog/logging.h>
 
@@ -15,7 +16,8 @@ constexpr int64_t kClosed = int64_t{1} << 62;
 
 }  // namespace
 
-RunBoard::RunBoard(int workers) : steps_(workers), wanted_(kNone) {}
+RunBoard::RunBoard(int workers, std::function<void(const absl::Status&)> on_failure)
+    : on_failure_(std::move(on_failure)), steps_(workers), wanted_(kNone) {}
 
 void RunBoard::Start(const std::atomic<bool>* stop) {
   {
@@ -108,12 +110,13 @@ void RunBoard::Rest() {
   if (last) to_control_.notify_one();
 }
 
-bool RunBoard::Fail(absl::Status status) {
+void RunBoard::Fail(const absl::Status& status) {
+  // Under the lock: who is told at rest must not meet a callback of the run before.
   const std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return false;
-  failure_ = std::move(status);
+  if (working_ == 0 || !failure_.ok()) return;
+  failure_ = status;
   cancelled_.store(true, std::memory_order_seq_cst);
-  return true;
+  on_failure_(status);
 }
 
 }  // namespace oneflow

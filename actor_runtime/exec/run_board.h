@@ -19,6 +19,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -28,7 +29,9 @@ namespace oneflow {
 
 class RunBoard {
  public:
-  explicit RunBoard(int workers);
+  // `on_failure`: called with the failure of a run that ends by it, while its workers may still
+  // work. It must not block, and calls nothing of the board but cancelled().
+  RunBoard(int workers, std::function<void(const absl::Status&)> on_failure);
 
   // Control thread.
   // Requires that all are at rest. `stop`, which may be null, belongs to the run: once it is true,
@@ -52,8 +55,8 @@ class RunBoard {
   // Any thread. The steps after which the run ends early; a number beyond all steps where it goes
   // on.
   int64_t end() const;
-  // Only the first failure of a run is kept; false if there is one already.
-  bool Fail(absl::Status status);
+  // The first failure of a run ends it; nothing happens when none is in progress.
+  void Fail(const absl::Status& status);
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 
  private:
@@ -62,6 +65,7 @@ class RunBoard {
   };
   int64_t FinishedByAll() const;
 
+  const std::function<void(const absl::Status&)> on_failure_;
   std::mutex mutex_;
   std::condition_variable to_workers_, to_control_;
   uint64_t run_ = 0;

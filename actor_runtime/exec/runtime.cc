@@ -27,13 +27,17 @@ struct Assignment {
   std::vector<int32_t> worker_of;                // by stream
 };
 
-// Worker r drives the device streams of rank r; the last one all host streams.
+int32_t WorkerOf(uint32_t rank, const RankRange& own) {
+  return static_cast<int32_t>(rank) - own.begin;
+}
+
+// A worker a device drives the streams of it; the last one all host streams.
 Assignment Assign(const ActorNet& net) {
   Assignment assignment;
-  assignment.streams_of.resize(net.ranks + 1);
+  assignment.streams_of.resize(net.own.size() + 1);
   for (size_t s = 0; s < net.streams.size(); ++s) {
     const int32_t worker =
-        net.streams[s].host ? net.ranks : static_cast<int32_t>(net.streams[s].rank);
+        net.streams[s].host ? net.own.size() : WorkerOf(net.streams[s].rank, net.own);
     assignment.streams_of[worker].push_back(static_cast<int32_t>(s));
     assignment.worker_of.push_back(worker);
   }
@@ -61,6 +65,7 @@ struct Runtime::Impl {
   std::vector<Assignment> assignments;           // by program
   std::vector<std::vector<ActorStates>> states;  // by program, stream; initial between runs
   std::optional<Trace> trace;
+  std::vector<std::unique_ptr<Communicator>> communicators;  // changed at rest only
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
   uint32_t epoch = 0;      // control thread
@@ -84,13 +89,16 @@ struct Runtime::Impl {
       }
     }
     if (options.trace) trace.emplace(options.trace_events_per_stream);
-    const int n = loaded->mesh().ranks() + 1;
+    const int n = loaded->ranks().size() + 1;
     bus.emplace(Capacities(loaded->programs(), assignments, n));
-    board.emplace(n);
+    board.emplace(n, [this](const absl::Status& failure) {
+      for (const auto& communicator : communicators) communicator->Abort(failure);
+      bus->WakeAll();
+    });
+    MakeCommunicators();
     // Who spins while others wait for a core slows them down.
     const int busy = (n - 1) * loaded->kernel_threads();
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
-    SetWakes();
     for (int w = 0; w < n; ++w) {
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin));
       threads.emplace_back([this, worker = workers.back().get()] {
@@ -99,15 +107,13 @@ struct Runtime::Impl {
     }
   }
 
-  // What an exchange has for a member wakes the worker of that one's device.
-  void SetWakes() {
-    for (LoadedProgram& program : loaded->programs()) {
-      for (size_t x = 0; x < program.exchanges.size(); ++x) {
-        program.exchanges[x]->SetWake([this, &net = program.net, x](int member) {
-          const int32_t actor = net.exchanges[x].members[member];
-          bus->mailbox(static_cast<int>(net.specs[actor].rank)).WakeIfParked();
-        });
-      }
+  // What a communicator has for a member wakes the worker of that one's device.
+  void MakeCommunicators() {
+    communicators = loaded->MakeCommunicators();
+    for (size_t c = 0; c < communicators.size(); ++c) {
+      communicators[c]->SetWake([this, &ranks = loaded->groups()[c].ranks](int member) {
+        bus->mailbox(WorkerOf(ranks[member], loaded->ranks())).WakeIfParked();
+      });
     }
   }
 
@@ -118,9 +124,9 @@ struct Runtime::Impl {
       for (BoundActor& actor : of_stream) actor.Begin(&context);
     }
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
-    const ProgramRun run{
-        &of_program, &states[program],   &assignments[program].worker_of, loaded->pools(), ++epoch,
-        steps,       context.first_step, trace ? &*trace : nullptr};
+    const ProgramRun run{&of_program,     &states[program],   &assignments[program].worker_of,
+                         loaded->pools(), communicators,      ++epoch,
+                         steps,           context.first_step, trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
@@ -151,9 +157,8 @@ struct Runtime::Impl {
     for (size_t s = 0; s < net.streams.size(); ++s) {
       Reset(net.streams[s].table, &states[program][s]);
     }
-    if (!status.ok() || ahead) {
-      for (const auto& exchange : loaded->programs()[program].exchanges) exchange->Reset();
-    }
+    // Members may have entered what others have not, and never will.
+    if (!status.ok() || ahead) MakeCommunicators();
     return status;
   }
 };
@@ -168,6 +173,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                       "use 1 or more");
   }
   LoadOptions load{.threads = options.threads,
+                   .ranks = options.ranks,
                    .make_kernel = options.make_kernel,
                    .prove = options.prove,
                    .own_kernels = !options.make_kernel};
@@ -199,15 +205,13 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
 
 int64_t Runtime::steps_done() const { return impl_->steps_done; }
 
-void Runtime::Cancel() {
-  if (impl_->board->Fail(absl::CancelledError("the run was cancelled"))) impl_->bus->WakeAll();
-}
+void Runtime::Cancel() { impl_->board->Fail(absl::CancelledError("the run was cancelled")); }
 
 std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);
   if (!impl_->running) return {};
   const ProgramRun& run = *impl_->running;
-  return AskWorkers(*run.program, impl_->workers, &*impl_->bus, kPatience);
+  return AskWorkers(run, impl_->workers, &*impl_->bus, kPatience);
 }
 
 std::vector<int64_t> Runtime::Firings() const {
@@ -219,7 +223,7 @@ std::vector<int64_t> Runtime::Firings() const {
 }
 
 int64_t Runtime::ArenaBytes(int rank) const { return impl_->loaded->ArenaBytes(rank); }
-int Runtime::ranks() const { return impl_->loaded->mesh().ranks(); }
+int Runtime::ranks() const { return impl_->loaded->ranks().size(); }
 int Runtime::kernel_threads() const { return impl_->loaded->kernel_threads(); }
 const proto::Plan& Runtime::plan() const { return impl_->loaded->plan(); }
 

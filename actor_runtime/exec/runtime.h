@@ -1,6 +1,5 @@
-// Runtime: runs the programs of a plan on all devices of its mesh, in this process. A worker thread
-// a device drives the device's streams, one more drives the host streams of all of them; nobody
-// schedules.
+// Runtime: runs the programs of a plan on the devices of this process. A worker thread a device
+// drives the device's streams, one more drives the host streams of all of them; nobody schedules.
 //
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, {.threads = 2}));
 //   RETURN_IF_ERROR(runtime->Run("init", context, 1));
@@ -35,6 +34,7 @@ struct RuntimeOptions {
   // Kernel threads in all: each device's kernels get threads / devices of them, at least 1, at most
   // the plan's kernel_threads. Results do not depend on it.
   int threads = 1;
+  RankRange ranks;            // the devices of this process; empty: all
   Isa isa = BestIsa();        // what kernels compute with; one that the processor has
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
   bool prove = true;          // VerifyPlan at load
@@ -77,7 +77,7 @@ class Runtime {
   std::vector<int64_t> Firings() const;
 
   int64_t ArenaBytes(int rank) const;
-  int ranks() const;
+  int ranks() const;           // of this process
   int kernel_threads() const;  // of one device
   const proto::Plan& plan() const;
   // A slot of a persistent register at a rank of its stage; between runs.

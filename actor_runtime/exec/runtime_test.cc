@@ -172,6 +172,35 @@ TEST_CASE("a run that stands still says who waits for whom; between runs there i
   CHECK((*runtime)->Report().empty());
 }
 
+TEST_CASE(
+    "a process that owns some ranks runs these; what other processes hold it cannot reach yet") {
+  // Without its sum, the plan of two ranks is two devices that do not know of each other.
+  proto::Plan alone = TwoRanksPlan();
+  proto::Program* train = alone.mutable_program(0);
+  train->mutable_actor(1)->clear_exchange();
+  train->mutable_actor(1)->clear_boxing();
+  train->mutable_actor(1)->set_kernel("copy");
+  train->clear_issue();
+  train->mutable_stream(1)->set_kind(proto::Stream::COMPUTE);
+  const std::unique_ptr<Runtime> both = Make(alone);
+  const std::unique_ptr<Runtime> second = Make(alone, {.ranks = {1, 2}});
+  CHECK(second->ranks() == 1);
+  CHECK(second->ArenaBytes(1) == 256);
+  for (const auto* runtime : {&both, &second}) REQUIRE((*runtime)->Run("train", {}, 3).ok());
+  const auto bytes = [](const Runtime& runtime) {
+    const std::span<std::byte> w = runtime.PersistentBytes(1, 0);
+    return std::vector<std::byte>(w.begin(), w.end());
+  };
+  CHECK(bytes(*both) == bytes(*second));
+
+  const auto load = [](const proto::Plan& plan, RankRange ranks) {
+    return Runtime::Create(plan, {.ranks = ranks, .make_kernel = MakeTestKernel}).status();
+  };
+  CHECK_THAT(Text(load(TwoRanksPlan(), {1, 2})),
+             Catch::Contains("rank 0, which another process owns, exchanges tensors with ours"));
+  CHECK_THAT(Text(load(alone, {1, 3})), Catch::Contains("ranks 1 to 2: are not all of the plan"));
+}
+
 TEST_CASE("mistakes are named") {
   const std::unique_ptr<Runtime> runtime = Make(ChainPlan());
   CHECK(Text(runtime->Run("evaluate", {}, 1)) ==

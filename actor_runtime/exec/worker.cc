@@ -33,9 +33,14 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
     position.states = &(*run.states)[s];
     position.actors = run.program->actors[s].data();
     position.trace = run.trace ? run.trace->buffer(s) : nullptr;
+    if (!stream.host) position.pool = run.pools[stream.rank - net.own.begin].get();
     for (const int32_t actor : stream.actors) {
-      const int32_t exchange = net.member_of[actor].exchange;
-      position.exchanges.push_back(exchange < 0 ? nullptr : run.program->exchanges[exchange].get());
+      Exchange& exchange = position.exchanges.emplace_back();
+      const ExchangeMember member = net.member_of[actor];
+      if (member.exchange < 0) continue;
+      const int32_t group = net.exchanges[member.exchange].group;
+      exchange = {run.communicators[run.program->communicator_of[group]].get(),
+                  &run.program->works[member.exchange], member.index};
     }
     for (const ActorTable::Actor& actor : stream.table.actors) {
       sends_.reserve(actor.end_peer - actor.first_peer);
@@ -115,7 +120,7 @@ bool Worker::FireNext(Position* position) {
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const Launch launch = Issue(stream.table, place, position->states);
-  if (position->exchanges[place] != nullptr) return Enter(position, place, launch);
+  if (position->exchanges[place].communicator != nullptr) return Enter(position, place, launch);
   const absl::Status status = position->trace == nullptr ? position->actors[place].Run(launch)
                                                          : RunTraced(*position, place, launch);
   if (!status.ok()) [[unlikely]] {
@@ -133,23 +138,30 @@ void Worker::End(Position* position, int32_t place) {
 }
 
 bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
-  const ExchangeMember& member = run_.program->net.member_of[position->order->actors[place]];
-  position->entered = position->exchanges[place];
-  position->member = member.index;
+  const Exchange& exchange = position->exchanges[place];
+  position->entered = &exchange;
   position->launch = launch;
   if (position->trace != nullptr) position->begin = Now();
   const BoundActor::Addresses addresses = position->actors[place].AddressesOf(launch);
-  position->entered->Enter(member.index, addresses.in, addresses.out, launch.accumulate);
+  exchange.communicator->Enter(exchange.member,
+                               {exchange.work, addresses.in, addresses.out, launch.accumulate});
   Look(position);
   return true;
 }
 
 // Goes on with an exchange that has been entered: whether anything was done.
 bool Worker::Look(Position* position) {
-  ThreadPool* pool = run_.pools[position->order->rank].get();
-  const LocalExchange::Progress progress = position->entered->Poll(position->member, pool);
-  if (progress != LocalExchange::kOver) return progress == LocalExchange::kWorked;
+  const Exchange& exchange = *position->entered;
+  const Communicator::Progress progress =
+      exchange.communicator->Poll(exchange.member, position->pool);
+  if (progress == Communicator::kWaiting) return false;
+  if (progress == Communicator::kWorked) return true;
   const int32_t place = position->order->firings.PlaceAt(position->next);
+  if (progress == Communicator::kFailed) [[unlikely]] {
+    position->entered = nullptr;
+    Fail(*position, place, position->launch, exchange.communicator->status());
+    return true;
+  }
   if (position->trace != nullptr) {
     position->trace->Add(
         {position->begin, Now(), position->launch.firing, position->order->actors[place]});
@@ -162,7 +174,8 @@ bool Worker::Look(Position* position) {
 bool Worker::HasWork() const {
   return mailbox_.HasMail() ||
          std::any_of(positions_.begin(), positions_.end(), [](const Position& position) {
-           return position.entered != nullptr && position.entered->HasNews(position.member);
+           const Exchange* entered = position.entered;
+           return entered != nullptr && entered->communicator->HasNews(entered->member);
          });
 }
 
@@ -223,12 +236,10 @@ void Worker::TellDone() {
 void Worker::Fail(const Position& position, int32_t place, const Launch& launch,
                   const absl::Status& status) {
   const ActorNet& net = run_.program->net;
-  if (board_->Fail(Annotate(
-          status,
-          absl::StrCat("program ", net.program, ", step ", run_.first_step + position.step, ", ",
-                       net.NameOf(position.order->actors[place]), ", firing ", launch.firing)))) {
-    bus_->WakeAll();
-  }
+  board_->Fail(Annotate(
+      status,
+      absl::StrCat("program ", net.program, ", step ", run_.first_step + position.step, ", ",
+                   net.NameOf(position.order->actors[place]), ", firing ", launch.firing)));
 }
 
 void Worker::Idle() {

@@ -30,7 +30,8 @@ struct ProgramRun {
   LoadedProgram* program = nullptr;
   std::vector<ActorStates>* states = nullptr;          // by stream
   const std::vector<int32_t>* worker_of = nullptr;     // by stream
-  std::span<const std::unique_ptr<ThreadPool>> pools;  // by rank
+  std::span<const std::unique_ptr<ThreadPool>> pools;  // by own rank
+  std::span<const std::unique_ptr<Communicator>> communicators;
   uint32_t epoch = 0;
   int64_t steps = 0;
   int64_t first_step = 0;  // for messages
@@ -64,19 +65,24 @@ class Worker {
   bool over() const { return over_.load(std::memory_order_relaxed); }
 
  private:
+  struct Exchange {
+    Communicator* communicator = nullptr;
+    const ExchangeWork* work = nullptr;
+    int member = 0;
+  };
   struct Position {
     const StreamOrder* order = nullptr;
     ActorStates* states = nullptr;
     BoundActor* actors = nullptr;  // by place
     TraceBuffer* trace = nullptr;
-    std::vector<LocalExchange*> exchanges;  // by place; null: the actor is none
+    ThreadPool* pool = nullptr;       // of the device
+    std::vector<Exchange> exchanges;  // by place; of no communicator: the actor is none
     FiringOrder::Cursor next = {};
     int64_t step = 0;
-    bool begun = false;                // the step
-    LocalExchange* entered = nullptr;  // that the actor at `next` has entered
-    int member = 0;                    // of it
-    Launch launch = {};                // of it
-    int64_t begin = 0;                 // when, for the trace
+    bool begun = false;                 // the step
+    const Exchange* entered = nullptr;  // by the actor at `next`
+    Launch launch = {};                 // of it
+    int64_t begin = 0;                  // when, for the trace
   };
 
   void Drain();

@@ -18,9 +18,9 @@ struct WorkerReport {
   std::vector<std::string> streams;  // a sentence each: "compute: actor b at rank 0, ..."
 };
 
-// Asks the workers of a run of `program`; one that gives no answer within `patience` is inside a
+// Asks the workers of a run; one that gives no answer within `patience` is inside a
 // kernel. Any thread, one at a time, while the run is not being prepared or finished.
-std::vector<WorkerReport> AskWorkers(const LoadedProgram& program,
+std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
                                      const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
                                      std::chrono::nanoseconds patience);
 

@@ -41,10 +41,12 @@ class Firings {
   template <typename Fn>
   void ForBefore(int32_t actor, int64_t place, Fn fn) const {
     ForBeforeMember(actor, place, fn);
-    const int32_t exchange = run_.net.member_of[actor].exchange;
-    if (exchange < 0) return;
+    const int32_t x = run_.net.member_of[actor].exchange;
+    if (x < 0) return;
+    const NetExchange& exchange = run_.net.exchanges[x];
     const int64_t firing = place - run_.first[actor];
-    for (const int32_t member : run_.net.exchanges[exchange].members) {
+    for (int32_t m = 0; m < run_.net.members(exchange); ++m) {
+      const int32_t member = run_.net.MemberOf(exchange, m);
       if (member != actor) ForBeforeMember(member, run_.first[member] + firing, fn);
     }
   }

@@ -57,7 +57,7 @@ LiveMemory Accumulated(std::vector<Change> changes) {
 
 std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun& run) {
   const proto::Program& program = plan.program(static_cast<int>(run.net.program_index));
-  std::vector<std::vector<Change>> changes(run.net.ranks);
+  std::vector<std::vector<Change>> changes(run.net.own.size());
   for (size_t a = 0; a < run.net.specs.size(); ++a) {
     const ActorSpec& spec = run.net.specs[a];
     const proto::Actor& actor = program.actor(static_cast<int>(spec.actor));

@@ -46,7 +46,7 @@ class Clock {
       streams_.emplace_back();
     }
     missing_.resize(net_.exchanges.size());
-    for (size_t x = 0; x < missing_.size(); ++x) missing_[x] = MembersOf(x);
+    for (size_t x = 0; x < missing_.size(); ++x) missing_[x] = net_.members(net_.exchanges[x]);
     AssignWorkers();
     CountFirings();
     run_.step_ends.assign(run_.options.steps, 0);
@@ -88,10 +88,10 @@ class Clock {
 
   void AssignWorkers() {
     const bool shared = run_.options.worker_a_device;
-    workers_.resize(shared ? net_.ranks + 1 : net_.streams.size());
+    workers_.resize(shared ? net_.own.size() + 1 : net_.streams.size());
     for (size_t s = 0; s < net_.streams.size(); ++s) {
       const StreamOrder& stream = net_.streams[s];
-      const size_t of_device = stream.host ? net_.ranks : stream.rank;
+      const size_t of_device = stream.host ? net_.own.size() : stream.rank;
       const size_t worker = shared ? of_device : s;
       run_.worker_of.push_back(static_cast<int32_t>(worker));
       workers_[worker].streams.push_back(static_cast<int32_t>(s));
@@ -107,8 +107,6 @@ class Clock {
     run_.order.reserve(run_.first.back());
     run_.occupies.reserve(run_.first.back());
   }
-
-  int64_t MembersOf(size_t exchange) const { return std::ssize(net_.exchanges[exchange].members); }
 
   bool MayFire(int32_t s) const {
     const Stream& stream = streams_[s];
@@ -138,16 +136,19 @@ class Clock {
     stream.firing = Issue(order.table, stream.running, &states_[s]).firing;
     if (!order.firings.Next(&stream.next)) ++stream.step;
     const int32_t actor = order.actors[stream.running];
-    const int32_t exchange = net_.member_of[actor].exchange;
-    stream.entered = exchange >= 0;
-    if (stream.entered && --missing_[exchange] > 0) return false;
+    const int32_t x = net_.member_of[actor].exchange;
+    stream.entered = x >= 0;
+    if (stream.entered && --missing_[x] > 0) return false;
     stream.occupies = true;
     if (!stream.entered) {
       Run(s);
       return true;
     }
-    missing_[exchange] = MembersOf(exchange);
-    for (const int32_t member : net_.exchanges[exchange].members) Run(net_.stream_of[member]);
+    const NetExchange& exchange = net_.exchanges[x];
+    missing_[x] = net_.members(exchange);
+    for (int32_t m = 0; m < net_.members(exchange); ++m) {
+      Run(net_.stream_of[net_.MemberOf(exchange, m)]);
+    }
     return true;
   }
 
@@ -264,8 +265,9 @@ absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view 
     if (plan.program(p).name() != program) continue;
     RETURN_IF_ERROR(CheckOptions(plan.program(p), options));
     ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
+    mesh = OneDeviceAStage(std::move(mesh));
     SimulatedRun run;
-    ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, OneDeviceAStage(std::move(mesh))));
+    ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, mesh, {0, mesh.ranks()}));
     RETURN_IF_ERROR(CheckFirings(run.net, options.steps));
     run.options = options;
     run.steps_a_round = std::max<int64_t>(1, plan.program(p).steps_a_round());

@@ -29,10 +29,10 @@ class Summarizer {
     const Utilization use = UtilizationOf(run_);
     summary->bubble = use.bubble;
     summary->bubble_over_busy = use.bubble_over_busy;
-    for (int stage = 0; stage < run_.net.ranks; ++stage) {
+    for (int stage = 0; stage < run_.net.own.size(); ++stage) {
       SimulationSummary::Device& device = summary->stages.emplace_back();
       device.stage = stage;
-      device.devices = summary->devices / run_.net.ranks;
+      device.devices = summary->devices / run_.net.own.size();
       device.peak_bytes = memory[stage].peak_bytes;
       device.memory = Coarsened(memory[stage], kMemoryPoints);
       for (const proto::StageMemory& planned : plan_.memory()) {
@@ -64,7 +64,7 @@ class Summarizer {
       flops += actor.flops() * a_step;
     }
     if (run_.StepSeconds() > 0) {
-      summary->flops_a_device_second = flops / run_.net.ranks / run_.StepSeconds();
+      summary->flops_a_device_second = flops / run_.net.own.size() / run_.StepSeconds();
     }
     std::stable_sort(
         summary->actors.begin(), summary->actors.end(),

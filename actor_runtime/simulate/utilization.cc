@@ -12,7 +12,7 @@ constexpr double kRounding = 1e-12;
 
 Utilization UtilizationOf(const SimulatedRun& run) {
   Utilization result;
-  result.device_busy.resize(run.net.ranks, 0);
+  result.device_busy.resize(run.net.own.size(), 0);
   for (const StreamOrder& stream : run.net.streams) {
     double busy = 0;
     // Every firing of an actor takes the same time.
@@ -26,8 +26,8 @@ Utilization UtilizationOf(const SimulatedRun& run) {
     result.device_busy[stream.rank] = std::max(result.device_busy[stream.rank], busy);
   }
   const double step = run.StepSeconds();
-  const double mean =
-      std::accumulate(result.device_busy.begin(), result.device_busy.end(), 0.0) / run.net.ranks;
+  const double mean = std::accumulate(result.device_busy.begin(), result.device_busy.end(), 0.0) /
+                      run.net.own.size();
   // Sums in another order may be a rounding apart.
   const double waits = step - mean > kRounding * step ? step - mean : 0;
   if (step > 0) result.bubble = waits / step;

@@ -1,0 +1,10 @@
+// For tests: linking it counts every operator new of the process.
+#pragma once
+
+#include <cstdint>
+
+namespace oneflow {
+
+int64_t Allocations();  // so far, of all threads
+
+}  // namespace oneflow
