@@ -390,6 +390,20 @@ TEST_CASE("one member carries the pieces of all while the others do something el
   for (const int m : {1, 2}) CHECK(scene.members[m].HasNews());
 }
 
+TEST_CASE(
+    "members that have entered different exchanges wait, each for the other, until an abort") {
+  const auto communicator = MakeLocalCommunicator(2, 0);
+  const ExchangeWork first, second;
+  communicator->Enter(0, {&first});
+  communicator->Enter(1, {&second});
+  for (const int m : {0, 1}) {
+    CHECK(communicator->Poll(m, nullptr) == Communicator::kWaiting);
+    CHECK_FALSE(communicator->HasEntered(1 - m, m));
+  }
+  communicator->Abort(absl::CancelledError("as asked"));
+  for (const int m : {0, 1}) CHECK(communicator->Poll(m, nullptr) == Communicator::kFailed);
+}
+
 TEST_CASE("without work it is over when all have entered") {
   const auto communicator = MakeLocalCommunicator(2, 0);
   const ExchangeWork none;
