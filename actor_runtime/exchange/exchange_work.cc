@@ -16,8 +16,8 @@ absl::StatusOr<ExchangeWork> ExchangeWork::Make(
     for (int member = 0; member < static_cast<int>(setups[tensor].size()); ++member) {
       const KernelSetup& setup = setups[tensor][member];
       if (setup.out.empty()) continue;
-      ASSIGN_OR_RETURN(CopyPieces pieces, MakeCopyPieces(setup));
-      work.ends_.push_back(work.pieces() + pieces.count);
+      ASSIGN_OR_RETURN(CopyPieces pieces, CopyPieces::Make(setup));
+      work.ends_.push_back(work.pieces() + pieces.count());
       work.parts_.push_back({tensor, member, std::move(pieces)});
     }
   }
@@ -31,11 +31,8 @@ void ExchangeWork::Run(int piece, const ExchangeEntries& entries) const {
   const int first = part.tensor * entries.members;
   const std::span<const std::byte* const> sources(&entries.in[first], entries.members);
   std::byte* const out = entries.out[first + part.member];
-  KernelCall call;
-  call.in = {&sources, 1};
-  call.out = {&out, 1};
-  call.accumulate = entries.accumulate[part.member] != 0;
-  part.pieces.run(piece - (index == 0 ? 0 : ends_[index - 1]), call);
+  part.pieces.Run(piece - (index == 0 ? 0 : ends_[index - 1]), sources, {}, out,
+                  entries.accumulate[part.member] != 0);
 }
 
 }  // namespace oneflow

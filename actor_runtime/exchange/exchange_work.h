@@ -36,7 +36,7 @@ class ExchangeWork {
  public:
   // No work: for token flow alone.
   ExchangeWork() = default;
-  // `setups`: by tensor, then by member, what MakeCopyPieces needs for that member's output;
+  // `setups`: by tensor, then by member, what CopyPieces needs for that member's output;
   // without an output there is nothing to do for it.
   static absl::StatusOr<ExchangeWork> Make(const std::vector<std::vector<KernelSetup>>& setups);
 

@@ -1,23 +1,97 @@
 // The copying that one member of a group needs done in an exchange, in pieces that any thread may
 // take, in any order. The local boxing kernels (slice, zero_fill) run the same pieces on a device's
 // own pool.
+//
+// A source may be in another process. Then what a piece takes of it travels as a packet: its rows,
+// one after the other. Which rows these are, both ends find with RegionBetween and ChunkOf alone.
 #pragma once
 
-#include <functional>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/kernel.h"
 
 namespace oneflow {
 
-struct CopyPieces {
-  int count = 0;
-  // Piece `piece` of output 0, from sources input 0. Of the call only in, out and accumulate are
-  // looked at. Different pieces write different elements.
-  std::function<void(int piece, const KernelCall& call)> run;
+// A box of rows of a tensor, contiguous ones of `run` elements each, in the memory of the target
+// and of its sources, which all hold the same slice of the tensor.
+struct CopyRegion {
+  std::vector<int> sources;  // among those of the group, in the order of sums
+  Dims count;                // of rows, in the outer dimensions, slowest first
+  Dims from_stride, to_stride;
+  int64_t from = 0, to = 0;  // offsets of the first row
+  int64_t run = 1;
+  int64_t rows = 1;  // product of count; 0: the slices do not meet
+
+  // Pieces of at most `most` elements, or a little more.
+  int64_t pieces(int64_t most) const;
 };
 
-// setup.in[0]: the sources, in the order of the group; setup.out[0]: the member's output.
-absl::StatusOr<CopyPieces> MakeCopyPieces(const KernelSetup& setup);
+// A piece of a region: elements [begin, begin + size) of some rows.
+struct CopyChunk {
+  int64_t first_row = 0, rows = 0, begin = 0, size = 0;
+  int64_t elements() const { return rows * size; }
+};
+
+// What two slices of a tensor have in common; without its sources.
+CopyRegion RegionBetween(const Slice& source, const Slice& target);
+// Piece `index` of region.pieces(most).
+CopyChunk ChunkOf(const CopyRegion& region, int64_t most, int64_t index);
+// Whether the rows of a chunk are one after the other in the target, too.
+bool IsContiguousInTarget(const CopyRegion& region, const CopyChunk& chunk);
+
+// Calls fn(from, to) with the offsets of each row of a chunk, in turn.
+template <typename Fn>
+void ForRows(const CopyRegion& r, const CopyChunk& c, Fn fn) {
+  for (int64_t row = c.first_row; row < c.first_row + c.rows; ++row) {
+    int64_t from = r.from + c.begin, to = r.to + c.begin, rest = row;
+    for (int i = static_cast<int>(r.count.size()) - 1; i >= 0; --i) {
+      const int64_t index = rest % r.count[i];
+      rest /= r.count[i];
+      from += index * r.from_stride[i];
+      to += index * r.to_stride[i];
+    }
+    fn(from, to);
+  }
+}
+
+// Elements of a piece between members of one process.
+inline constexpr int64_t kLocalPiece = 16384;
+
+class CopyPieces {
+ public:
+  // setup.in[0]: the sources, in the order of the group; setup.out[0]: the member's output.
+  static absl::StatusOr<CopyPieces> Make(const KernelSetup& setup, int64_t most = kLocalPiece);
+
+  int count() const { return ends_.empty() ? 0 : ends_.back(); }
+  struct Piece {
+    const CopyRegion* region;
+    int64_t index;  // among those of the region
+    CopyChunk chunk;
+  };
+  Piece At(int piece) const;
+
+  // Writes a piece of `out`. Different pieces write different elements. `sources`: the memory of
+  // each source of the group. `packets`: by source of the piece's region, its packet; null where it
+  // is read in place. None: all are.
+  void Run(int piece, std::span<const std::byte* const> sources,
+           std::span<const std::byte* const> packets, std::byte* out, bool accumulate) const;
+
+ private:
+  struct Call;
+  template <typename T, typename S>
+  static void RunChunk(const Call& call);
+
+  std::vector<CopyRegion> regions_;
+  std::vector<int> ends_;  // by region: number of the first piece after its own
+  int64_t most_ = kLocalPiece;
+  bool maximum_ = false;  // else a sum
+  Isa isa_ = Isa::kBaseline;
+  void (*run_)(const Call&) = nullptr;
+};
 
 }  // namespace oneflow
