@@ -41,6 +41,7 @@ struct ExchangeEntry {
   std::span<const std::byte* const> in;
   std::span<std::byte* const> out;
   bool accumulate = false;  // adds to the outputs instead of overwriting them
+  std::span<std::byte> workspace = {};  // for what comes of other processes (exchange_window.h)
 };
 
 class Communicator {

@@ -15,6 +15,7 @@
 
 #include "actor_runtime/device/counted_allocations.h"
 #include "actor_runtime/exchange/exchange_for_test.h"
+#include "actor_runtime/exchange/group_for_test.h"
 #include "actor_runtime/exchange/local_communicator.h"
 
 namespace oneflow {
@@ -24,48 +25,32 @@ constexpr std::byte kPaint{0xa5};
 const char* const kKinds[] = {"all_gather", "reduce_scatter", "all_reduce",
                               "all_to_all", "send",           "mixed"};
 
-// The members of a group, each with its communicator, which members of one process share.
-class Group {
- public:
-  virtual ~Group() = default;
-  virtual Communicator& Of(int member) = 0;
-  virtual const ExchangeWork* WorkOf(size_t exchange, int member) = 0;
-  virtual void SetWake(std::function<void(int member)> wake) = 0;
-  // Messages on their way between processes; one of them arrives.
-  virtual size_t UnderWay() { return 0; }
-  virtual void Deliver(uint64_t) {}
-};
 struct Maker {
   const char* name;
-  std::function<std::unique_ptr<Group>(const std::vector<ExchangeCase>& cases)> make;
+  std::function<std::unique_ptr<GroupForTest>(const std::vector<ExchangeCase>& cases, uint64_t seed)>
+      make;
 };
 
-class LocalGroup final : public Group {
- public:
-  explicit LocalGroup(const std::vector<ExchangeCase>& cases) {
-    size_t tensors = 0;
-    for (const ExchangeCase& c : cases) {
-      absl::StatusOr<ExchangeWork> work = ExchangeWork::Make(SetupsOf(c));
-      INFO(Describe(c) << ": " << work.status());
-      REQUIRE(work.ok());
-      works_.push_back(*std::move(work));
-      tensors = std::max(tensors, c.tensors.size());
-    }
-    communicator_ = MakeLocalCommunicator(cases[0].members(), static_cast<int>(tensors));
-  }
-  Communicator& Of(int) override { return *communicator_; }
-  const ExchangeWork* WorkOf(size_t exchange, int) override { return &works_[exchange]; }
-  void SetWake(std::function<void(int)> wake) override { communicator_->SetWake(std::move(wake)); }
-
- private:
-  std::vector<ExchangeWork> works_;
-  std::unique_ptr<Communicator> communicator_;
-};
+// By member: process m * factor mod most.
+std::vector<int> Processes(int members, int factor, int most) {
+  std::vector<int> process;
+  for (int m = 0; m < members; ++m) process.push_back(m * factor % most);
+  return process;
+}
 
 const std::vector<Maker>& Makers() {
+  using Cases = std::vector<ExchangeCase>;
   static const std::vector<Maker> makers = {
-      {"threads of one process",
-       [](const std::vector<ExchangeCase>& cases) { return std::make_unique<LocalGroup>(cases); }},
+      {"threads of one process", [](const Cases& c, uint64_t) { return MakeLocalGroup(c); }},
+      {"all members far",
+       [](const Cases& c, uint64_t seed) {
+         return MakeFarGroup(c, Processes(c[0].members(), 1, c[0].members()), seed);
+       }},
+      {"some members far",
+       [](const Cases& c, uint64_t seed) {
+         // Members of a process need not be neighbours.
+         return MakeFarGroup(c, Processes(c[0].members(), 3, c[0].members() > 4 ? 4 : 2), seed);
+       }},
   };
   return makers;
 }
@@ -74,7 +59,7 @@ const std::vector<Maker>& Makers() {
 // over as soon as it is its own again.
 class Member {
  public:
-  Member(Group* group, const std::vector<ExchangeCase>* cases, int index)
+  Member(GroupForTest* group, const std::vector<ExchangeCase>* cases, int index)
       : group_(*group), cases_(*cases), index_(index) {}
 
   // Before the first step: what it brings to each exchange.
@@ -99,7 +84,7 @@ class Member {
       Firing& firing = memory_[exchange_];
       entered_ = true;
       communicator.Enter(index_, {group_.WorkOf(exchange_, index_), firing.in_at, firing.out_at,
-                                  cases_[exchange_].accumulate});
+                                  cases_[exchange_].accumulate, group_.WorkspaceOf(index_)});
       allocated_ += Allocations() - allocations;
       return true;
     }
@@ -148,7 +133,7 @@ class Member {
     for (auto& bytes : memory_[exchange_].out) std::fill(bytes.begin(), bytes.end(), kPaint);
   }
 
-  Group& group_;
+  GroupForTest& group_;
   const std::vector<ExchangeCase>& cases_;
   const int index_;
   std::vector<Firing> memory_;  // by exchange
@@ -161,7 +146,7 @@ class Member {
 // Exchanges of a group, and its members.
 struct Scene {
   Scene(const Maker& maker, std::vector<ExchangeCase> of_cases, std::mt19937_64* random)
-      : cases(std::move(of_cases)), group(maker.make(cases)) {
+      : cases(std::move(of_cases)), group(maker.make(cases, (*random)())) {
     for (int m = 0; m < cases[0].members(); ++m) members.emplace_back(group.get(), &cases, m);
     for (const ExchangeCase& c : cases) {
       const CaseMemory memory = RandomMemory(c, random);
@@ -169,7 +154,7 @@ struct Scene {
     }
   }
   std::vector<ExchangeCase> cases;
-  std::unique_ptr<Group> group;
+  std::unique_ptr<GroupForTest> group;
   std::vector<Member> members;
 };
 
@@ -265,7 +250,11 @@ TEST_CASE("nothing is over before all have entered; who has not is told from who
         CHECK(scene.members[m].exchange() == 0);
         CHECK_FALSE(scene.members[m].HasNews());
         CHECK_FALSE(scene.group->Of(m).HasEntered(missing, m));
-        CHECK(scene.group->Of(m).HasEntered(3 - m - missing, m));
+        // A process says so when all of its members have.
+        const int other = 3 - m - missing;
+        const GroupForTest& group = *scene.group;
+        CHECK(scene.group->Of(m).HasEntered(other, m) ==
+              (group.Together(other, m) || !group.Together(other, missing)));
       }
       Play(&scene, &random);
       CHECK(scene.members[missing].over());

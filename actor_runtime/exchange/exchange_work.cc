@@ -1,38 +1,139 @@
 #include "actor_runtime/exchange/exchange_work.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/exchange_window.h"
 
 namespace oneflow {
 
-absl::StatusOr<ExchangeWork> ExchangeWork::Make(
-    const std::vector<std::vector<KernelSetup>>& setups) {
+absl::StatusOr<ExchangeWork> ExchangeWork::Make(const std::vector<std::vector<KernelSetup>>& setups,
+                                                const FarMembers* far) {
   ExchangeWork work;
   work.tensors_ = static_cast<int>(setups.size());
-  for (int tensor = 0; tensor < work.tensors_; ++tensor) {
-    for (int member = 0; member < static_cast<int>(setups[tensor].size()); ++member) {
-      const KernelSetup& setup = setups[tensor][member];
-      if (setup.out.empty()) continue;
-      ASSIGN_OR_RETURN(CopyPieces pieces, CopyPieces::Make(setup));
-      work.ends_.push_back(work.pieces() + pieces.count());
-      work.parts_.push_back({tensor, member, std::move(pieces)});
+  work.most_.assign(setups.size(), kLocalPiece);
+  if (far != nullptr) {
+    for (int near = 0; const char here : far->near) {
+      work.near_index_.push_back(here != 0 ? near++ : -1);
     }
+    work.most_ = far->most;
   }
+  const int members = setups.empty() ? 0 : static_cast<int>(setups[0].size());
+  for (int member = 0; member < members; ++member) {
+    const int first = work.pieces();
+    for (int tensor = 0; tensor < work.tensors_; ++tensor) {
+      const KernelSetup& setup = setups[tensor][member];
+      if (setup.out.empty() || (far != nullptr && !work.IsNear(member))) continue;
+      ASSIGN_OR_RETURN(CopyPieces pieces, CopyPieces::Make(setup, work.most_[tensor]));
+      work.ends_.push_back(work.pieces() + pieces.count());
+      work.parts_.push_back({tensor, member, static_cast<int64_t>(SizeOf(setup.out[0].dtype)),
+                             std::move(pieces)});
+    }
+    work.ranges_.emplace_back(first, work.pieces());
+  }
+  if (far != nullptr) work.AddRoutes(setups);
   return work;
 }
 
-void ExchangeWork::Run(int piece, const ExchangeEntries& entries) const {
-  const auto end = std::upper_bound(ends_.begin(), ends_.end(), piece);
-  const auto index = end - ends_.begin();
+void ExchangeWork::Run(int piece, const ExchangeEntries& entries,
+                       std::span<const std::byte* const> packets) const {
+  const auto index = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
   const Part& part = parts_[index];
   const int first = part.tensor * entries.members;
   const std::span<const std::byte* const> sources(&entries.in[first], entries.members);
-  std::byte* const out = entries.out[first + part.member];
-  part.pieces.Run(piece - (index == 0 ? 0 : ends_[index - 1]), sources, {}, out,
-                  entries.accumulate[part.member] != 0);
+  part.pieces.Run(piece - (index == 0 ? 0 : ends_[index - 1]), sources, packets,
+                  entries.out[first + part.member], entries.accumulate[part.member] != 0);
+}
+
+ExchangeWork::Piece ExchangeWork::At(int piece) const {
+  const auto index = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
+  const Part& part = parts_[index];
+  const CopyPieces::Piece at = part.pieces.At(piece - (index == 0 ? 0 : ends_[index - 1]));
+  return {part.tensor, part.member, at.region, at.index, at.chunk, part.element_bytes};
+}
+
+int ExchangeWork::FarSources(const Piece& piece) const {
+  const std::vector<int>& sources = piece.region->sources;
+  return static_cast<int>(
+      std::count_if(sources.begin(), sources.end(), [this](int s) { return !IsNear(s); }));
+}
+
+bool ExchangeWork::LandsInOutput(const Piece& piece, bool accumulate) {
+  return !accumulate && piece.region->sources.size() == 1 &&
+         IsContiguousInTarget(*piece.region, piece.chunk);
+}
+
+int64_t ExchangeWork::MostWindowBytes(int member, bool accumulate) const {
+  int64_t most = 0;
+  for (int piece = ranges_[member].first; piece < ranges_[member].second; ++piece) {
+    const Piece at = At(piece);
+    const int far = FarSources(at);
+    if (far == 0 || LandsInOutput(at, accumulate)) continue;
+    most = std::max(most, far * PacketBytes(at.chunk.elements(), at.element_bytes));
+  }
+  return most;
+}
+
+void ExchangeWork::AddRoutes(const std::vector<std::vector<KernelSetup>>& setups) {
+  const int members = static_cast<int>(near_index_.size());
+  for (int near = 0; near < members; ++near) {
+    for (const bool accumulate : {false, true}) {
+      window_bytes_.push_back(MostWindowBytes(near, accumulate));
+    }
+    if (!IsNear(near)) continue;
+    for (int far = 0; far < members; ++far) {
+      to_far_.push_back(IsNear(far) ? Route() : RouteBetween(setups, near, far));
+      from_far_.push_back(IsNear(far) ? Route() : RouteBetween(setups, far, near));
+    }
+  }
+}
+
+ExchangeWork::Route ExchangeWork::RouteBetween(
+    const std::vector<std::vector<KernelSetup>>& setups, int source, int reader) const {
+  Route route;
+  int64_t end = 0;
+  for (int tensor = 0; tensor < tensors_; ++tensor) {
+    const KernelSetup& setup = setups[tensor][reader];
+    CopyRegion region;
+    region.rows = 0;
+    if (!setup.out.empty() && source < std::ssize(setup.in[0])) {
+      region = RegionBetween(setup.in[0][source].slice, setup.out[0].slice);
+      route.element_bytes.push_back(static_cast<int64_t>(SizeOf(setup.out[0].dtype)));
+    } else {
+      route.element_bytes.push_back(0);
+    }
+    end += region.rows == 0 ? 0 : region.pieces(most_[tensor]);
+    route.regions.push_back(std::move(region));
+    route.ends.push_back(end);
+  }
+  return route;
+}
+
+const ExchangeWork::Route& ExchangeWork::RouteOf(int source, int reader) const {
+  const auto members = static_cast<int>(near_index_.size());
+  return IsNear(source) ? to_far_[near_index_[source] * members + reader]
+                        : from_far_[near_index_[reader] * members + source];
+}
+
+int64_t ExchangeWork::PacketsOf(int source, int reader) const {
+  const Route& route = RouteOf(source, reader);
+  return route.ends.empty() ? 0 : route.ends.back();
+}
+
+int64_t ExchangeWork::PacketOf(const Piece& piece, int source) const {
+  const Route& route = RouteOf(source, piece.member);
+  return piece.index + (piece.tensor == 0 ? 0 : route.ends[piece.tensor - 1]);
+}
+
+ExchangeWork::Piece ExchangeWork::PacketAt(int source, int reader, int64_t number) const {
+  const Route& route = RouteOf(source, reader);
+  const auto tensor =
+      std::upper_bound(route.ends.begin(), route.ends.end(), number) - route.ends.begin();
+  const int64_t index = number - (tensor == 0 ? 0 : route.ends[tensor - 1]);
+  const CopyRegion& region = route.regions[tensor];
+  return {static_cast<int>(tensor), reader, &region, index,
+          ChunkOf(region, most_[tensor], index), route.element_bytes[tensor]};
 }
 
 }  // namespace oneflow

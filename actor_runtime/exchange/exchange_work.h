@@ -7,11 +7,16 @@
 //
 // Guarantees: different pieces write different elements; each element is summed in the group's
 // order and rounded once, what was there before added last; so the bits depend on nothing but the
-// inputs.
+// inputs, and on how tensors are cut into pieces neither.
+//
+// A process does the pieces of its own members. What these take of a member elsewhere comes as
+// packets, which are numbered: a route is all that one member takes of another. Both ends of it
+// know it by the same numbers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,27 +37,81 @@ struct ExchangeEntries {
   std::vector<char> accumulate;  // by member: adds to its outputs instead of overwriting them
 };
 
+// Which members are in this process, where not all are; and by tensor, elements of a piece, at most.
+struct FarMembers {
+  std::vector<char> near;     // by member
+  std::vector<int64_t> most;  // the same in all processes
+};
+
 class ExchangeWork {
  public:
   // No work: for token flow alone.
   ExchangeWork() = default;
-  // `setups`: by tensor, then by member, what CopyPieces needs for that member's output;
-  // without an output there is nothing to do for it.
-  static absl::StatusOr<ExchangeWork> Make(const std::vector<std::vector<KernelSetup>>& setups);
+  // `setups`: by tensor, then by member, what CopyPieces needs for that member's output; without an
+  // output there is nothing to do for it. `far`: null where all members are in this process.
+  static absl::StatusOr<ExchangeWork> Make(const std::vector<std::vector<KernelSetup>>& setups,
+                                           const FarMembers* far = nullptr);
 
   int tensors() const { return tensors_; }
   int pieces() const { return ends_.empty() ? 0 : ends_.back(); }
-  // Allocates nothing.
-  void Run(int piece, const ExchangeEntries& entries) const;
+  // Allocates nothing. `packets`: as CopyPieces::Run.
+  void Run(int piece, const ExchangeEntries& entries,
+           std::span<const std::byte* const> packets = {}) const;
+
+  struct Piece {
+    int tensor = 0, member = 0;  // whose output it is
+    const CopyRegion* region = nullptr;
+    int64_t index = 0;  // among those of the region
+    CopyChunk chunk;
+    int64_t element_bytes = 0;
+    int64_t bytes() const { return chunk.elements() * element_bytes; }
+  };
+  Piece At(int piece) const;
+  // The pieces of a member of this process: from first to before second.
+  std::pair<int, int> PiecesOf(int member) const { return ranges_[member]; }
+
+  // With members elsewhere.
+  bool IsNear(int member) const { return near_index_[member] >= 0; }
+  int FarSources(const Piece& piece) const;
+  // Whether a packet of it may land in the output: there is nothing to sum, and its rows are there
+  // one after the other.
+  static bool LandsInOutput(const Piece& piece, bool accumulate);
+  // Bytes of workspace that one piece of a member needs at most.
+  int64_t WindowBytes(int member, bool accumulate) const {
+    return window_bytes_[2 * member + (accumulate ? 1 : 0)];
+  }
+  // Of the route from a source to a reader, one of them of this process: how many packets it has,
+  // the number of a piece's, and what packet `number` holds.
+  int64_t PacketsOf(int source, int reader) const;
+  int64_t PacketOf(const Piece& piece, int source) const;
+  Piece PacketAt(int source, int reader, int64_t number) const;
 
  private:
   struct Part {
     int tensor = 0, member = 0;
+    int64_t element_bytes = 0;
     CopyPieces pieces;
   };
+  struct Route {
+    std::vector<CopyRegion> regions;  // by tensor
+    std::vector<int64_t> ends;        // by tensor: number of the first packet after its own
+    std::vector<int64_t> element_bytes;
+  };
+  int64_t MostWindowBytes(int member, bool accumulate) const;
+  void AddRoutes(const std::vector<std::vector<KernelSetup>>& setups);
+  Route RouteBetween(const std::vector<std::vector<KernelSetup>>& setups, int source,
+                     int reader) const;
+  const Route& RouteOf(int source, int reader) const;
+
   int tensors_ = 0;
-  std::vector<Part> parts_;
-  std::vector<int> ends_;  // by part: number of the first piece after its own
+  std::vector<Part> parts_;                // by member, then tensor
+  std::vector<int> ends_;                  // by part: number of the first piece after its own
+  std::vector<std::pair<int, int>> ranges_;  // by member
+  std::vector<int> near_index_;            // by member: among those here, or -1; empty: all are
+  std::vector<int64_t> most_;              // by tensor
+  std::vector<int64_t> window_bytes_;      // by member, then whether it accumulates
+  // By index of the near member * members + far member.
+  std::vector<Route> to_far_, from_far_;
 };
 
 }  // namespace oneflow

@@ -27,7 +27,7 @@ struct CopyRegion {
   int64_t run = 1;
   int64_t rows = 1;  // product of count; 0: the slices do not meet
 
-  // Pieces of at most `most` elements, or a little more.
+  // Pieces of at most `most` elements.
   int64_t pieces(int64_t most) const;
 };
 

@@ -1,0 +1,47 @@
+// A communicator of a group some of whose members are in other processes: FarExchange behind a lock
+// that nobody holds while a piece is summed or copied, so the transport's thread never waits for a
+// worker. Workers sum; the transport sends what others pull without asking them.
+#pragma once
+
+#include <functional>
+#include <mutex>
+
+#include "actor_runtime/exchange/far_exchange.h"
+
+namespace oneflow {
+
+class FarCommunicator final : public Communicator {
+ public:
+  // `send`: takes a message for another process. It must not block and calls nothing of this. A
+  // piece's payload is read until Sent.
+  FarCommunicator(FarGroup group, std::function<void(const FarAction&)> send)
+      : exchange_(std::move(group)), send_(std::move(send)) {}
+
+  void SetWake(std::function<void(int member)> wake) override { wake_ = std::move(wake); }
+  void Enter(int member, const ExchangeEntry& entry) override;
+  Progress Poll(int member, ThreadPool* pool) override;
+  bool HasNews(int member) const override;
+  bool HasEntered(int member, int than) const override;
+  void Abort(const absl::Status& status) override;
+  absl::Status status() const override;
+
+  // The transport's thread: FarExchange's events of the same names. A message that is refused has
+  // changed nothing.
+  absl::Status Receive(const FarMessage& message);
+  absl::StatusOr<std::span<std::byte>> Land(const FarMessage& message);
+  void Landed(const FarMessage& message);
+  void Sent();
+
+ private:
+  template <typename Event>
+  void Do(int caller, Event event);
+  bool Work(int member);
+  bool IsFailed() const { return !exchange_.status().ok() && exchange_.IsAtRest(); }
+
+  mutable std::mutex mutex_;
+  FarExchange exchange_;  // under mutex_, but for Run
+  const std::function<void(const FarAction&)> send_;
+  std::function<void(int)> wake_ = [](int) {};
+};
+
+}  // namespace oneflow

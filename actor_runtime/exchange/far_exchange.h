@@ -1,0 +1,159 @@
+// FarExchange: the exchanges of a group some of whose members are in other processes, as one process
+// sees them, one after the other: a state machine. Events go in (a member enters, a message
+// arrives, a piece is done), actions come out (messages to send). It has no thread, no clock and no
+// socket; calls are one at a time. far_communicator.h drives it.
+//
+// The protocol, of one exchange:
+//   entered   when all members of a process have entered, to each other process
+//   pull      when all processes have: a member asks a source for a packet (ExchangeWork)
+//   piece     the source's process answers with the packet, straight from the entered register
+//   done      when a process has all packets that it wants, to each other process
+//   abort     ends all exchanges of the group, those to come, too
+// An exchange is over in a process when its pieces are done, all others have said done, and what it
+// sends has been sent.
+//
+// Nothing is assumed of the order in which messages arrive. Each is checked against the state
+// before it touches it: one that does not belong is refused with a Status, and the state is as
+// before. Messages of exchanges before `first` are late ones of a run that was cut short; they are
+// dropped.
+//
+// Invariants, with n = the exchange in progress (all before it are over):
+//  1. A process has said entered of n + 1 at most: it enters n + 1 after it is over with n, for which
+//     it needs our done of n.
+//  2. A flight is one piece on its way to a member: its packets land in the flight's part of the
+//     member's window, or in the output. A piece is in one flight once.
+//  3. All that touches a member's memory is counted: pieces that are run, packets that land, packets
+//     that are sent. It is over, or failed, when there is none.
+//  4. Nothing is allocated after the constructor, but by an abort.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/exchange/communicator.h"
+#include "actor_runtime/exchange/far_message.h"
+
+namespace oneflow {
+
+// Who is where, and what the machine is of.
+struct FarGroup {
+  uint64_t communicator = 0;  // the same number in all processes
+  std::vector<int> process;   // by member: where it is
+  int self = 0;               // this process
+  int tensors = 0;            // the most that an exchange has
+  uint64_t first = 0;         // number of the first exchange
+};
+
+// A message to send. A piece's payload are rows in the memory of the source: ForPayload.
+struct FarAction {
+  FarMessage message;
+  ExchangeWork::Piece packet = {};
+  const std::byte* source = nullptr;
+};
+// Calls fn(address, bytes) for each row of a piece's payload, in turn.
+template <typename Fn>
+void ForPayload(const FarAction& action, Fn fn) {
+  const ExchangeWork::Piece& packet = action.packet;
+  const auto bytes = static_cast<size_t>(packet.chunk.size * packet.element_bytes);
+  ForRows(*packet.region, packet.chunk, [&](int64_t from, int64_t) {
+    fn(action.source + from * packet.element_bytes, bytes);
+  });
+}
+
+class FarExchange {
+ public:
+  // What takes the actions: it must not call the machine.
+  using Emit = absl::FunctionRef<void(const FarAction&)>;
+
+  explicit FarExchange(FarGroup group);
+
+  // Events.
+  void Enter(int member, const ExchangeEntry& entry, Emit emit);
+  absl::Status Receive(const FarMessage& message, Emit emit);  // not of a piece
+  // Of a piece: where its payload goes, message.length bytes; then that it is there. Empty after an
+  // abort: it is to be dropped, and Landed is not due.
+  absl::StatusOr<std::span<std::byte>> Land(const FarMessage& message);
+  void Landed(const FarMessage& message, Emit emit);
+  void Sent();  // the payload of a piece has been read
+  void Abort(const absl::Status& status, Emit emit);
+
+  // Work for any thread of the process. Run it with `entries` and the packets it came with, then say
+  // so.
+  struct Work {
+    int piece = -1, member = -1, flight = -1;
+  };
+  bool HasWork() const { return WorkLeft() > 0; }
+  int WorkLeft() const;  // at most so much; 0: none
+  bool TakeWork(Work* work);
+  void Run(const Work& work) const;  // touches no state: may be called while other events go on
+  void WorkDone(const Work& work, Emit emit);
+
+  // Facts.
+  int members() const { return static_cast<int>(seats_.size()); }
+  bool IsNear(int member) const { return group_.process[member] == group_.self; }
+  uint64_t exchanges_over() const { return over_; }
+  bool IsOver(int member) const { return over_ >= seats_[member].entered; }
+  bool IsAtRest() const { return touching_ == 0; }
+  bool HasEntered(int member, int than) const;
+  const absl::Status& status() const { return status_; }
+
+ private:
+  struct Flight {
+    int piece = -1;    // -1: free
+    int missing = 0;   // packets that have not landed
+    bool running = false;
+    bool in_output = false;
+    std::vector<char> state;                // by source of the region: PacketState
+    std::vector<const std::byte*> packets;  // by source of the region; null: near
+  };
+  enum PacketState : char { kNone, kAsked, kLanding, kHere };
+  struct Seat {
+    uint64_t entered = 0;  // exchanges
+    std::span<std::byte> workspace;
+    int next = 0, end = 0;        // pieces that have no flight yet
+    int64_t flight_bytes = 0;     // of the workspace, for each flight
+    int flights = 0;              // that may be under way
+    std::vector<Flight> of_flight;
+  };
+  struct Process {
+    uint64_t entered = 0, done = 0;  // exchanges that it has said so of
+    int member = -1;                 // the first of the group there; -1: none, or ourselves
+  };
+
+  // The exchange in progress, as messages number it.
+  uint64_t Number() const { return group_.first + over_; }
+  bool AllHereEntered() const { return entered_here_ == near_; }
+  bool IsUnderWay() const { return started_ && status_.ok(); }
+  absl::Status Check(const FarMessage& message) const;
+  absl::StatusOr<Flight*> FlightOf(const FarMessage& message, size_t* source);
+  std::span<std::byte> PlaceOf(const FarMessage& message, const Flight& flight, size_t source);
+  void Begin(Emit emit);
+  void TakeOff(int member, Emit emit);
+  void FinishLanding(Emit emit);
+  void FinishIfOver();
+  void EmitToAll(FarMessage::Kind kind, Emit emit);
+
+  const FarGroup group_;
+  int near_ = 0, first_near_ = -1;
+  std::vector<Process> processes_;  // by process
+  std::vector<Seat> seats_;         // by member
+  ExchangeEntries entries_;
+  uint64_t over_ = 0;  // exchanges that are over here
+
+  // Of the exchange in progress.
+  const ExchangeWork* work_ = nullptr;
+  int entered_here_ = 0;
+  bool started_ = false, done_told_ = false;
+  int next_near_ = 0;      // pieces of near sources alone: from here on nobody has taken any
+  int pieces_done_ = 0;
+  int in_flight_ = 0;      // flights that wait for packets
+  int ready_ = 0;          // flights that have all, and nobody has taken
+  int64_t touching_ = 0;   // what touches memory of ours
+  absl::Status status_;
+};
+
+}  // namespace oneflow

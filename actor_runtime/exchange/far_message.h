@@ -1,0 +1,45 @@
+// What processes say to each other about an exchange: a header of fixed size; the payload of a piece
+// follows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+struct FarMessage {
+  static constexpr uint32_t kMagic = 0x6f6e6578;
+  enum Kind : uint32_t { kEntered, kPull, kPiece, kDone, kAbort };
+
+  uint32_t magic = kMagic;
+  uint32_t kind = kEntered;
+  uint64_t communicator = 0;
+  uint64_t number = 0;       // of the exchange, across steps and programs
+  int32_t from = 0, to = 0;  // members: of what concerns processes the first that is there
+  int64_t packet = 0;        // of a pull or a piece: on the route from source to reader
+  int64_t length = 0;        // bytes of payload
+
+  bool operator==(const FarMessage&) const = default;
+};
+static_assert(std::is_trivially_copyable_v<FarMessage>);
+
+// From the bytes of a header. An error for any that are none; the machine checks the rest.
+inline absl::StatusOr<FarMessage> FarMessageFrom(std::span<const std::byte> bytes) {
+  FarMessage message;
+  if (bytes.size() != sizeof(message)) {
+    return absl::InvalidArgumentError("a message of " + std::to_string(bytes.size()) + " bytes");
+  }
+  std::memcpy(&message, bytes.data(), sizeof(message));
+  if (message.magic != FarMessage::kMagic || message.kind > FarMessage::kAbort) {
+    return absl::InvalidArgumentError("bytes that are no message of an exchange");
+  }
+  return message;
+}
+
+}  // namespace oneflow

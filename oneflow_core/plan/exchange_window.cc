@@ -1,0 +1,75 @@
+#include "oneflow_core/plan/exchange_window.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+// Elements of a piece: a message of a quarter of a megabyte hides what a message costs.
+constexpr int64_t kMostPiece = 65536;
+// Bytes of a window. With more members to be summed, pieces are smaller.
+constexpr int64_t kMostWindow = 4 << 20;
+// Pieces that are on their way while one is summed.
+constexpr int64_t kAhead = 1;
+
+std::vector<int> AxesThatCut(const Layout& layout, int dim) {
+  std::vector<int> axes;
+  for (const Layout::Cut& cut : layout.cuts) {
+    if (cut.dim == dim) axes.push_back(cut.axis);
+  }
+  return axes;
+}
+
+bool BeginsWith(const std::vector<int>& all, const std::vector<int>& first) {
+  return first.size() <= all.size() && std::equal(first.begin(), first.end(), all.begin());
+}
+
+}  // namespace
+
+int64_t PacketBytes(int64_t elements, int64_t element_bytes) {
+  return (elements * element_bytes + 63) / 64 * 64;
+}
+
+ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, int64_t copies,
+                        int64_t element_bytes, bool accumulates) {
+  const Slice largest = LargestSlice(to, mesh);
+  // Whether each member holds all that it needs of its own partial tensor: one source less is far.
+  bool own = true;
+  // Whether what comes of one source may lie in the output as rows that are apart: it is only a
+  // part of the output in a dimension that is not the outermost.
+  bool strided = false;
+  int64_t outer = 1;
+  for (int dim = 0; dim < static_cast<int>(from.dims.size()); ++dim) {
+    const bool covered = BeginsWith(AxesThatCut(to, dim), AxesThatCut(from, dim));
+    own = own && covered;
+    strided = strided || (!covered && outer > 1);
+    outer *= largest.size[dim];
+  }
+  const int64_t elements = std::max<int64_t>(1, largest.elements());
+  ExchangeWindow window{std::min(elements, kMostPiece)};
+  const int64_t sources = std::max<int64_t>(1, copies - (own ? 1 : 0));
+  if (copies == 1 && !accumulates && !strided) return window;
+  window.piece = std::clamp<int64_t>(
+      kMostWindow / (sources * (1 + kAhead)) / 64 * 64 / element_bytes, 1, window.piece);
+  const int64_t pieces = window.piece < elements ? 1 + kAhead : 1;
+  window.bytes = pieces * sources * PacketBytes(window.piece, element_bytes);
+  return window;
+}
+
+absl::StatusOr<ExchangeWindow> WindowOf(const proto::Actor& actor, const proto::Register& from,
+                                        const proto::Register& to, const Mesh& mesh,
+                                        const std::string& where) {
+  ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh, where));
+  ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh, where));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(to.dtype(), where));
+  int64_t copies = 1;
+  for (const int axis : actor.boxing().reduce_axis()) copies *= mesh.axes[axis].size;
+  return WindowOf(in, out, mesh, copies, static_cast<int64_t>(SizeOf(dtype)),
+                  to.fill_mode() == proto::Register::ACCUMULATE);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,35 @@
+// The window of an exchange: the workspace in which a member lands what it receives of members in
+// other processes, where it cannot land in the output itself, because it is summed there, or because
+// its rows are short. The compiler plans it whether or not members turn out to be far; the runtime
+// cuts tensors into the pieces that are said here, so both ends of a message agree on them.
+//
+// A function of layouts, boxing and type alone.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/tensor/layout.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct ExchangeWindow {
+  int64_t piece = 0;  // elements of one that travels, at most
+  int64_t bytes = 0;  // of workspace; 0: all lands in the output
+};
+
+// Of a tensor that goes from one layout to another. `copies`: members whose parts are summed (or
+// maximised), 1 for none; `accumulates`: the result is added to what the output holds.
+ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, int64_t copies,
+                        int64_t element_bytes, bool accumulates);
+
+// Where what a source sends of a piece begins in the window: each piece takes this much a source.
+int64_t PacketBytes(int64_t elements, int64_t element_bytes);
+
+// Of what an actor that is an exchange reads and writes. `where` begins the error.
+absl::StatusOr<ExchangeWindow> WindowOf(const proto::Actor& actor, const proto::Register& from,
+                                        const proto::Register& to, const Mesh& mesh,
+                                        const std::string& where);
+
+}  // namespace oneflow
