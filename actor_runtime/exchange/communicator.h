@@ -40,7 +40,7 @@ struct ExchangeEntry {
   const ExchangeWork* work = nullptr;  // the same for all members of a process
   std::span<const std::byte* const> in;
   std::span<std::byte* const> out;
-  bool accumulate = false;  // adds to the outputs instead of overwriting them
+  bool accumulate = false;              // adds to the outputs instead of overwriting them
   std::span<std::byte> workspace = {};  // for what comes of other processes (exchange_window.h)
 };
 

@@ -113,7 +113,7 @@ ExchangeCase RandomCase(const std::string& kind, int members, std::mt19937_64* r
     const int rank = 1 + below(3);
     for (int d = 0; d < rank; ++d) t.dims.push_back(sizes[below(std::ssize(sizes))]);
     // Now and then a tensor of several pieces.
-    if (below(5) == 0) t.dims[below(rank)] = 50'000 / Product(t.dims) + 1;
+    if (below(5) == 0) t.dims[below(rank)] = 35'000 / Product(t.dims) + 1;
     t.dtype = below(2) == 0 ? DType::kF32 : DType::kBF16;
     t.reduce = below(2) + 1;
     const bool partial = kind == "all_reduce" || kind == "reduce_scatter";

@@ -27,8 +27,8 @@ absl::StatusOr<ExchangeWork> ExchangeWork::Make(const std::vector<std::vector<Ke
       if (setup.out.empty() || (far != nullptr && !work.IsNear(member))) continue;
       ASSIGN_OR_RETURN(CopyPieces pieces, CopyPieces::Make(setup, work.most_[tensor]));
       work.ends_.push_back(work.pieces() + pieces.count());
-      work.parts_.push_back({tensor, member, static_cast<int64_t>(SizeOf(setup.out[0].dtype)),
-                             std::move(pieces)});
+      work.parts_.push_back(
+          {tensor, member, static_cast<int64_t>(SizeOf(setup.out[0].dtype)), std::move(pieces)});
     }
     work.ranges_.emplace_back(first, work.pieces());
   }
@@ -89,8 +89,8 @@ void ExchangeWork::AddRoutes(const std::vector<std::vector<KernelSetup>>& setups
   }
 }
 
-ExchangeWork::Route ExchangeWork::RouteBetween(
-    const std::vector<std::vector<KernelSetup>>& setups, int source, int reader) const {
+ExchangeWork::Route ExchangeWork::RouteBetween(const std::vector<std::vector<KernelSetup>>& setups,
+                                               int source, int reader) const {
   Route route;
   int64_t end = 0;
   for (int tensor = 0; tensor < tensors_; ++tensor) {
@@ -132,8 +132,8 @@ ExchangeWork::Piece ExchangeWork::PacketAt(int source, int reader, int64_t numbe
       std::upper_bound(route.ends.begin(), route.ends.end(), number) - route.ends.begin();
   const int64_t index = number - (tensor == 0 ? 0 : route.ends[tensor - 1]);
   const CopyRegion& region = route.regions[tensor];
-  return {static_cast<int>(tensor), reader, &region, index,
-          ChunkOf(region, most_[tensor], index), route.element_bytes[tensor]};
+  return {static_cast<int>(tensor),   reader, &region, index, ChunkOf(region, most_[tensor], index),
+          route.element_bytes[tensor]};
 }
 
 }  // namespace oneflow

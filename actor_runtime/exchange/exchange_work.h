@@ -37,7 +37,8 @@ struct ExchangeEntries {
   std::vector<char> accumulate;  // by member: adds to its outputs instead of overwriting them
 };
 
-// Which members are in this process, where not all are; and by tensor, elements of a piece, at most.
+// Which members are in this process, where not all are; and by tensor, elements of a piece, at
+// most.
 struct FarMembers {
   std::vector<char> near;     // by member
   std::vector<int64_t> most;  // the same in all processes
@@ -104,12 +105,12 @@ class ExchangeWork {
   const Route& RouteOf(int source, int reader) const;
 
   int tensors_ = 0;
-  std::vector<Part> parts_;                // by member, then tensor
-  std::vector<int> ends_;                  // by part: number of the first piece after its own
+  std::vector<Part> parts_;                  // by member, then tensor
+  std::vector<int> ends_;                    // by part: number of the first piece after its own
   std::vector<std::pair<int, int>> ranges_;  // by member
-  std::vector<int> near_index_;            // by member: among those here, or -1; empty: all are
-  std::vector<int64_t> most_;              // by tensor
-  std::vector<int64_t> window_bytes_;      // by member, then whether it accumulates
+  std::vector<int> near_index_;              // by member: among those here, or -1; empty: all are
+  std::vector<int64_t> most_;                // by tensor
+  std::vector<int64_t> window_bytes_;        // by member, then whether it accumulates
   // By index of the near member * members + far member.
   std::vector<Route> to_far_, from_far_;
 };

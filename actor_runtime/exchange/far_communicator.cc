@@ -4,8 +4,8 @@
 
 namespace oneflow {
 
-// An event, with `send_` to take its actions. Wakes the members here, but the one whose thread calls,
-// when there is something new for them: they have been woken for what was there before.
+// An event, with `send_` to take its actions. Wakes the members here, but the one whose thread
+// calls, when there is something new for them: they have been woken for what was there before.
 template <typename Event>
 void FarCommunicator::Do(int caller, Event event) {
   const std::lock_guard lock(mutex_);

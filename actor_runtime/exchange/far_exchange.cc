@@ -16,9 +16,9 @@ namespace {
 constexpr int kMostFlights = 16;
 
 absl::Status Refused(const FarMessage& m, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("a message of kind ", m.kind, " from member ", m.from, " to member ", m.to,
-                   " of exchange ", m.number, ": ", why));
+  return absl::InvalidArgumentError(absl::StrCat("a message of kind ", m.kind, " from member ",
+                                                 m.from, " to member ", m.to, " of exchange ",
+                                                 m.number, ": ", why));
 }
 
 }  // namespace
@@ -210,8 +210,8 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
       return absl::OkStatus();
     case FarMessage::kAbort:
       if (m.number > Number() + 1) return Refused(m, "it cannot be there yet");
-      Abort(absl::AbortedError(absl::StrCat("member ", m.from,
-                                            " of the group, in another process, has ended it")),
+      Abort(absl::AbortedError(
+                absl::StrCat("member ", m.from, " of the group, in another process, has ended it")),
             emit);
       return absl::OkStatus();
     default: return Refused(m, "it is no message without a payload");

@@ -1,5 +1,5 @@
-// FarExchange: the exchanges of a group some of whose members are in other processes, as one process
-// sees them, one after the other: a state machine. Events go in (a member enters, a message
+// FarExchange: the exchanges of a group some of whose members are in other processes, as one
+// process sees them, one after the other: a state machine. Events go in (a member enters, a message
 // arrives, a piece is done), actions come out (messages to send). It has no thread, no clock and no
 // socket; calls are one at a time. far_communicator.h drives it.
 //
@@ -18,11 +18,13 @@
 // dropped.
 //
 // Invariants, with n = the exchange in progress (all before it are over):
-//  1. A process has said entered of n + 1 at most: it enters n + 1 after it is over with n, for which
+//  1. A process has said entered of n + 1 at most: it enters n + 1 after it is over with n, for
+//  which
 //     it needs our done of n.
 //  2. A flight is one piece on its way to a member: its packets land in the flight's part of the
 //     member's window, or in the output. A piece is in one flight once.
-//  3. All that touches a member's memory is counted: pieces that are run, packets that land, packets
+//  3. All that touches a member's memory is counted: pieces that are run, packets that land,
+//  packets
 //     that are sent. It is over, or failed, when there is none.
 //  4. Nothing is allocated after the constructor, but by an abort.
 #pragma once
@@ -59,9 +61,8 @@ template <typename Fn>
 void ForPayload(const FarAction& action, Fn fn) {
   const ExchangeWork::Piece& packet = action.packet;
   const auto bytes = static_cast<size_t>(packet.chunk.size * packet.element_bytes);
-  ForRows(*packet.region, packet.chunk, [&](int64_t from, int64_t) {
-    fn(action.source + from * packet.element_bytes, bytes);
-  });
+  ForRows(*packet.region, packet.chunk,
+          [&](int64_t from, int64_t) { fn(action.source + from * packet.element_bytes, bytes); });
 }
 
 class FarExchange {
@@ -81,8 +82,8 @@ class FarExchange {
   void Sent();  // the payload of a piece has been read
   void Abort(const absl::Status& status, Emit emit);
 
-  // Work for any thread of the process. Run it with `entries` and the packets it came with, then say
-  // so.
+  // Work for any thread of the process. Run it with `entries` and the packets it came with, then
+  // say so.
   struct Work {
     int piece = -1, member = -1, flight = -1;
   };
@@ -103,8 +104,8 @@ class FarExchange {
 
  private:
   struct Flight {
-    int piece = -1;    // -1: free
-    int missing = 0;   // packets that have not landed
+    int piece = -1;   // -1: free
+    int missing = 0;  // packets that have not landed
     bool running = false;
     bool in_output = false;
     std::vector<char> state;                // by source of the region: PacketState
@@ -114,9 +115,9 @@ class FarExchange {
   struct Seat {
     uint64_t entered = 0;  // exchanges
     std::span<std::byte> workspace;
-    int next = 0, end = 0;        // pieces that have no flight yet
-    int64_t flight_bytes = 0;     // of the workspace, for each flight
-    int flights = 0;              // that may be under way
+    int next = 0, end = 0;     // pieces that have no flight yet
+    int64_t flight_bytes = 0;  // of the workspace, for each flight
+    int flights = 0;           // that may be under way
     std::vector<Flight> of_flight;
   };
   struct Process {
@@ -148,11 +149,11 @@ class FarExchange {
   const ExchangeWork* work_ = nullptr;
   int entered_here_ = 0;
   bool started_ = false, done_told_ = false;
-  int next_near_ = 0;      // pieces of near sources alone: from here on nobody has taken any
+  int next_near_ = 0;  // pieces of near sources alone: from here on nobody has taken any
   int pieces_done_ = 0;
-  int in_flight_ = 0;      // flights that wait for packets
-  int ready_ = 0;          // flights that have all, and nobody has taken
-  int64_t touching_ = 0;   // what touches memory of ours
+  int in_flight_ = 0;     // flights that wait for packets
+  int ready_ = 0;         // flights that have all, and nobody has taken
+  int64_t touching_ = 0;  // what touches memory of ours
   absl::Status status_;
 };
 

@@ -1,5 +1,5 @@
-// What processes say to each other about an exchange: a header of fixed size; the payload of a piece
-// follows it.
+// What processes say to each other about an exchange: a header of fixed size; the payload of a
+// piece follows it.
 #pragma once
 
 #include <cstddef>

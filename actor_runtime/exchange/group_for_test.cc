@@ -23,8 +23,8 @@ size_t MostTensors(const std::vector<ExchangeCase>& cases) {
 class LocalGroup final : public GroupForTest {
  public:
   explicit LocalGroup(const std::vector<ExchangeCase>& cases)
-      : communicator_(MakeLocalCommunicator(cases[0].members(),
-                                            static_cast<int>(MostTensors(cases)))) {
+      : communicator_(
+            MakeLocalCommunicator(cases[0].members(), static_cast<int>(MostTensors(cases)))) {
     for (const ExchangeCase& c : cases) {
       absl::StatusOr<ExchangeWork> work = ExchangeWork::Make(SetupsOf(c));
       CHECK(work.ok()) << Describe(c) << ": " << work.status();
@@ -38,6 +38,8 @@ class LocalGroup final : public GroupForTest {
   void SetWake(std::function<void(int)> wake) override { communicator_->SetWake(std::move(wake)); }
   size_t UnderWay() override { return 0; }
   void Deliver(uint64_t) override {}
+  absl::Status DeliverDamaged(uint64_t) override { return absl::UnavailableError(""); }
+  bool Touches(int) override { return false; }
 
  private:
   std::unique_ptr<Communicator> communicator_;
@@ -95,6 +97,37 @@ class ApartGroup final : public GroupForTest {
     return under_way_.size();
   }
 
+  absl::Status DeliverDamaged(uint64_t random) override {
+    const auto below = [&random](uint64_t n) { return std::exchange(random, random / n) % n; };
+    if (under_way_.empty()) return absl::UnavailableError("nothing is under way");
+    const Envelope& envelope = under_way_[below(under_way_.size())];
+    FarMessage message = envelope.action.message;
+    FarCommunicator& to = *communicators_[process_[message.to]];
+    switch (below(6)) {
+      case 0: message.communicator += 1; break;
+      case 1: message.number += 1 + below(3); break;
+      case 2: message.from = below(2) == 0 ? -1 : std::ssize(process_); break;
+      case 3: message.to = message.from; break;
+      case 4: message.length += message.kind == FarMessage::kPiece ? -1 : 1; break;
+      case 5:
+        if (message.kind == FarMessage::kPull || message.kind == FarMessage::kPiece) {
+          message.packet = below(2) == 0 ? -1 : 1'000'000;
+        } else {
+          message.kind = FarMessage::kAbort + 1;
+        }
+    }
+    return message.kind == FarMessage::kPiece ? to.Land(message).status() : to.Receive(message);
+  }
+
+  bool Touches(int member) override {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(under_way_.begin(), under_way_.end(), [&](const Envelope& e) {
+      const FarMessage& m = e.action.message;
+      return m.kind == FarMessage::kPiece &&
+             member == (e.kind == Envelope::kLanded ? m.to : m.from);
+    });
+  }
+
   void Deliver(uint64_t random) override {
     Envelope envelope;
     {
@@ -131,9 +164,9 @@ class ApartGroup final : public GroupForTest {
   }
 
  private:
-  const std::vector<int> process_;                  // by member
-  std::vector<std::vector<std::byte>> workspaces_;  // by member
-  std::vector<std::vector<ExchangeWork>> works_;    // by process, exchange
+  const std::vector<int> process_;                               // by member
+  std::vector<std::vector<std::byte>> workspaces_;               // by member
+  std::vector<std::vector<ExchangeWork>> works_;                 // by process, exchange
   std::vector<std::unique_ptr<FarCommunicator>> communicators_;  // by process
   std::mutex mutex_;
   std::vector<Envelope> under_way_;  // under mutex_

@@ -25,13 +25,17 @@ class GroupForTest {
   // What is on its way between processes; some of it, drawn, goes on. Any thread, one at a time.
   virtual size_t UnderWay() = 0;
   virtual void Deliver(uint64_t random) = 0;
+  // A damaged copy of something arrives: why it was refused. UNAVAILABLE: there was nothing.
+  virtual absl::Status DeliverDamaged(uint64_t random) = 0;
+  // Whether something that is on its way still reads or writes the member's memory.
+  virtual bool Touches(int member) = 0;
 };
 
 // All members in one process.
 std::unique_ptr<GroupForTest> MakeLocalGroup(const std::vector<ExchangeCase>& cases);
 
-// Members in processes, whose memory is apart: `process` by member. Messages arrive in any order, and
-// the payload of a piece is read when it arrives. `seed`: how large pieces and workspaces are.
+// Members in processes, whose memory is apart: `process` by member. Messages arrive in any order,
+// and the payload of a piece is read when it arrives. `seed`: how large pieces and workspaces are.
 std::unique_ptr<GroupForTest> MakeFarGroup(const std::vector<ExchangeCase>& cases,
                                            const std::vector<int>& process, uint64_t seed);
 

@@ -1,7 +1,7 @@
 // The window of an exchange: the workspace in which a member lands what it receives of members in
-// other processes, where it cannot land in the output itself, because it is summed there, or because
-// its rows are short. The compiler plans it whether or not members turn out to be far; the runtime
-// cuts tensors into the pieces that are said here, so both ends of a message agree on them.
+// other processes, where it cannot land in the output itself, because it is summed there, or
+// because its rows are short. The compiler plans it whether or not members turn out to be far; the
+// runtime cuts tensors into the pieces that are said here, so both ends of a message agree on them.
 //
 // A function of layouts, boxing and type alone.
 #pragma once
