@@ -69,7 +69,9 @@ class ExchangeWork {
   };
   Piece At(int piece) const;
   // The pieces of a member of this process: from first to before second.
-  std::pair<int, int> PiecesOf(int member) const { return ranges_[member]; }
+  std::pair<int, int> PiecesOf(int member) const {
+    return ranges_.empty() ? std::pair<int, int>() : ranges_[member];
+  }
 
   // With members elsewhere.
   bool IsNear(int member) const { return near_index_[member] >= 0; }
@@ -79,7 +81,7 @@ class ExchangeWork {
   static bool LandsInOutput(const Piece& piece, bool accumulate);
   // Bytes of workspace that one piece of a member needs at most.
   int64_t WindowBytes(int member, bool accumulate) const {
-    return window_bytes_[2 * member + (accumulate ? 1 : 0)];
+    return window_bytes_.empty() ? 0 : window_bytes_[2 * member + (accumulate ? 1 : 0)];
   }
   // Of the route from a source to a reader, one of them of this process: how many packets it has,
   // the number of a piece's, and what packet `number` holds.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -39,6 +40,7 @@ struct Binder {
   const DeviceMemory* memory;  // null: of another process, or of no interest
   KernelSetup setup;
   BoundActor bound;
+  std::vector<const proto::Register*> ins = {}, outs = {};  // with data
 
   const proto::Register& Reg(int id) const { return *context.net.registers[id].proto; }
 
@@ -56,6 +58,7 @@ struct Binder {
           {base, StrideOf(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
     }
     setup.in.push_back({std::move(port)});
+    ins.push_back(&reg);
     bound.in_pointers_.push_back(base);
     return absl::OkStatus();
   }
@@ -70,6 +73,7 @@ struct Binder {
           {base, StrideOf(reg), actor.input_size() + o, static_cast<int32_t>(bound.out_.size())});
     }
     setup.out.push_back(std::move(port));
+    outs.push_back(&reg);
     bound.out_.push_back(base);
     return absl::OkStatus();
   }
@@ -149,29 +153,71 @@ absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank,
   return Binder{context, context.net.actor(actor), rank, memory}.Make(pool);
 }
 
+namespace {
+
+// How the tensors of an exchange are cut into pieces where members are elsewhere. `binders`: of the
+// members.
+absl::StatusOr<std::vector<int64_t>> PiecesOf(const std::vector<Binder>& binders, size_t tensors,
+                                              const Mesh& mesh) {
+  // Of a pair the first sends and the last receives; else all do the same.
+  const Binder &source = binders.front(), &reader = binders.back();
+  std::vector<int64_t> most;
+  for (size_t t = 0; t < tensors; ++t) {
+    ASSIGN_OR_RETURN(const ExchangeWindow window,
+                     WindowOf(reader.actor.boxing(), *source.ins[t], *reader.outs[t], mesh));
+    most.push_back(window.piece);
+  }
+  return most;
+}
+
+// The plan's verifier holds workspaces against what exchanges need; plans may run without it.
+absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork& work,
+                          const std::vector<char>& near) {
+  for (size_t m = 0; m < binders.size(); ++m) {
+    if (near[m] == 0 || binders[m].outs.empty()) continue;
+    const bool adds = binders[m].outs[0]->fill_mode() == proto::Register::ACCUMULATE;
+    const int64_t needs = std::max(work.WindowBytes(static_cast<int>(m), false),
+                                   adds ? work.WindowBytes(static_cast<int>(m), true) : 0);
+    if (needs <= binders[m].setup.workspace_bytes) continue;
+    return Bad(binders[m].actor,
+               absl::StrCat("has ", binders[m].setup.workspace_bytes, " bytes of workspace, needs ",
+                            needs, " for members in other processes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
                                           const std::vector<BoundMember>& members) {
-  std::vector<KernelSetup> of_members;
+  std::vector<Binder> binders;
+  FarMembers far;
   size_t tensors = 1;
   for (const BoundMember& member : members) {
-    Binder binder{context, context.net.actor(member.actor), member.rank, nullptr};
+    Binder& binder = binders.emplace_back(
+        Binder{context, context.net.actor(member.actor), member.rank, nullptr});
     RETURN_IF_ERROR(binder.AddPorts());
     tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
-    of_members.push_back(std::move(binder.setup));
+    far.near.push_back(context.ranks.Contains(member.rank) ? 1 : 0);
   }
-  std::vector<std::vector<KernelSetup>> setups(tensors, of_members);
+  std::vector<std::vector<KernelSetup>> setups(tensors);
   for (size_t t = 0; t < tensors; ++t) {
     std::vector<Port> sources;
-    for (const KernelSetup& member : of_members) {
-      if (t < member.in.size()) sources.push_back(member.in[t][0]);
+    for (const Binder& binder : binders) {
+      if (t < binder.setup.in.size()) sources.push_back(binder.setup.in[t][0]);
     }
-    for (size_t m = 0; m < members.size(); ++m) {
-      setups[t][m].in = {sources};
-      setups[t][m].out.clear();
-      if (t < of_members[m].out.size()) setups[t][m].out = {of_members[m].out[t]};
+    for (const Binder& binder : binders) {
+      KernelSetup& setup = setups[t].emplace_back(binder.setup);
+      setup.in = {sources};
+      setup.out.clear();
+      if (t < binder.setup.out.size()) setup.out = {binder.setup.out[t]};
     }
   }
-  return ExchangeWork::Make(setups);
+  if (std::count(far.near.begin(), far.near.end(), 0) == 0) return ExchangeWork::Make(setups);
+  ASSIGN_OR_RETURN(far.most, PiecesOf(binders, tensors, context.mesh.mesh));
+  ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &far));
+  RETURN_IF_ERROR(CheckWindows(binders, work, far.near));
+  return work;
 }
 
 }  // namespace oneflow

@@ -38,10 +38,11 @@ class BoundActor {
   struct Addresses {
     std::span<const std::byte* const> in;
     std::span<std::byte* const> out;
+    std::span<std::byte> workspace;
   };
   Addresses AddressesOf(const Launch& launch) {
     Move(launch);
-    return {in_pointers_, out_};
+    return {in_pointers_, out_, call_.workspace};
   }
   void Begin(const RunContext* run) { call_.run = run; }
 
@@ -86,7 +87,8 @@ struct BoundMember {
   int actor = 0, rank = 0;
 };
 
-// What the members of an exchange do together, in the group's order.
+// What the members of an exchange do together, in the group's order; of those of this process,
+// where others are elsewhere.
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
                                           const std::vector<BoundMember>& members);
 

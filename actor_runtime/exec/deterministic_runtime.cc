@@ -21,7 +21,7 @@ class Game {
        bool in_order, uint64_t seed)
       : program_(program),
         net_(program.net),
-        communicators_(plan.MakeCommunicators()),
+        communicators_(plan.MakeCommunicators(/*run=*/0)),
         steps_(steps),
         launch_queue_(launch_queue),
         in_order_(in_order),
@@ -68,6 +68,7 @@ class Game {
     std::vector<const std::byte*> in;
     std::vector<std::byte*> out;
     bool accumulate = false;
+    std::span<std::byte> workspace = {};
   };
   struct Seat {
     Communicator* communicator;
@@ -169,13 +170,15 @@ class Game {
       entry.in.assign(addresses.in.begin(), addresses.in.end());
       entry.out.assign(addresses.out.begin(), addresses.out.end());
       entry.accumulate = launch.accumulate;
+      entry.workspace = addresses.workspace;
     }
     if (seat->entries.size() == 1) EnterFirst(seat);
   }
 
   static void EnterFirst(Seat* seat) {
     const Entry& entry = seat->entries.front();
-    seat->communicator->Enter(seat->member, {entry.work, entry.in, entry.out, entry.accumulate});
+    seat->communicator->Enter(seat->member,
+                              {entry.work, entry.in, entry.out, entry.accumulate, entry.workspace});
   }
 
   void PollSeat(Seat* seat) {

@@ -135,14 +135,24 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
 class ExchangeMaker {
  public:
   ExchangeMaker(const PlanNet& plan_net, const StageMesh& mesh, ActorNet* net)
-      : plan_net_(plan_net), mesh_(mesh), net_(*net) {}
+      : plan_net_(plan_net), mesh_(mesh), net_(*net) {
+    for (int a = 0; a < net_.actors_in_plan; ++a) {
+      if (plan_net_.actor(a).has_exchange()) exchanges_.push_back(a);
+    }
+    // A send and its receive together: ordinals of groups are the same in every process.
+    const auto first = [this](int a) {
+      return plan_net_.actors[a].partner < 0 ? a : std::min(a, plan_net_.actors[a].partner);
+    };
+    std::stable_sort(exchanges_.begin(), exchanges_.end(),
+                     [&](int a, int b) { return first(a) < first(b); });
+  }
 
   void AddRank(int rank) {
     const int stage = mesh_.StageOf(rank);
     std::map<int, std::vector<int>> ranks_of;  // by group of the plan: those of `rank`
-    for (int a = 0; a < net_.actors_in_plan; ++a) {
+    for (const int a : exchanges_) {
       const proto::Actor& actor = plan_net_.actor(a);
-      if (!actor.has_exchange() || actor.stage() != stage) continue;
+      if (actor.stage() != stage) continue;
       const int group = actor.exchange().group();
       const auto [ranks, fresh] = ranks_of.try_emplace(group);
       if (fresh) ranks->second = mesh_.MembersOf(plan_net_.plan->group(group), rank);
@@ -179,6 +189,7 @@ class ExchangeMaker {
   const PlanNet& plan_net_;
   const StageMesh& mesh_;
   ActorNet& net_;
+  std::vector<int> exchanges_;                  // actors of the program
   std::map<std::vector<int>, Streams> groups_;  // by ranks
 };
 

@@ -13,6 +13,20 @@
 #include "oneflow_core/plan/verify_types.h"
 
 namespace oneflow {
+namespace {
+
+// A number that processes agree on, though each knows its own groups only: FNV-1a of who they are.
+uint64_t NumberOf(const NetGroup& group) {
+  uint64_t number = 0xcbf29ce484222325;
+  const auto add = [&number](int32_t value) {
+    number = (number ^ static_cast<uint32_t>(value)) * 0x100000001b3;
+  };
+  add(group.ordinal);
+  for (const int32_t rank : group.ranks) add(rank);
+  return number;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
                                                              const LoadOptions& options) {
@@ -35,7 +49,8 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
     program.works.resize(net.exchanges.size());
     program.net = std::move(net);
   }
-  RETURN_IF_ERROR(loaded->AddCommunicators());
+  loaded->make_communicator_ = options.make_communicator;
+  RETURN_IF_ERROR(loaded->AddGroups());
   if (!options.make_kernel) return loaded;
 
   // The planner sized the workspaces for this many threads.
@@ -85,17 +100,16 @@ absl::Status LoadedPlan::BindExchanges(const BindContext& context, LoadedProgram
 }
 
 // Programs run one at a time, so groups of the same ranks share a communicator.
-absl::Status LoadedPlan::AddCommunicators() {
+absl::Status LoadedPlan::AddGroups() {
   std::map<NetGroup, int32_t> index;
   for (LoadedProgram& program : programs_) {
     for (const NetGroup& group : program.net.groups) {
-      const auto far = std::find_if(group.ranks.begin(), group.ranks.end(),
-                                    [&](int32_t rank) { return !ranks_.Contains(rank); });
-      if (far != group.ranks.end()) {
-        return InputError(absl::StrCat("plan, program ", program.net.program),
-                          absl::StrCat("rank ", *far,
-                                       ", which another process owns, exchanges tensors with ours"),
-                          "give all ranks to one process");
+      const int32_t far = FarRank(group);
+      if (far >= 0 && !make_communicator_) {
+        return InputError(
+            absl::StrCat("plan, program ", program.net.program),
+            absl::StrCat("rank ", far, ", which another process owns, exchanges tensors with ours"),
+            "give all ranks to one process");
       }
       const auto [communicator, fresh] = index.try_emplace(group, std::ssize(groups_));
       if (fresh) groups_.push_back(group);
@@ -110,11 +124,23 @@ absl::Status LoadedPlan::AddCommunicators() {
   return absl::OkStatus();
 }
 
-std::vector<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicators() const {
+// A rank of a group that another process owns; -1: none.
+int32_t LoadedPlan::FarRank(const NetGroup& group) const {
+  const auto far = std::find_if(group.ranks.begin(), group.ranks.end(),
+                                [&](int32_t rank) { return !ranks_.Contains(rank); });
+  return far == group.ranks.end() ? -1 : *far;
+}
+
+std::vector<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicators(uint32_t run) const {
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (const NetGroup& group : groups_) {
-    communicators.push_back(
-        MakeLocalCommunicator(static_cast<int>(group.ranks.size()), most_tensors_));
+    if (FarRank(group) < 0) {
+      const auto members = static_cast<int>(group.ranks.size());
+      communicators.push_back(MakeLocalCommunicator(members, most_tensors_));
+      continue;
+    }
+    communicators.push_back(make_communicator_(
+        {NumberOf(group), group.ranks, most_tensors_, static_cast<uint64_t>(run) << 32}));
   }
   return communicators;
 }

@@ -23,12 +23,22 @@
 
 namespace oneflow {
 
+// A group with members in other processes, for whoever can reach them.
+struct GroupAcross {
+  uint64_t communicator = 0;   // the same number in all processes
+  std::vector<int32_t> ranks;  // of the members
+  int tensors = 0;             // the most that an exchange has
+  uint64_t first = 0;          // number of the first exchange, the same in all processes
+};
+using CommunicatorMaker = std::function<std::unique_ptr<Communicator>(const GroupAcross&)>;
+
 struct LoadOptions {
-  int threads = 1;            // kernel threads in all, shared out over the devices
-  RankRange ranks;            // that this process owns; empty: all
-  KernelFactory make_kernel;  // null: token flow only, no arenas and no kernels
-  bool prove = true;          // VerifyPlan; only tests of broken plans go without
-  bool own_kernels = true;    // the proof covers the kernels; false: make_kernel is a test's own
+  int threads = 1;                      // kernel threads in all, shared out over the devices
+  RankRange ranks;                      // that this process owns; empty: all
+  CommunicatorMaker make_communicator;  // null: nobody can reach other processes
+  KernelFactory make_kernel;            // null: token flow only, no arenas and no kernels
+  bool prove = true;                    // VerifyPlan; only tests of broken plans go without
+  bool own_kernels = true;  // the proof covers the kernels; false: make_kernel is a test's own
 };
 
 struct LoadedProgram {
@@ -51,8 +61,9 @@ class LoadedPlan {
   std::vector<LoadedProgram>& programs() { return programs_; }
   std::span<const std::unique_ptr<ThreadPool>> pools() const { return pools_; }  // by own rank
   const std::vector<NetGroup>& groups() const { return groups_; }
-  // Fresh ones, one a group: for runs of any programs, until one is cut short.
-  std::vector<std::unique_ptr<Communicator>> MakeCommunicators() const;
+  // Fresh ones, one a group: for runs of any programs, until one is cut short. `run`: which run
+  // comes next, the same in all processes.
+  std::vector<std::unique_ptr<Communicator>> MakeCommunicators(uint32_t run) const;
   // Index of a program by name; NOT_FOUND names the ones there are.
   absl::StatusOr<int> FindProgram(std::string_view name) const;
 
@@ -66,7 +77,8 @@ class LoadedPlan {
   LoadedPlan() = default;
   absl::Status BindProgram(int program, const KernelFactory& make_kernel);
   static absl::Status BindExchanges(const BindContext& context, LoadedProgram* loaded);
-  absl::Status AddCommunicators();
+  absl::Status AddGroups();
+  int32_t FarRank(const NetGroup& group) const;
 
   proto::Plan plan_;
   StageMesh mesh_;
@@ -75,6 +87,7 @@ class LoadedPlan {
   std::vector<DeviceMemory> devices_;               // by own rank
   std::vector<std::unique_ptr<ThreadPool>> pools_;  // by own rank; the last is the host worker's
   std::vector<LoadedProgram> programs_;
+  CommunicatorMaker make_communicator_;
   std::vector<NetGroup> groups_;  // of all programs: each has a communicator
   int most_tensors_ = 0;          // of an exchange
 };

@@ -109,7 +109,7 @@ struct Runtime::Impl {
 
   // What a communicator has for a member wakes the worker of that one's device.
   void MakeCommunicators() {
-    communicators = loaded->MakeCommunicators();
+    communicators = loaded->MakeCommunicators(epoch);
     for (size_t c = 0; c < communicators.size(); ++c) {
       communicators[c]->SetWake([this, &ranks = loaded->groups()[c].ranks](int member) {
         bus->mailbox(WorkerOf(ranks[member], loaded->ranks())).WakeIfParked();
@@ -174,6 +174,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   }
   LoadOptions load{.threads = options.threads,
                    .ranks = options.ranks,
+                   .make_communicator = options.make_communicator,
                    .make_kernel = options.make_kernel,
                    .prove = options.prove,
                    .own_kernels = !options.make_kernel};

@@ -24,6 +24,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/bound_actor.h"
+#include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/exec/worker_report.h"
 #include "proto/plan.pb.h"
@@ -34,7 +35,11 @@ struct RuntimeOptions {
   // Kernel threads in all: each device's kernels get threads / devices of them, at least 1, at most
   // the plan's kernel_threads. Results do not depend on it.
   int threads = 1;
-  RankRange ranks;            // the devices of this process; empty: all
+  RankRange ranks;  // the devices of this process; empty: all
+  // For groups with members in other processes. A run that is cut short makes new ones for the
+  // next; all processes must run the same programs and steps. null: plans with such groups are
+  // refused.
+  CommunicatorMaker make_communicator;
   Isa isa = BestIsa();        // what kernels compute with; one that the processor has
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
   bool prove = true;          // VerifyPlan at load

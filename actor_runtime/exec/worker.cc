@@ -143,8 +143,8 @@ bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
   position->launch = launch;
   if (position->trace != nullptr) position->begin = Now();
   const BoundActor::Addresses addresses = position->actors[place].AddressesOf(launch);
-  exchange.communicator->Enter(exchange.member,
-                               {exchange.work, addresses.in, addresses.out, launch.accumulate});
+  exchange.communicator->Enter(exchange.member, {exchange.work, addresses.in, addresses.out,
+                                                 launch.accumulate, addresses.workspace});
   Look(position);
   return true;
 }

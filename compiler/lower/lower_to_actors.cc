@@ -16,6 +16,8 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/exchange_window.h"
+#include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 namespace {
@@ -222,6 +224,7 @@ class Lowering {
     proto::Actor* receive = NewActor(op, "receive", kReceives[phase], writer.stage);
     receive->add_output(register_of_[op.outputs[0]]);
     LowerBoxing(graph_, op, options_.groups, options_.cluster, receive);
+    AddWorkspace(op, receive);
     receive->mutable_exchange()->set_partner(send);
     proto::Actor* sender = lowered_.program.mutable_actor(send);
     *sender->mutable_exchange() = receive->exchange();
@@ -265,17 +268,34 @@ class Lowering {
 
   // Scratch is a register, too: it lies where others are over, and the proof knows of it.
   void AddWorkspace(const Op& op, proto::Actor* actor) {
-    const OpDef* def = FindOpDef(op.kind);
-    if (!def->workspace) return;
-    std::vector<Dims> in, out;
-    for (TensorId t : op.inputs) in.push_back(LocalDims(graph_, t));
-    for (TensorId t : op.outputs) out.push_back(LocalDims(graph_, t));
-    const int64_t bytes = def->workspace(in, out, op.attrs, options_.kernel_threads);
+    const int64_t bytes = actor->has_exchange() ? WindowBytes(op, *actor) : KernelBytes(op);
     if (bytes == 0) return;
     proto::Register& r = *lowered_.program.add_register_();
     r = WorkspaceOf(op.name + ".workspace", op.stage, bytes);
     r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
     actor->set_workspace(r.id());
+  }
+
+  int64_t KernelBytes(const Op& op) const {
+    const OpDef* def = FindOpDef(op.kind);
+    if (!def->workspace) return 0;
+    std::vector<Dims> in, out;
+    for (TensorId t : op.inputs) in.push_back(LocalDims(graph_, t));
+    for (TensorId t : op.outputs) out.push_back(LocalDims(graph_, t));
+    return def->workspace(in, out, op.attrs, options_.kernel_threads);
+  }
+
+  // What an exchange lands of members in other processes: no plan says which these are.
+  int64_t WindowBytes(const Op& op, const proto::Actor& actor) const {
+    const Tensor &from = graph_.tensors[op.inputs[0]], &to = graph_.tensors[op.outputs[0]];
+    int64_t copies = 1;
+    for (const int axis : actor.boxing().reduce_axis()) copies *= graph_.mesh.axes[axis].size;
+    const proto::Register& out =
+        lowered_.program.register_(register_of_[op.outputs[0]] - static_cast<int>(ids_.size()));
+    return WindowOf(LayoutOf(from.shape.dims, from.sbp), LayoutOf(to.shape.dims, to.sbp),
+                    graph_.mesh, copies, static_cast<int64_t>(SizeOf(to.dtype)),
+                    out.fill_mode() == proto::Register::ACCUMULATE)
+        .bytes;
   }
 
   // Devices that share the work of an op: those along axes on which something of it is split.

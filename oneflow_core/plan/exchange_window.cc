@@ -60,14 +60,13 @@ ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, 
   return window;
 }
 
-absl::StatusOr<ExchangeWindow> WindowOf(const proto::Actor& actor, const proto::Register& from,
-                                        const proto::Register& to, const Mesh& mesh,
-                                        const std::string& where) {
-  ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh, where));
-  ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh, where));
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(to.dtype(), where));
+absl::StatusOr<ExchangeWindow> WindowOf(const proto::Boxing& boxing, const proto::Register& from,
+                                        const proto::Register& to, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh, from.name()));
+  ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh, to.name()));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(to.dtype(), to.name()));
   int64_t copies = 1;
-  for (const int axis : actor.boxing().reduce_axis()) copies *= mesh.axes[axis].size;
+  for (const int axis : boxing.reduce_axis()) copies *= mesh.axes[axis].size;
   return WindowOf(in, out, mesh, copies, static_cast<int64_t>(SizeOf(dtype)),
                   to.fill_mode() == proto::Register::ACCUMULATE);
 }

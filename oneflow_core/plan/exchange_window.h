@@ -27,9 +27,8 @@ ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, 
 // Where what a source sends of a piece begins in the window: each piece takes this much a source.
 int64_t PacketBytes(int64_t elements, int64_t element_bytes);
 
-// Of what an actor that is an exchange reads and writes. `where` begins the error.
-absl::StatusOr<ExchangeWindow> WindowOf(const proto::Actor& actor, const proto::Register& from,
-                                        const proto::Register& to, const Mesh& mesh,
-                                        const std::string& where);
+// Of the tensor that an exchange makes of one register (of a receive, its send's) another.
+absl::StatusOr<ExchangeWindow> WindowOf(const proto::Boxing& boxing, const proto::Register& from,
+                                        const proto::Register& to, const Mesh& mesh);
 
 }  // namespace oneflow

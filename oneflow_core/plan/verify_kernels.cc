@@ -13,6 +13,7 @@
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -350,6 +351,27 @@ class ActorOp {
   std::vector<Layout> layouts_;  // by tensor
 };
 
+// A member lands what it receives in its outputs and in the window that the plan gives it.
+absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Actor& actor,
+                         const std::string& where) {
+  const proto::Plan& plan = *net.plan;
+  const std::vector<int> out = DataOutputs(plan, *net.program, actor);
+  const bool transfer = actor.exchange().has_partner();
+  const std::vector<int> in =
+      DataInputs(plan, *net.program, transfer ? net.actor(actor.exchange().partner()) : actor);
+  int64_t needed = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    ASSIGN_OR_RETURN(
+        const ExchangeWindow window,
+        WindowOf(actor.boxing(), *net.registers[in[i]].proto, *net.registers[out[i]].proto, mesh));
+    needed = std::max(needed, window.bytes);
+  }
+  const int64_t has =
+      actor.has_workspace() ? net.registers[actor.workspace()].proto->slot_bytes() : 0;
+  if (has >= needed) return absl::OkStatus();
+  return Bad(where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed));
+}
+
 }  // namespace
 
 absl::Status VerifyKernels(const PlanNet& net) {
@@ -362,6 +384,7 @@ absl::Status VerifyKernels(const PlanNet& net) {
       RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where).Check());
       continue;
     }
+    RETURN_IF_ERROR(CheckWindow(net, mesh, actor, where));
     if (actor.exchange().has_partner()) continue;  // no op: verify_exchanges says all of it
     const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
     const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
