@@ -167,6 +167,10 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
 
 }  // namespace
 
+bool OverlapsExchanges(const CompileOptions& options) {
+  return options.overlap.value_or(options.cluster.device().kind() != proto::Device::CPU);
+}
+
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, options.order
                                                 ? *options.order

@@ -53,12 +53,17 @@ struct CompileOptions {
   // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
   // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
   bool keep_axis_order = false;
+  // Whether exchanges of a stage go on while it computes (lower/overlap.h); none: where they do not
+  // take the cores that compute, which on CPU devices they do.
+  std::optional<bool> overlap;
   // The graph in the plan states all layouts that were chosen (proto OpLayout): compiled again with
   // the same options, it lies the same, whatever ops and links are then said to cost.
   bool state_layouts = false;
   // Of a GPT, the blocks of each place along the pipe (annotate_gpt.h); empty: balanced.
   std::vector<int> stage_layers;
 };
+
+bool OverlapsExchanges(const CompileOptions& options);
 
 // Input errors name the place and the mend; a plan that does not fit a device is
 // RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its fingerprint. A pure function:

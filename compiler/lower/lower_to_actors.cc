@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/boxing.h"
+#include "compiler/lower/overlap.h"
 #include "compiler/lower/registers.h"
 #include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
@@ -37,6 +38,7 @@ class Lowering {
     lowered_.program.set_micro_batch_size(options.micro_batch_size);
     if (options.steps_a_round > 1) lowered_.program.set_steps_a_round(options.steps_a_round);
     if (options.splits_backward) FindWeightGradients();
+    if (options.overlap) exchange_lanes_ = ExchangeLanes(graph);
   }
 
   absl::StatusOr<Lowered> Run() {
@@ -181,12 +183,15 @@ class Lowering {
     return segment;
   }
 
-  // P, F, B, W and U take all compute of their chunk; everything else is a segment of its own.
+  // P, F, B, W and U take all of their chunk that stands in the lane; of sends and receives and of
+  // what the host does each is a segment of its own.
   proto::Segment* SegmentFor(const Op& op, Lane lane, int partner) {
     const Task task = TaskOf(op);
-    if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, task, partner);
+    const bool together =
+        lane == Lane::kCompute || lane == Lane::kCollective || lane == Lane::kGradient;
+    if (!together) return NewSegment(op.name, op.stage, lane, task, partner);
     const auto [known, fresh] =
-        segment_of_.try_emplace(std::tuple(op.stage, task.part, task.chunk));
+        segment_of_.try_emplace(std::tuple(op.stage, lane, task.part, task.chunk));
     if (fresh) {
       known->second = NewSegment(NameOf(task, options_.chunks > 1), op.stage, lane, task)->id();
     }
@@ -235,8 +240,7 @@ class Lowering {
       AddTransfer(op);
       return absl::OkStatus();
     }
-    const Lane lane = op.kind == "input" ? Lane::kHostIn : Lane::kCompute;
-    proto::Actor* actor = NewActor(op, KernelOf(op), lane);
+    proto::Actor* actor = NewActor(op, KernelOf(op), LaneOf(op));
     if (op.kind == "input") {
       (*actor->mutable_attr())["name"].set_s(AttrString(op, "input", op.name));
     }
@@ -247,6 +251,11 @@ class Lowering {
     SetCost(op, actor);
     AddWorkspace(op, actor);
     return absl::OkStatus();
+  }
+
+  Lane LaneOf(const Op& op) const {
+    if (op.kind == "input") return Lane::kHostIn;
+    return exchange_lanes_.empty() ? Lane::kCompute : exchange_lanes_[&op - graph_.ops.data()];
   }
 
   std::string KernelOf(const Op& op) const {
@@ -309,7 +318,8 @@ class Lowering {
   const std::vector<std::vector<Use>> uses_;
   std::vector<int> register_of_;                          // by tensor
   std::vector<bool> weight_gradient_;                     // by op; empty where the backward is one
-  std::map<std::tuple<int, Part, int>, int> segment_of_;  // (stage, part, chunk) -> segment
+  std::vector<Lane> exchange_lanes_;                      // by op; empty without overlap
+  std::map<std::tuple<int, Lane, Part, int>, int> segment_of_;  // (stage, lane, part, chunk)
   Lowered lowered_;
 };
 

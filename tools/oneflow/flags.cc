@@ -65,6 +65,9 @@ DEFINE_bool(
 DEFINE_bool(sequence_parallel, false,
             "let activations between blocks be split by position over tensor axes where that is no "
             "dearer");
+DEFINE_string(overlap, "auto",
+              "exchanges of a stage go on while it computes: true, false, or auto: unless devices "
+              "are CPUs, whose cores carry both");
 DEFINE_bool(
     keep_axis_order, false,
     "leave the axes of --mesh in the order they are written in, whatever the cluster's levels");
