@@ -39,6 +39,7 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
   logical.mesh = options.mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
                               {.split_positions = options.split_positions,
+                               .shard = options.shard,
                                .chunks = chunks,
                                .stage_layers = options.stage_layers}));
   RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -50,6 +51,7 @@ struct CompileOptions {
   // Whether infer_sbp may split positions of a sequence where no constraint says so, and the
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;
+  AnnotateOptions::Shard shard = AnnotateOptions::kNone;  // of variables, over data axes
   // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
   // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
   bool keep_axis_order = false;

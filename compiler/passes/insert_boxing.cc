@@ -42,8 +42,8 @@ class BoxingInserter {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
-      const bool variable = IsVariable(op) || op.phase == Phase::kPrepare;
-      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, variable, tensor.name});
+      const bool once = BoxingPhase(*graph_, op, Phase::kForward) == Phase::kPrepare;
+      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, IsOfVariable(op), once, tensor.name});
     }
   }
 
@@ -68,14 +68,16 @@ class BoxingInserter {
     Phase phase;
     std::string scope;
     bool variable;     // or prepared from one
+    bool once;         // boxed once a step, for all readers of the micro-batches
     std::string root;  // the tensor before any boxing
   };
   // What is boxed stays on its stage; what crosses is no variable.
   using BoxedKey = std::tuple<TensorId, std::string, int, int>;  // SBP, chunk, sharing class
   using CrossedKey = std::tuple<TensorId, int, int>;             // stage, chunk
 
-  TensorId Provide(TensorId t, const Need& need) {
+  TensorId Provide(TensorId t, Need need) {
     t = Cross(t, need);
+    if (origin_[t].once && need.phase != Phase::kUpdate) need.phase = Phase::kPrepare;
     if (graph_->tensors[t].sbp == need.sbp) return t;
     const std::string why = Why(t, need);
     for (const BoxingStep& step : PathOf(t, need.sbp)) t = Box(t, step, need, why);
@@ -196,7 +198,8 @@ class BoxingInserter {
   TensorId Emit(Op op, TensorId source, const NdSbp& sbp, const Need& need) {
     op.inputs = {source};
     op.stage = need.stage;
-    op.phase = std::max(origin_[source].phase, need.phase);
+    op.phase = need.phase == Phase::kPrepare ? Phase::kPrepare
+                                             : std::max(origin_[source].phase, need.phase);
     op.chunk = IsOnceAStep(op.phase) ? 0 : need.chunk;
     op.scope = origin_[source].scope;
     Tensor tensor = graph_->tensors[source];
@@ -205,8 +208,9 @@ class BoxingInserter {
     tensor.constraint.clear();
     tensor.sbp = sbp;
     op.outputs = {static_cast<TensorId>(graph_->tensors.size())};
-    origin_.push_back(
-        {op.stage, op.chunk, op.phase, op.scope, origin_[source].variable, origin_[source].root});
+    Origin origin = origin_[source];
+    std::tie(origin.stage, origin.chunk, origin.phase) = std::tuple(op.stage, op.chunk, op.phase);
+    origin_.push_back(std::move(origin));
     graph_->tensors.push_back(std::move(tensor));
     ops_.push_back(std::move(op));
     return ops_.back().outputs[0];

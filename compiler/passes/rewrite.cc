@@ -58,6 +58,15 @@ bool IsVariable(const Op& op) { return op.kind == "variable"; }
 
 std::string VariableOf(const Op& op) { return AttrString(op, "variable", op.name); }
 
+bool IsOfVariable(const Op& op) { return IsVariable(op) || op.phase == Phase::kPrepare; }
+
+Phase BoxingPhase(const Graph& graph, const Op& producer, Phase reader) {
+  if (reader == Phase::kUpdate || !IsOfVariable(producer)) return reader;
+  const Op* root = &producer;
+  while (!IsVariable(*root)) root = &graph.ProducerOf(root->inputs[0]);
+  return AttrString(*root, "gather") == "step" ? Phase::kPrepare : reader;
+}
+
 int64_t BytesOf(const Tensor& tensor) {
   return tensor.shape.elements() * static_cast<int64_t>(SizeOf(tensor.dtype));
 }

@@ -27,6 +27,12 @@ bool IsVariable(const Op& op);
 // The variable a replica stands for: "wte" for the op "wte@3"; the op's own name without a replica.
 std::string VariableOf(const Op& op);
 
+// Whether an op is a variable, or prepares something from one: a cast.
+bool IsOfVariable(const Op& op);
+// The phase in which what `producer` makes is boxed for a reader: the reader's, but of a variable
+// that is gathered once a step, before the first micro-batch.
+Phase BoxingPhase(const Graph& graph, const Op& producer, Phase reader);
+
 int64_t BytesOf(const Tensor& tensor);
 
 }  // namespace oneflow

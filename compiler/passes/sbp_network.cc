@@ -38,15 +38,11 @@ bool IsWhole(const Signature& row) {
          std::all_of(row.out.begin(), row.out.end(), whole);
 }
 
-bool IsOfVariable(const Op& producer) {
-  return IsVariable(producer) || producer.phase == Phase::kPrepare;
-}
-
-// Readers that may share one boxing: those of a variable only within a phase, so that what is
-// gathered from a split variable does not live from forward to backward. What the update reads of
+// Readers that may share one boxing: those of a variable only within the phase in which it is
+// boxed, so that what is gathered anew does not live from forward to backward. What the update reads of
 // the micro-batches is read by nobody else (lower_to_actors), and needs no class of its own.
-int SharingClass(const Op& producer, Phase reader) {
-  return IsOfVariable(producer) ? static_cast<int>(reader) : 0;
+int SharingClass(const Graph& graph, const Op& producer, Phase reader) {
+  return IsOfVariable(producer) ? static_cast<int>(BoxingPhase(graph, producer, reader)) : 0;
 }
 
 constexpr double kCostsASecond = 1e12;
@@ -172,7 +168,8 @@ class TermBuilder {
     // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
     std::map<int, std::vector<Use>> classes;
     for (const Use& use : uses_[t]) {
-      classes[SharingClass(graph_.ProducerOf(t), graph_.ops[use.op].phase)].push_back(use);
+      const Phase reader = graph_.ops[use.op].phase;
+      classes[SharingClass(graph_, graph_.ProducerOf(t), reader)].push_back(use);
     }
     for (const auto& [sharing, uses] : classes) {
       for (int k = 0; k < axes(); ++k) AddBoxing(t, uses, k);
@@ -184,7 +181,8 @@ class TermBuilder {
     const bool asked = ConstraintOn(tensor, graph_.mesh, labels_.axes()[k]).has_value();
     const double gather = IsOfVariable(graph_.ProducerOf(t)) && !asked ? kGatherVariable : 1;
     const double bytes = BytesBefore(t);
-    const double fires = Fires(graph_.ops[uses.back().op].phase);
+    const double fires =
+        Fires(BoxingPhase(graph_, graph_.ProducerOf(t), graph_.ops[uses.back().op].phase));
     std::vector<End> ends;
     ends.push_back(WriterOn(t, k));
     for (const Use& use : uses) {

@@ -65,6 +65,10 @@ DEFINE_bool(
 DEFINE_bool(sequence_parallel, false,
             "let activations between blocks be split by position over tensor axes where that is no "
             "dearer");
+DEFINE_string(shard, "none",
+              "what is split over data axes beside gradients: none, states (masters and states of "
+              "the optimizer; weights are gathered once a step: ZeRO 1) or weights (gathered anew "
+              "for each use: ZeRO 3)");
 DEFINE_string(overlap, "auto",
               "exchanges of a stage go on while it computes: true, false, or auto: unless devices "
               "are CPUs, whose cores carry both");
