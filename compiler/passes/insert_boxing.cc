@@ -42,8 +42,8 @@ class BoxingInserter {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
-      const bool once = BoxingPhase(*graph_, op, Phase::kForward) == Phase::kPrepare;
-      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, IsOfVariable(op), once, tensor.name});
+      origin_.push_back(
+          {op.stage, op.chunk, op.phase, op.scope, IsOfVariable(op), OnceAxes(op), tensor.name});
     }
   }
 
@@ -68,20 +68,38 @@ class BoxingInserter {
     Phase phase;
     std::string scope;
     bool variable;     // or prepared from one
-    bool once;         // boxed once a step, for all readers of the micro-batches
+    // Mesh axes on which it is boxed once a step, for all readers of the micro-batches.
+    std::vector<int> once;
     std::string root;  // the tensor before any boxing
   };
   // What is boxed stays on its stage; what crosses is no variable.
   using BoxedKey = std::tuple<TensorId, std::string, int, int>;  // SBP, chunk, sharing class
   using CrossedKey = std::tuple<TensorId, int, int>;             // stage, chunk
 
-  TensorId Provide(TensorId t, Need need) {
+  TensorId Provide(TensorId t, const Need& need) {
     t = Cross(t, need);
-    if (origin_[t].once && need.phase != Phase::kUpdate) need.phase = Phase::kPrepare;
+    if (!origin_[t].once.empty() && need.phase != Phase::kUpdate) {
+      Need step{graph_->tensors[t].sbp, need.stage, /*chunk=*/0, Phase::kPrepare, need.reader};
+      for (const int axis : origin_[t].once) step.sbp[axis] = need.sbp[axis];
+      t = Boxed(t, step);
+    }
+    return Boxed(t, need);
+  }
+
+  // `t`, or what boxing makes of it on its stage.
+  TensorId Boxed(TensorId t, const Need& need) {
     if (graph_->tensors[t].sbp == need.sbp) return t;
     const std::string why = Why(t, need);
     for (const BoxingStep& step : PathOf(t, need.sbp)) t = Box(t, step, need, why);
     return t;
+  }
+
+  std::vector<int> OnceAxes(const Op& op) const {
+    std::vector<int> axes;
+    for (int axis = 0; axis < static_cast<int>(graph_->mesh.axes.size()); ++axis) {
+      if (GathersOnce(*graph_, op, axis)) axes.push_back(axis);
+    }
+    return axes;
   }
 
   // The layers of a model repeat the same few ways.

@@ -29,9 +29,9 @@ std::string VariableOf(const Op& op);
 
 // Whether an op is a variable, or prepares something from one: a cast.
 bool IsOfVariable(const Op& op);
-// The phase in which what `producer` makes is boxed for a reader: the reader's, but of a variable
-// that is gathered once a step, before the first micro-batch.
-Phase BoxingPhase(const Graph& graph, const Op& producer, Phase reader);
+// Whether what is split on a mesh axis of what `producer` makes is gathered once a step for all
+// readers of the micro-batches, as its variable says (`gather_once`).
+bool GathersOnce(const Graph& graph, const Op& producer, int axis);
 
 int64_t BytesOf(const Tensor& tensor);
 

@@ -38,11 +38,11 @@ bool IsWhole(const Signature& row) {
          std::all_of(row.out.begin(), row.out.end(), whole);
 }
 
-// Readers that may share one boxing: those of a variable only within the phase in which it is
-// boxed, so that what is gathered anew does not live from forward to backward. What the update reads of
-// the micro-batches is read by nobody else (lower_to_actors), and needs no class of its own.
-int SharingClass(const Graph& graph, const Op& producer, Phase reader) {
-  return IsOfVariable(producer) ? static_cast<int>(BoxingPhase(graph, producer, reader)) : 0;
+// What boxing in a phase is shared by: of a variable only within the phase, so that what is gathered
+// anew does not live from forward to backward. What the update reads of the micro-batches is read by
+// nobody else (lower_to_actors), and needs no class of its own.
+int SharingClass(const Op& producer, Phase boxed) {
+  return IsOfVariable(producer) ? static_cast<int>(boxed) : 0;
 }
 
 constexpr double kCostsASecond = 1e12;
@@ -166,23 +166,28 @@ class TermBuilder {
   // Boxing a tensor for its readers, by sharing class.
   void AddReaders(TensorId t) {
     // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
-    std::map<int, std::vector<Use>> classes;
-    for (const Use& use : uses_[t]) {
-      const Phase reader = graph_.ops[use.op].phase;
-      classes[SharingClass(graph_, graph_.ProducerOf(t), reader)].push_back(use);
-    }
-    for (const auto& [sharing, uses] : classes) {
-      for (int k = 0; k < axes(); ++k) AddBoxing(t, uses, k);
+    const Op& producer = graph_.ProducerOf(t);
+    for (int k = 0; k < axes(); ++k) {
+      const bool once = GathersOnce(graph_, producer, labels_.axes()[k]);
+      std::map<int, std::pair<Phase, std::vector<Use>>> classes;
+      for (const Use& use : uses_[t]) {
+        const Phase reader = graph_.ops[use.op].phase;
+        const Phase boxed = once && reader != Phase::kUpdate ? Phase::kPrepare : reader;
+        auto& [phase, uses] = classes[SharingClass(producer, boxed)];
+        phase = boxed;
+        uses.push_back(use);
+      }
+      for (const auto& [sharing, of] : classes) AddBoxing(t, of.first, of.second, k);
     }
   }
 
-  void AddBoxing(TensorId t, const std::vector<Use>& uses, int k) {
+  // In `phase`.
+  void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
     const Tensor& tensor = graph_.tensors[t];
     const bool asked = ConstraintOn(tensor, graph_.mesh, labels_.axes()[k]).has_value();
     const double gather = IsOfVariable(graph_.ProducerOf(t)) && !asked ? kGatherVariable : 1;
     const double bytes = BytesBefore(t);
-    const double fires =
-        Fires(BoxingPhase(graph_, graph_.ProducerOf(t), graph_.ops[uses.back().op].phase));
+    const double fires = Fires(phase);
     std::vector<End> ends;
     ends.push_back(WriterOn(t, k));
     for (const Use& use : uses) {

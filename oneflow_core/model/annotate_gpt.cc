@@ -206,17 +206,22 @@ bool IsOfStream(const Op& op) {
   return !inside && (op.kind == "dropout" || op.kind == "stored_dropout");
 }
 
-// The first dimension of a variable that each of `parts` devices can have as much of and that no
-// constraint cuts, but on the axes of `but`; B if there is none.
-Sbp FirstFreeDim(const Graph& graph, const Op& op, const std::vector<std::string>& but, int parts) {
-  const Tensor& tensor = graph.tensors[op.outputs[0]];
+// The dimension of a variable that `parts` devices split best, the first of equals, of those that
+// are long enough and that no constraint cuts but on the axes of `but`; B if there is none.
+Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t parts) {
+  Sbp best = B();
+  double least = 0;  // of what is split so, the share of the device that has most
   for (int d = 0; d < tensor.shape.rank(); ++d) {
-    const bool cut = std::any_of(tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
-      return on.second == S(d) && std::find(but.begin(), but.end(), on.first) == but.end();
-    });
-    if (!cut && tensor.shape.dims[d] % parts == 0) return S(d);
+    const int64_t size = tensor.shape.dims[d];
+    const bool cut = std::any_of(
+        tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
+          return on.second == S(d) && std::find(but.begin(), but.end(), on.first) == but.end();
+        });
+    if (cut || size < parts) continue;
+    const double most = static_cast<double>((size + parts - 1) / parts) / static_cast<double>(size);
+    if (!best.split() || most < least) best = S(d), least = most;
   }
-  return B();
+  return best;
 }
 
 // Variables split over the data axes, each gathered as `shard` says.
@@ -224,9 +229,10 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& data,
                     AnnotateOptions::Shard shard, Graph* graph) {
   for (Op& op : graph->ops) {
     if (op.kind != "variable") continue;
-    const Sbp sbp = FirstFreeDim(*graph, op, data, DegreeOf(mesh, data));
+    const Sbp sbp = BestSplit(graph->tensors[op.outputs[0]], data, DegreeOf(mesh, data));
     Constrain(graph, op, data, sbp);
-    if (sbp.split() && shard == AnnotateOptions::kStates) op.attrs.emplace("gather", std::string("step"));
+    if (!sbp.split() || shard == AnnotateOptions::kWeights) continue;
+    op.attrs.emplace("gather_once", absl::StrJoin(data, ","));
   }
 }
 

@@ -46,7 +46,6 @@ Specs InferVariable(const OpView& v) {
   RETURN_IF_ERROR(ExpectBound(w.shape));
   RETURN_IF_ERROR(ExpectOneOf("init", AttrString(v.op, "init", "zeros"),
                               {"normal", "zeros", "ones", "constant"}));
-  RETURN_IF_ERROR(ExpectOneOf("gather", AttrString(v.op, "gather", "use"), {"use", "step"}));
   if (w.dtype != DType::kF32 && w.dtype != DType::kF64) {
     return Mismatch("variables are not " + std::string(Name(w.dtype)), "use F32");
   }
@@ -89,9 +88,9 @@ std::vector<OpDef> SourceOps() {
        .attrs = {{"init", AttrType::kString},
                  {"init_value", AttrType::kDouble},
                  {"decay", AttrType::kBool},
-                 // Where it is split and read whole: "use" gathers it anew in every micro-batch
-                 // and pass, "step" once a step.
-                 {"gather", AttrType::kString},
+                 // Mesh axes, "data,expert": what is split over them and read whole is gathered
+                 // once a step; else anew in every micro-batch and pass.
+                 {"gather_once", AttrType::kString},
                  // Set by passes: nothing initialises, saves or loads it.
                  {"transient", AttrType::kBool},
                  // Set by passes: versions it holds, and by how many updates a step's lag behind.
