@@ -167,8 +167,9 @@ class TermBuilder {
   void AddReaders(TensorId t) {
     // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
     const Op& producer = graph_.ProducerOf(t);
+    const std::vector<bool> gathered = GatheredOnce(producer);
     for (int k = 0; k < axes(); ++k) {
-      const bool once = GathersOnce(graph_, producer, labels_.axes()[k]);
+      const bool once = gathered[k];
       std::map<int, std::pair<Phase, std::vector<Use>>> classes;
       for (const Use& use : uses_[t]) {
         const Phase reader = graph_.ops[use.op].phase;
@@ -181,6 +182,26 @@ class TermBuilder {
     }
   }
 
+  // By axis.
+  std::vector<bool> GatheredOnce(const Op& producer) const {
+    std::vector<bool> once;
+    for (const int axis : labels_.axes()) once.push_back(GathersOnce(graph_, producer, axis));
+    return once;
+  }
+
+  // How readers of a phase find `t`: what is gathered once a step is whole by then.
+  End FoundOn(TensorId t, Phase phase, int k) const {
+    End writer = WriterOn(t, k);
+    if (IsOnceAStep(phase)) return writer;
+    const std::vector<bool> once = GatheredOnce(graph_.ProducerOf(t));
+    for (NdSbp& lies : writer.lies) {
+      for (int j = 0; j < k; ++j) {
+        if (once[j]) lies[j] = B();
+      }
+    }
+    return writer;
+  }
+
   // In `phase`.
   void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
     const Tensor& tensor = graph_.tensors[t];
@@ -189,7 +210,7 @@ class TermBuilder {
     const double bytes = BytesBefore(t);
     const double fires = Fires(phase);
     std::vector<End> ends;
-    ends.push_back(WriterOn(t, k));
+    ends.push_back(FoundOn(t, phase, k));
     for (const Use& use : uses) {
       ends.push_back(EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }
