@@ -40,6 +40,9 @@ namespace oneflow {
 // a short text does not pay for a long one.
 inline constexpr int64_t kPrefillPositions = 64;
 
+// Of small exchanges that become one: what PyTorch's DistributedDataParallel takes.
+inline constexpr int64_t kBucketBytes = 25'000'000;
+
 struct CompileOptions {
   Mesh mesh;                      // no axes: one device
   proto::Train train;             // batch, micro_batches, schedule, optimizer
@@ -58,6 +61,7 @@ struct CompileOptions {
   // Whether exchanges of a stage go on while it computes (lower/overlap.h); none: where they do not
   // take the cores that compute, which on CPU devices they do.
   std::optional<bool> overlap;
+  int64_t bucket_bytes = kBucketBytes;  // lower/buckets.h
   // The graph in the plan states all layouts that were chosen (proto OpLayout): compiled again with
   // the same options, it lies the same, whatever ops and links are then said to cost.
   bool state_layouts = false;

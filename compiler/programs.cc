@@ -109,6 +109,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
   draft.lower.cluster = options.cluster;
   draft.lower.overlap = OverlapsExchanges(options);
+  draft.lower.bucket_bytes = options.bucket_bytes;
   draft.split_positions = options.split_positions;
   draft.keep_layouts = options.state_layouts;
   return draft;

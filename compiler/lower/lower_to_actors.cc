@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/boxing.h"
+#include "compiler/lower/buckets.h"
 #include "compiler/lower/overlap.h"
 #include "compiler/lower/registers.h"
 #include "compiler/passes/rewrite.h"
@@ -24,7 +25,8 @@ namespace {
 // Invariants:
 //  1. register_of_[t] is the register of tensor t; several tensors share one only where an op
 //     updates it in place (OpDef::updates).
-//  2. Actors are made in op order, so segments hold them in topological order.
+//  2. Actors are made in op order, those of buckets in theirs, so segments hold them in topological
+//     order.
 class Lowering {
  public:
   Lowering(const Graph& graph, const PersistentIds& ids, const LowerOptions& options)
@@ -43,7 +45,15 @@ class Lowering {
 
   absl::StatusOr<Lowered> Run() {
     for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddRegisters(op));
-    for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddActor(op));
+    for (const Op& op : graph_.ops) {
+      if (LaneOf(op) != Lane::kGradient) RETURN_IF_ERROR(AddActor(op));
+    }
+    if (options_.overlap) {
+      for (const std::vector<OpId>& bucket :
+           Buckets(graph_, exchange_lanes_, options_.bucket_bytes)) {
+        AddBucket(bucket);
+      }
+    }
     for (const HostOutput& output : options_.outputs) AddHostOutput(output);
     return std::move(lowered_);
   }
@@ -251,6 +261,19 @@ class Lowering {
     SetCost(op, actor);
     AddWorkspace(op, actor);
     return absl::OkStatus();
+  }
+
+  // One exchange of all tensors.
+  void AddBucket(const std::vector<OpId>& bucket) {
+    const Op& first = graph_.ops[bucket[0]];
+    proto::Actor* actor = NewActor(first, first.kind, Lane::kGradient);
+    if (bucket.size() > 1) actor->set_name(absl::StrCat(first.name, "+", bucket.size() - 1));
+    for (const OpId id : bucket) {
+      const Op& op = graph_.ops[id];
+      AddInput(actor, op.inputs[0], op.phase);
+      actor->add_output(register_of_[op.outputs[0]]);
+      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor);
+    }
   }
 
   Lane LaneOf(const Op& op) const {

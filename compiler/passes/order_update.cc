@@ -40,7 +40,7 @@ void OrderUpdate(Graph* graph) {
       const OpId producer = graph->tensors[t].producer;
       const Op& before = graph->ops[producer];
       ready[id] = Latest(ready[id], ready[producer]);
-      const bool computed = !IsBoxing(before.kind) && !IsVariable(before);
+      const bool computed = !IsExchange(before.kind) && !IsVariable(before);
       if (before.phase == Phase::kUpdate && computed) ready[id].late = true;
     }
   }

@@ -283,6 +283,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   options.keep_axis_order = FLAGS_keep_axis_order;
   ASSIGN_OR_RETURN(options.overlap, OverlapFromFlags());
   ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
+  ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
   return Compile(source, options);
 }
