@@ -46,9 +46,7 @@ std::vector<Covered> CoveredOf(const SimulatedRun& run, int64_t first_step) {
 }
 
 // Sums in another order may be a rounding apart.
-double AtLeastNone(double seconds, double step) {
-  return seconds > kRounding * step ? seconds : 0;
-}
+double AtLeastNone(double seconds, double step) { return seconds > kRounding * step ? seconds : 0; }
 
 }  // namespace
 

@@ -18,7 +18,8 @@ namespace {
 struct Kind {
   int stage = 0;
   Phase phase = Phase::kUpdate;
-  // Exchanges of once a step on the longest way that leads to it: none of as many waits for another.
+  // Exchanges of once a step on the longest way that leads to it: none of as many waits for
+  // another.
   int depth = 0;
   std::string kind;
   std::vector<int> along;
@@ -73,8 +74,8 @@ class Bucketing {
       for (const TensorId t : op.inputs) {
         const OpId producer = graph_.tensors[t].producer;
         depth_[id] = std::max(depth_[id], depth_[producer] + (lanes_[producer] == Lane::kGradient));
-        last_before_[id] = std::max(last_before_[id],
-                                    Computes(producer) ? producer : last_before_[producer]);
+        last_before_[id] =
+            std::max(last_before_[id], Computes(producer) ? producer : last_before_[producer]);
         if (crossed_[producer]) crossed_[id] = true;
       }
       if (op.kind == "transfer" && op.phase == Phase::kUpdate) crossed_[id] = true;
@@ -152,11 +153,11 @@ class Bucketing {
   const Graph& graph_;
   const std::vector<Lane>& lanes_;
   const int64_t most_;
-  std::vector<int> depth_;                        // by op
-  std::vector<OpId> last_before_, first_after_;   // by op: as in Bucket
-  std::vector<bool> crossed_;                     // by op: it waits for another stage's update
+  std::vector<int> depth_;                       // by op
+  std::vector<OpId> last_before_, first_after_;  // by op: as in Bucket
+  std::vector<bool> crossed_;                    // by op: it waits for another stage's update
   std::vector<Bucket> buckets_;
-  std::vector<int> bucket_of_;                    // by op; -1: of none
+  std::vector<int> bucket_of_;  // by op; -1: of none
   std::map<Kind, int> open_;
   std::map<OpId, bool> seen_;
   std::vector<std::vector<OpId>> result_;

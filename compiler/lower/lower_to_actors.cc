@@ -339,9 +339,9 @@ class Lowering {
   const PersistentIds& ids_;
   const LowerOptions& options_;
   const std::vector<std::vector<Use>> uses_;
-  std::vector<int> register_of_;                          // by tensor
-  std::vector<bool> weight_gradient_;                     // by op; empty where the backward is one
-  std::vector<Lane> exchange_lanes_;                      // by op; empty without overlap
+  std::vector<int> register_of_;       // by tensor
+  std::vector<bool> weight_gradient_;  // by op; empty where the backward is one
+  std::vector<Lane> exchange_lanes_;   // by op; empty without overlap
   std::map<std::tuple<int, Lane, Part, int>, int> segment_of_;  // (stage, lane, part, chunk)
   Lowered lowered_;
 };

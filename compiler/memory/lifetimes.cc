@@ -145,7 +145,8 @@ class Observation {
     // with each micro-batch compute hears at once.
     const bool often = seen.observed >= 2 * kObserved, large = r.proto->slot_bytes() >= kLarge;
     const auto add = [&](int actor) {
-      const auto& [stream, partner] = std::pair(net_.actors[actor].stream, net_.actors[actor].partner);
+      const auto& [stream, partner] =
+          std::pair(net_.actors[actor].stream, net_.actors[actor].partner);
       const bool elsewhere = stream != compute_[seen.stage];
       seen.touchers.push_back({stream, elsewhere ? NewsOf(seen.stage, stream) : -1, {}});
       return elsewhere && (partner >= 0 ? often : !often && large);

@@ -66,8 +66,8 @@ Piece PieceOf(const StageLifetimes& stage, const FrameLayout& frames) {
   return piece;
 }
 
-// Of registers that `piece` says are pieces of one place each, those that streams other than compute
-// know never to hold something at once.
+// Of registers that `piece` says are pieces of one place each, those that streams other than
+// compute know never to hold something at once.
 std::vector<std::pair<int, int>> Apart(const std::vector<Lifetime>& lives,
                                        const std::vector<int>& piece) {
   std::map<int, size_t> place;  // of the register among `lives`

@@ -67,7 +67,7 @@ class BoxingInserter {
     int stage, chunk;
     Phase phase;
     std::string scope;
-    bool variable;     // or prepared from one
+    bool variable;  // or prepared from one
     // Mesh axes on which it is boxed once a step, for all readers of the micro-batches.
     std::vector<int> once;
     std::string root;  // the tensor before any boxing

@@ -7,8 +7,8 @@
 // update phase have their own, which run after accumulation, once a step. Forward and backward
 // readers share, except of a variable: what is gathered from it does not live from forward to
 // backward (but on axes over which it is gathered once a step, GathersOnce: there all readers share
-// what is gathered before the first micro-batch); and with `gather_again` except of what is gathered from the forward: its parts are
-// kept.
+// what is gathered before the first micro-batch); and with `gather_again` except of what is
+// gathered from the forward: its parts are kept.
 //
 // Between stages with a slow link a tensor that is whole on an axis crosses in parts, where cutting
 // it before and gathering it behind takes less.

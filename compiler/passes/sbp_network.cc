@@ -38,9 +38,9 @@ bool IsWhole(const Signature& row) {
          std::all_of(row.out.begin(), row.out.end(), whole);
 }
 
-// What boxing in a phase is shared by: of a variable only within the phase, so that what is gathered
-// anew does not live from forward to backward. What the update reads of the micro-batches is read by
-// nobody else (lower_to_actors), and needs no class of its own.
+// What boxing in a phase is shared by: of a variable only within the phase, so that what is
+// gathered anew does not live from forward to backward. What the update reads of the micro-batches
+// is read by nobody else (lower_to_actors), and needs no class of its own.
 int SharingClass(const Op& producer, Phase boxed) {
   return IsOfVariable(producer) ? static_cast<int>(boxed) : 0;
 }

@@ -38,8 +38,8 @@ class Backward {
     }
   }
 
-  // The order of compute. Whether a kernel hides an exchange shows when it is put off; those that do
-  // not then stay where they were.
+  // The order of compute. Whether a kernel hides an exchange shows when it is put off; those that
+  // do not then stay where they were.
   std::vector<int> Order() {
     Play();
     free_ = hiding_;

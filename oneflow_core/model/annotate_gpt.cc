@@ -213,8 +213,8 @@ Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t
   double least = 0;  // of what is split so, the share of the device that has most
   for (int d = 0; d < tensor.shape.rank(); ++d) {
     const int64_t size = tensor.shape.dims[d];
-    const bool cut = std::any_of(
-        tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
+    const bool cut =
+        std::any_of(tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
           return on.second == S(d) && std::find(but.begin(), but.end(), on.first) == but.end();
         });
     if (cut || size < parts) continue;

@@ -4,8 +4,8 @@
 //
 //   axis                  constraints
 //   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B, or with
-//                         `shard` split along a dimension that no tensor axis cuts, as evenly as can
-//                         be; B where there is none
+//                         `shard` split along a dimension that no tensor axis cuts, as evenly as
+//                         can be; B where there is none
 //   tensor, tensor.0, ... qkv by heads, fc by columns, proj by rows, embedding and head by vocab;
 //                         all other variables, the inputs and the residual stream B
 //   pipe                  blocks in order, embedding first, head and loss last, so that the stage

@@ -49,7 +49,7 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
   AddTime("bubble, part of a step", "", of_a.use.bubble, of_b.use.bubble, diff);
   const size_t stages = std::min(of_a.use.devices.size(), of_b.use.devices.size());
   for (size_t stage = 0; stage < stages; ++stage) {
-    const auto add = [&](const char* part, double DeviceTime::* seconds) {
+    const auto add = [&](const char* part, double DeviceTime::*seconds) {
       AddTime(absl::StrCat(part, " in a step"), "s", of_a.use.devices[stage].*seconds,
               of_b.use.devices[stage].*seconds, diff, static_cast<int>(stage));
     };
