@@ -9,6 +9,7 @@
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/hide_exchanges.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/micro_batches.h"
 #include "compiler/schedule/slots.h"
@@ -68,10 +69,11 @@ class BackEnd {
     const int64_t all = draft.lower.micro_batches, few = FewMicroBatches(schedule_, stages_, all);
     const int64_t more = std::min(all, few + Period(schedule_, stages_));
     ASSIGN_OR_RETURN(Lowered lowered, LowerDraft(draft, ids_, schedule_, more));
-    AddStreams(&lowered, stages_, schedule_);
-    RETURN_IF_ERROR(FindSlots(&lowered));
     ASSIGN_OR_RETURN(const std::vector<double> seconds,
                      ActorSeconds(plan_, lowered.program, draft.lower.cluster));
+    if (draft.lower.overlap) HideExchanges(seconds, &lowered);
+    AddStreams(&lowered, stages_, schedule_);
+    RETURN_IF_ERROR(FindSlots(&lowered));
     // Tokens have their slots, and no other register needs more for them.
     RETURN_IF_ERROR(TellReceives(plan_, seconds, &lowered));
     if (few == all) return lowered;

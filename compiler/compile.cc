@@ -39,6 +39,7 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
   logical.mesh = options.mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
                               {.split_positions = options.split_positions,
+                               .shard = options.shard,
                                .chunks = chunks,
                                .stage_layers = options.stage_layers}));
   RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));
@@ -166,6 +167,10 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
 }
 
 }  // namespace
+
+bool OverlapsExchanges(const CompileOptions& options) {
+  return options.overlap.value_or(options.cluster.device().kind() != proto::Device::CPU);
+}
 
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, options.order

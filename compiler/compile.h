@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -39,6 +40,9 @@ namespace oneflow {
 // a short text does not pay for a long one.
 inline constexpr int64_t kPrefillPositions = 64;
 
+// Of small exchanges that become one: what PyTorch's DistributedDataParallel takes.
+inline constexpr int64_t kBucketBytes = 25'000'000;
+
 struct CompileOptions {
   Mesh mesh;                      // no axes: one device
   proto::Train train;             // batch, micro_batches, schedule, optimizer
@@ -50,15 +54,22 @@ struct CompileOptions {
   // Whether infer_sbp may split positions of a sequence where no constraint says so, and the
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;
+  AnnotateOptions::Shard shard = AnnotateOptions::kNone;  // of variables, over data axes
   // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
   // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
   bool keep_axis_order = false;
+  // Whether exchanges of a stage go on while it computes (lower/overlap.h); none: where they do not
+  // take the cores that compute, which on CPU devices they do.
+  std::optional<bool> overlap;
+  int64_t bucket_bytes = kBucketBytes;  // lower/buckets.h
   // The graph in the plan states all layouts that were chosen (proto OpLayout): compiled again with
   // the same options, it lies the same, whatever ops and links are then said to cost.
   bool state_layouts = false;
   // Of a GPT, the blocks of each place along the pipe (annotate_gpt.h); empty: balanced.
   std::vector<int> stage_layers;
 };
+
+bool OverlapsExchanges(const CompileOptions& options);
 
 // Input errors name the place and the mend; a plan that does not fit a device is
 // RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its fingerprint. A pure function:

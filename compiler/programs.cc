@@ -108,6 +108,8 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.micro_batch_size = size;
   draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
   draft.lower.cluster = options.cluster;
+  draft.lower.overlap = OverlapsExchanges(options);
+  draft.lower.bucket_bytes = options.bucket_bytes;
   draft.split_positions = options.split_positions;
   draft.keep_layouts = options.state_layouts;
   return draft;
@@ -274,6 +276,7 @@ absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraf
     const std::vector<TensorId> fused = Fuse(&graph);
     for (TensorId& t : raw) t = fused[t];
   }
+  if (draft->lower.overlap) OrderUpdate(&graph);
   RETURN_IF_ERROR(VerifyGraph(graph));
   if (draft->loss) ReportLoss(draft);
   for (size_t i = 0; i < raw.size(); ++i) {

@@ -173,6 +173,7 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
           {"linear", [](auto*, auto* a) { (*a->mutable_attr())["contract"].set_s("x"); },
            "a string"},
           {"linear", [](auto*, auto* a) { a->clear_workspace(); }, "bytes of workspace"},
+          {"all_reduce", [](auto*, auto* a) { a->clear_workspace(); }, "its window needs"},
           {"adamw", [](auto*, auto* a) { a->mutable_output()->RemoveLast(); },
            "writes 2 registers"},
           {"adamw", [](auto*, auto* a) { a->mutable_input()->DeleteSubrange(0, 2); }, "not 3"},

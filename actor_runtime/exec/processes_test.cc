@@ -46,7 +46,8 @@ class Network {
       FarGroup group{across.communicator, {}, own.begin / own.size(), across.tensors, across.first};
       for (const int32_t rank : across.ranks) group.process.push_back(rank / own.size());
       const std::vector<int> process = group.process;
-      auto made = std::make_shared<FarCommunicator>(group, [this, process](const FarAction& action) {
+      auto made = std::make_shared<FarCommunicator>(group, [this,
+                                                            process](const FarAction& action) {
         const std::lock_guard lock(mutex_);
         under_way_.push_back({process[action.message.to], process[action.message.from], action});
       });
@@ -193,7 +194,8 @@ TEST_CASE("a kernel that fails in one process ends the run in both") {
   const std::vector<absl::Status> statuses = two.Run("train", 50, 1);
   CHECK(statuses[1].code() == absl::StatusCode::kDataLoss);
   CHECK(statuses[0].code() == absl::StatusCode::kAborted);
-  CHECK_THAT(std::string(statuses[0].message()), Catch::Contains("in another process, has ended it"));
+  CHECK_THAT(std::string(statuses[0].message()),
+             Catch::Contains("in another process, has ended it"));
 }
 
 TEST_CASE("an exchange across processes needs the window that the plan should give it") {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "actor_runtime/simulate/critical_path.h"
-#include "actor_runtime/simulate/utilization.h"
 
 namespace oneflow {
 namespace {
@@ -33,6 +32,7 @@ class Summarizer {
       SimulationSummary::Device& device = summary->stages.emplace_back();
       device.stage = stage;
       device.devices = summary->devices / run_.net.own.size();
+      device.time = use.devices[stage];
       device.peak_bytes = memory[stage].peak_bytes;
       device.memory = Coarsened(memory[stage], kMemoryPoints);
       for (const proto::StageMemory& planned : plan_.memory()) {

@@ -246,6 +246,20 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
   return base;
 }
 
+absl::StatusOr<std::optional<bool>> OverlapFromFlags() {
+  if (FLAGS_overlap == "auto") return std::nullopt;
+  if (FLAGS_overlap == "true") return true;
+  if (FLAGS_overlap == "false") return false;
+  return InputError("--overlap=" + FLAGS_overlap, "is not known", "use auto, true or false");
+}
+
+absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
+  if (FLAGS_shard == "none") return AnnotateOptions::kNone;
+  if (FLAGS_shard == "states") return AnnotateOptions::kStates;
+  if (FLAGS_shard == "weights") return AnnotateOptions::kWeights;
+  return InputError("--shard=" + FLAGS_shard, "is not known", "use none, states or weights");
+}
+
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   if (FLAGS_graph.empty()) {
     return InputError("--graph", "is missing",
@@ -267,6 +281,9 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   options.split_positions = FLAGS_sequence_parallel;
   options.state_layouts = !FLAGS_layouts_out.empty();
   options.keep_axis_order = FLAGS_keep_axis_order;
+  ASSIGN_OR_RETURN(options.overlap, OverlapFromFlags());
+  ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
+  ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
   return Compile(source, options);
 }
