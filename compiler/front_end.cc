@@ -102,21 +102,20 @@ constexpr FrontEndPass kPasses[] = {
        return absl::OkStatus();
      },
      nullptr},
-    {"insert_boxing", nullptr, Box, VerifyGraph},
-    {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps,
-     VerifyGraph},
+    {"insert_boxing", nullptr, Box, nullptr},
+    {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps, nullptr},
     {"order_update", [](const FrontEndState& s) { return s.draft.lower.overlap; },
      [](FrontEndState* s) {
        OrderUpdate(&s->draft.graph);
        return absl::OkStatus();
      },
-     VerifyGraph},
+     nullptr},
     {"add_host_outputs", nullptr,
      [](FrontEndState* s) {
        AddHostOutputs(s->outputs, s->unboxed, &s->draft);
        return absl::OkStatus();
      },
-     nullptr},
+     VerifyGraph},
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ struct FrontEndPass {
   // Whether it has something to do for a program; null: for each.
   bool (*wanted)(const FrontEndState& state);
   absl::Status (*run)(FrontEndState* state);
-  // Proves what it has made; null: a later pass does.
+  // Closes the phase: proves what it and those before it have made. Null: a later pass does.
   absl::Status (*verify)(const Graph& graph);
 };
 
