@@ -21,6 +21,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -78,5 +79,13 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOpti
 // `file`: where the graph came from, for errors; its lines are not known.
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options);
+
+// The passes of compile, in their order: front_end.h, back_end.h.
+std::vector<std::string> PassNames();
+
+// What a pass makes of a program: its graph, or from `lower` on its actors, printed. With all
+// micro-batches, and an order of zero_bubble that is not fitted to the cluster.
+absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOptions& options,
+                                      std::string_view program, std::string_view pass);
 
 }  // namespace oneflow

@@ -39,11 +39,14 @@ class Backward {
   }
 
   // The order of compute. Whether a kernel hides an exchange shows when it is put off; those that
-  // do not then stay where they were.
+  // do not stay where they were, and then others may not hide any, either.
   std::vector<int> Order() {
-    Play();
-    free_ = hiding_;
-    return Play();
+    std::vector<int> order = Play();
+    while (hiding_ != free_) {
+      free_ = hiding_;
+      order = Play();
+    }
+    return order;
   }
 
  private:
@@ -79,13 +82,13 @@ class Backward {
   using PutOff = std::vector<Kernel>::iterator;
 
   // What best fills the time until then: the longest that can run now, and of which at least half
-  // would hide something.
+  // would hide something. Of equals the last: it may be where it was.
   PutOff FillerOf(double until) {
     PutOff best = put_off_.end();
     for (PutOff it = put_off_.begin(); it != put_off_.end(); ++it) {
       const double seconds = seconds_[it->actor];
       if (ReadyAt(it->actor) > now_ || seconds > 2 * (until - now_)) continue;
-      if (best == put_off_.end() || seconds > seconds_[best->actor]) best = it;
+      if (best == put_off_.end() || seconds >= seconds_[best->actor]) best = it;
     }
     return best;
   }

@@ -68,6 +68,10 @@ DEFINE_bool(sequence_parallel, false,
 DEFINE_string(bucket_bytes, "25MB",
               "with overlap, small exchanges that can go together are one of at most so many bytes "
               "a device, e.g. 25MB; 1: each goes by itself");
+DEFINE_string(
+    after, "",
+    "explain what this pass of compile makes of --program, of a --graph; the name of none "
+    "lists all");
 DEFINE_string(shard, "none",
               "what is split over data axes beside gradients: none, states (masters and states of "
               "the optimizer; weights are gathered once a step: ZeRO 1) or weights (gathered anew "

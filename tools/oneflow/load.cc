@@ -260,14 +260,21 @@ absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
   return InputError("--shard=" + FLAGS_shard, "is not known", "use none, states or weights");
 }
 
-absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
+// What the flags say is to be compiled.
+struct ToCompile {
+  GraphSource source;
+  CompileOptions options;
+};
+
+absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   if (FLAGS_graph.empty()) {
     return InputError("--graph", "is missing",
                       "write one with `oneflow model gpt --out=gpt.textproto`");
   }
-  ASSIGN_OR_RETURN(const GraphSource source, ReadGraphFile(FLAGS_graph));
+  ToCompile result;
+  auto& [source, options] = result;
+  ASSIGN_OR_RETURN(source, ReadGraphFile(FLAGS_graph));
   const proto::Graph& graph = source.graph;
-  CompileOptions options;
   if (args.Given("mesh") || !graph.has_mesh()) {
     ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
   } else {
@@ -285,7 +292,17 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
-  return Compile(source, options);
+  return result;
+}
+
+absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  return Compile(given.source, given.options);
+}
+
+absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  return TextAfter(given.source, given.options, FLAGS_program, pass);
 }
 
 absl::Status WriteLayouts(const proto::Plan& plan) {

@@ -41,6 +41,9 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* rea
 // the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
+// What a pass of compile makes of --program: compile.h, TextAfter.
+absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
+
 // --cluster, read and checked; without it a made-up CPU that says nothing of its rates
 // (oneflow_core/cost/kernel_cost.h).
 absl::StatusOr<proto::Cluster> ClusterToSimulate();
