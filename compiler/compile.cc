@@ -58,6 +58,7 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
   if (!schedule.rule.synchronous()) plan.mutable_train()->set_no_global_norm(true);
   plan.set_model(graph.name());
   *plan.mutable_graph() = graph;
+  plan.set_device_kind(options.device_kind);
   plan.set_launch_queue(1);
   plan.set_kernel_threads(std::max(1, options.cluster.device().kernel_threads()));
   return plan;

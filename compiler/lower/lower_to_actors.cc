@@ -14,6 +14,7 @@
 #include "compiler/lower/registers.h"
 #include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
 
@@ -265,12 +266,11 @@ class Lowering {
 
   // Scratch is a register, too: it lies where others are over, and the proof knows of it.
   void AddWorkspace(const Op& op, proto::Actor* actor) {
-    const OpDef* def = FindOpDef(op.kind);
-    if (!def->workspace) return;
     std::vector<Dims> in, out;
     for (TensorId t : op.inputs) in.push_back(LocalDims(graph_, t));
     for (TensorId t : op.outputs) out.push_back(LocalDims(graph_, t));
-    const int64_t bytes = def->workspace(in, out, op.attrs, options_.kernel_threads);
+    const int64_t bytes =
+        WorkspaceBytes(options_.device_kind, op.kind, in, out, options_.kernel_threads);
     if (bytes == 0) return;
     proto::Register& r = *lowered_.program.add_register_();
     r = WorkspaceOf(op.name + ".workspace", op.stage, bytes);

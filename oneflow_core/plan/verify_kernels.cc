@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/check_graph.h"
@@ -265,7 +266,6 @@ class ActorOp {
   }
 
   absl::Status CheckWorkspaceBytes() const {
-    if (!def_->workspace) return absl::OkStatus();
     const auto local = [&](const std::vector<TensorId>& tensors) {
       std::vector<Dims> dims;
       dims.reserve(tensors.size());
@@ -274,8 +274,8 @@ class ActorOp {
       }
       return dims;
     };
-    const int64_t needed = def_->workspace(local(op().inputs), local(op().outputs), op().attrs,
-                                           net_.plan->kernel_threads());
+    const int64_t needed = WorkspaceBytes(net_.plan->device_kind(), def_->kind, local(op().inputs),
+                                          local(op().outputs), net_.plan->kernel_threads());
     const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;
     if (has >= needed) return absl::OkStatus();
     return Bad(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,
