@@ -71,7 +71,7 @@ class BackEnd {
     AddStreams(&lowered, stages_, schedule_);
     RETURN_IF_ERROR(FindSlots(&lowered));
     ASSIGN_OR_RETURN(const std::vector<double> seconds,
-                     ActorSeconds(plan_, lowered.program, draft.lower.cluster));
+                     ActorSeconds(plan_, lowered.program, lowered.facts, draft.lower.cluster));
     // Tokens have their slots, and no other register needs more for them.
     RETURN_IF_ERROR(TellReceives(plan_, seconds, &lowered));
     if (few == all) return lowered;
@@ -136,7 +136,8 @@ class Completion {
   absl::StatusOr<proto::Program> Run() && {
     const int64_t few = lowered_.program.micro_batches(), all = draft_.lower.micro_batches;
     // Of a firing, so of any number of micro-batches.
-    ASSIGN_OR_RETURN(seconds_, ActorSeconds(plan_, lowered_.program, draft_.lower.cluster));
+    ASSIGN_OR_RETURN(seconds_,
+                     ActorSeconds(plan_, lowered_.program, lowered_.facts, draft_.lower.cluster));
     ASSIGN_OR_RETURN(IssueOrders orders, Played());
     if (few < all) {
       SetMicroBatches(all, stages_, schedule_, &lowered_);
@@ -204,7 +205,10 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
                          const Schedule& schedule, int stages, proto::Plan* plan) {
   ASSIGN_OR_RETURN(std::vector<Lowered> programs,
                    BackEnd(drafts, ids, schedule, stages, *plan).SteadyPrograms());
-  for (Lowered& lowered : programs) *plan->add_program() = std::move(lowered.program);
+  for (Lowered& lowered : programs) {
+    *plan->add_program() = std::move(lowered.program);
+    *plan->mutable_facts()->add_program() = lowered.facts;
+  }
   RETURN_IF_ERROR(PlanMemory(stages, plan));
   for (size_t i = 0; i < drafts.size(); ++i) {
     proto::Program& program = *plan->mutable_program(static_cast<int>(i) + 1);  // after init

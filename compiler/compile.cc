@@ -142,8 +142,8 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   for (const proto::Group& group : groups) *plan.add_group() = group;
   for (ProgramDraft& draft : drafts) draft.lower.groups = groups;
   if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
-  if (!(options.mesh == written)) plan.add_note(LaidNote(options.mesh, written));
-  for (const std::string& note : drafts.front().notes) plan.add_note(note);
+  if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
+  for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
   const int64_t capacity = options.cluster.device().memory_bytes();
@@ -156,7 +156,7 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   }
   if (pipe) {
     const std::string note = FitNote(*pipe, schedule);
-    if (!note.empty()) plan.add_note(note);
+    if (!note.empty()) plan.mutable_facts()->add_note(note);
   }
   RETURN_IF_ERROR(AddPrograms(drafts, ids, schedule, stages, &plan));
   RETURN_IF_ERROR(CheckCapacity(plan, capacity));

@@ -88,7 +88,8 @@ absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& d
             .overlap = plan.train().no_global_norm()};
   const int64_t few = std::min<int64_t>(2, pipe.micro_batches);
   ASSIGN_OR_RETURN(const Lowered lowered, LowerDraft(drafts.front(), ids, schedule, few));
-  ASSIGN_OR_RETURN(const std::vector<double> each, ActorSeconds(plan, lowered.program, cluster));
+  ASSIGN_OR_RETURN(const std::vector<double> each,
+                   ActorSeconds(plan, lowered.program, lowered.facts, cluster));
   for (const proto::Actor& actor : lowered.program.actor()) {
     if (std::isfinite(each[actor.id()])) continue;
     return InputError(actor.name(), absl::StrCat("takes ", each[actor.id()], " seconds"),

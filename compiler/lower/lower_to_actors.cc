@@ -17,6 +17,7 @@
 #include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
@@ -116,11 +117,16 @@ class Lowering {
     actor->set_name(op.name);
     actor->set_kernel(std::string(kernel));
     actor->set_stage(op.stage);
-    actor->set_scope(op.scope);
-    actor->set_again(op.again);
+    proto::ActorFacts* facts = FactsOfActor(actor);
+    facts->set_scope(op.scope);
+    facts->set_recomputed(op.again);
     *actor->mutable_attr() = AttrsToProto(op.attrs);
     SegmentFor(op, lane, partner)->add_actor(actor->id());
     return actor;
+  }
+
+  proto::ActorFacts* FactsOfActor(const proto::Actor* actor) {
+    return MutableFacts(actor->id(), &lowered_.facts);
   }
 
   // W: the products of the backward whose results only reach the update, and what comes of them.
@@ -222,7 +228,7 @@ class Lowering {
     const int send = NewActor(sent, "send", kSends[phase], op.stage)->id();
     proto::Actor* receive = NewActor(op, "receive", kReceives[phase], writer.stage);
     receive->add_output(register_of_[op.outputs[0]]);
-    LowerBoxing(graph_, op, options_.groups, options_.cluster, receive);
+    LowerBoxing(graph_, op, options_.groups, options_.cluster, receive, FactsOfActor(receive));
     receive->mutable_exchange()->set_partner(send);
     proto::Actor* sender = lowered_.program.mutable_actor(send);
     *sender->mutable_exchange() = receive->exchange();
@@ -244,8 +250,9 @@ class Lowering {
     const int updates = FindOpDef(op.kind)->updates;
     for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
-    if (IsBoxing(op.kind)) LowerBoxing(graph_, op, options_.groups, options_.cluster, actor);
-    SetCost(op, actor);
+    if (IsBoxing(op.kind))
+      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor, FactsOfActor(actor));
+    SetFlops(op, actor);
     AddWorkspace(op, actor);
     return absl::OkStatus();
   }
@@ -256,11 +263,12 @@ class Lowering {
                                                                               : "load_tokens";
   }
 
-  void SetCost(const Op& op, proto::Actor* actor) const {
+  void SetFlops(const Op& op, const proto::Actor* actor) {
     const OpDef* def = FindOpDef(op.kind);
     CHECK(def != nullptr) << op.kind;
     if (def->flops && !IsBoxing(op.kind)) {
-      actor->set_flops(def->flops(OpView{graph_, op}) / static_cast<double>(ShareOf(op)));
+      FactsOfActor(actor)->set_flops(def->flops(OpView{graph_, op}) /
+                                     static_cast<double>(ShareOf(op)));
     }
   }
 

@@ -25,7 +25,8 @@ struct ProgramNumbers {
   Numbers counts, bytes;
 };
 
-ProgramNumbers NumbersOf(const proto::Program& program) {
+ProgramNumbers NumbersOf(const proto::Plan& plan, const proto::Program& program) {
+  const proto::ProgramFacts& facts = FactsOf(plan, program);
   ProgramNumbers numbers;
   const std::vector<double> firings = FiringsOf(program);
   for (int a = 0; a < program.actor_size(); ++a) {
@@ -34,7 +35,7 @@ ProgramNumbers NumbersOf(const proto::Program& program) {
     if (!actor.has_boxing()) continue;
     ++numbers.counts[{absl::StrCat("actors, ", actor.kernel()), actor.stage()}];
     numbers.bytes[{absl::StrCat("received in a step, ", actor.kernel()), actor.stage()}] +=
-        actor.bytes_moved() * firings[a];
+        FactsOf(facts, a).bytes_moved() * firings[a];
   }
   for (const proto::Register& r : program.register_()) {
     ++numbers.counts[{"registers", r.stage()}];
@@ -207,7 +208,7 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
             static_cast<double>(b.train().batch()), &diff);
   AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),
             static_cast<double>(of_b->micro_batches()), &diff);
-  const ProgramNumbers numbers_a = NumbersOf(*of_a), numbers_b = NumbersOf(*of_b);
+  const ProgramNumbers numbers_a = NumbersOf(a, *of_a), numbers_b = NumbersOf(b, *of_b);
   AddNumbers(numbers_a.counts, numbers_b.counts, "", &diff);
   AddNumbers(numbers_a.bytes, numbers_b.bytes, "bytes", &diff);
   AddNumbers(MemoryOf(a), MemoryOf(b), "bytes", &diff);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 // Stages in a row: each but the first receives from the one before. F `micro_batches` times.
 proto::Plan Pipeline(int stages, int micro_batches, int slots) {
   PlanBuilder b({{"pipe", stages}});
+  proto::ProgramFacts facts;
   int before = -1;
   for (int s = 0; s < stages; ++s) {
     const std::string of = std::to_string(s);
@@ -21,7 +23,7 @@ proto::Plan Pipeline(int stages, int micro_batches, int slots) {
       const int received = b.Register("h.to" + of, s);
       const auto pair = b.SendReceive("h.to" + of, {before}, received);
       b.program().mutable_actor(pair.receive)->mutable_boxing();
-      b.program().mutable_actor(pair.receive)->set_bytes_moved(64);
+      MutableFacts(pair.receive, &facts)->set_bytes_moved(64);
       b.Stream("send", s - 1, {{{b.Segment("F.send", s - 1, {pair.send})}, micro_batches}});
       b.Stream("receive", s, {{{b.Segment("F.recv", s, {pair.receive})}, micro_batches}});
       in = {{received}};
@@ -34,6 +36,7 @@ proto::Plan Pipeline(int stages, int micro_batches, int slots) {
   b.program().set_micro_batches(micro_batches);
   proto::Plan plan = b.Finish();
   plan.mutable_train()->set_schedule("1f1b");
+  *plan.mutable_facts()->add_program() = std::move(facts);
   return plan;
 }
 
