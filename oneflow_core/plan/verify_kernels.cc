@@ -129,6 +129,20 @@ class ActorOp {
     return CheckWorkspaceBytes();
   }
 
+  // Whether a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
+  // that it has been checked. What the host gives may be anything.
+  bool MayWrite(int reg, Sbp partial, int axis) const {
+    if (host_ != nullptr) return true;
+    const std::vector<Signature> rows = def_->signatures(view());
+    return std::any_of(rows.begin(), rows.end(), [&](const Signature& row) {
+      if (!Fits(row, axis)) return false;
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        if (outputs_[i] == reg && row.out[i] == partial) return true;
+      }
+      return false;
+    });
+  }
+
  private:
   const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
   const Op& op() const { return graph_.ops[0]; }
@@ -243,6 +257,10 @@ class ActorOp {
     return !sbp.split();
   }
 
+  bool Fits(const Signature& row, int axis) const {
+    return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
+  }
+
   bool AllFit(const std::vector<Sbp>& row, const std::vector<TensorId>& tensors, int axis) const {
     if (row.size() != tensors.size()) return false;
     for (size_t i = 0; i < row.size(); ++i) {
@@ -255,9 +273,7 @@ class ActorOp {
   absl::Status CheckRows() const {
     const std::vector<Signature> rows = def_->signatures(view());
     for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
-      const auto fits = [&](const Signature& row) {
-        return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
-      };
+      const auto fits = [&](const Signature& row) { return Fits(row, axis); };
       if (std::any_of(rows.begin(), rows.end(), fits)) continue;
       return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
                                       " as they are by axis ", mesh_.axes[axis].name));
@@ -350,6 +366,46 @@ class ActorOp {
   std::vector<Layout> layouts_;  // by tensor
 };
 
+// Who computes what a register holds, and where: boxing only moves it. -1: nobody, or it is not
+// known.
+struct Origin {
+  int actor = -1, reg = -1;
+};
+Origin OriginOf(const PlanNet& net, int reg) {
+  for (size_t moves = 0; moves <= net.actors.size(); ++moves) {
+    const int writer = net.registers[reg].writer;
+    if (writer < 0) break;
+    const proto::Actor& actor = net.actor(writer);
+    if (!actor.has_boxing()) return {writer, reg};
+    if (actor.kernel() == "zero_fill") break;
+    const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
+    const bool received = actor.exchange().has_partner();
+    const std::vector<int> in = DataInputs(
+        *net.plan, *net.program, received ? net.actor(actor.exchange().partner()) : actor);
+    reg = in[std::find(out.begin(), out.end(), reg) - out.begin()];
+  }
+  return {};
+}
+
+// Sums are taken of what may be parts of a sum, maxima of what may be parts of a maximum.
+absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings& holdings,
+                            const proto::Actor& actor, int input, const std::string& where) {
+  if (actor.boxing().reduce() == proto::Boxing::NONE) return absl::OkStatus();
+  const Origin origin = OriginOf(net, input);
+  if (origin.actor < 0) return absl::OkStatus();
+  const bool sum = actor.boxing().reduce() == proto::Boxing::SUM;
+  const proto::Actor& writer = net.actor(origin.actor);
+  ActorOp op(net, mesh, holdings, writer, where);
+  RETURN_IF_ERROR(op.Check());
+  for (const int axis : actor.boxing().reduce_axis()) {
+    if (mesh.axes[axis].size == 1 || op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
+    return Bad(where, absl::StrCat("takes the ", sum ? "sum" : "maximum", " along axis ",
+                                   mesh.axes[axis].name, " of what ", writer.name(), ", kernel ",
+                                   writer.kernel(), ", does not give parts of"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status VerifyKernels(const PlanNet& net) {
@@ -367,6 +423,7 @@ absl::Status VerifyKernels(const PlanNet& net) {
     const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
     for (size_t i = 0; i < in.size(); ++i) {
       RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out[i]).Check());
+      RETURN_IF_ERROR(CheckReduction(net, mesh, holdings, actor, in[i], where));
     }
   }
   return absl::OkStatus();
