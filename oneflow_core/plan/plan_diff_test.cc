@@ -53,6 +53,9 @@ TEST_CASE("stages that change alike are told together") {
         "  stages 0 to 3: order of compute: F×4 -> F×8\n"
         "  stages 1 to 3: order of receive: F.recv×4 -> F.recv×8\n"
         "  stages 0 to 2: order of send: F.send×4 -> F.send×8\n"
+        "  stage 0: order of issue, word 3: )×4 -> )×8\n"
+        "  stages 1 to 2: order of issue, word 4: )×4 -> )×8\n"
+        "  stage 3: order of issue, word 3: )×4 -> )×8\n"
         "  micro-batches: 4 -> 8 (+100.0 %)\n"
         "  stage 0: registers, slots: 1 -> 2 (+100.0 %)\n"
         "  stages 1 to 3: registers, slots: 2 -> 3 (+50.0 %)\n"
@@ -78,11 +81,14 @@ TEST_CASE("actors and stages of one plan only") {
   other.mutable_train()->set_precision(proto::BF16);
   CHECK(DiffText(DiffPlans(Pipeline(1, 4, 1), other, "train")) ==
         "  mesh: pipe=1 -> pipe=2\n"
+        "  groups: none -> stage 0 to 1\n"
         "  schedule: 1f1b -> gpipe\n"
         "  precision: f32 -> bf16\n"
         "  stage 1: order of compute: none -> F×4\n"
         "  stage 1: order of receive: none -> F.recv×4\n"
         "  stage 0: order of send: none -> F.send×4\n"
+        "  stage 0: order of issue, word 1: none -> ( h.to1.send )×4\n"
+        "  stage 1: order of issue, word 1: none -> ( h.to1 )×4\n"
         "  stages: 1 -> 2 (+100.0 %)\n"
         "  stage 0: actors: 1 -> 2 (+100.0 %)\n"
         "  stage 1: actors: 0 -> 2\n"
@@ -93,9 +99,20 @@ TEST_CASE("actors and stages of one plan only") {
         "  stage 1: memory: 0 bytes -> 128 bytes\n"
         "  stage 1: memory, registers and workspaces: 0 bytes -> 128 bytes\n"
         "actors only in the second, 3:\n"
-        "  h.to1.send (send)\n"
-        "  h.to1 (receive)\n"
+        "  h.to1.send (send, group stage 0 to 1)\n"
+        "  h.to1 (receive, group stage 0 to 1)\n"
         "  f1 (gelu)\n");
+}
+
+TEST_CASE("groups and orders of issue are compared, however alike all else is") {
+  proto::Plan other = Pipeline(3, 4, 1);
+  proto::IssueOrder& issue = *other.mutable_program(0)->mutable_issue(1);
+  issue.mutable_run(0)->mutable_actor()->SwapElements(0, 1);
+  other.mutable_group(0)->clear_stages();
+  other.mutable_group(0)->add_axis(0);
+  CHECK(DiffText(DiffPlans(Pipeline(3, 4, 1), other, "train")) ==
+        "  groups: stage 0 to 1; stage 1 to 2 -> pipe; stage 1 to 2\n"
+        "  stage 1: order of issue, word 2: h.to1 h.to2.send )×4 -> h.to2.send h.to1 )×4\n");
 }
 
 TEST_CASE("json has the same") {
