@@ -9,6 +9,7 @@
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/hide_exchanges.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/micro_batches.h"
 #include "compiler/schedule/slots.h"
@@ -40,6 +41,51 @@ absl::Status CheckFirings(const proto::Program& program, int64_t most, std::stri
                     absl::StrCat("use at most ", program.micro_batches() * most / firings));
 }
 
+absl::Status FindSlots(const proto::Plan& plan, Lowered* lowered) {
+  RETURN_IF_ERROR(CheckFirings(lowered->program, kMostPlanned, "too many to plan one by one"));
+  return SetSlots(plan, &lowered->program);
+}
+
+absl::Status Lower(BackEndState* s) {
+  LowerOptions options = s->draft.lower;
+  options.micro_batches = s->micro_batches;
+  options.chunks = s->schedule.chunks;
+  options.splits_backward = s->schedule.splits_backward;
+  ASSIGN_OR_RETURN(s->lowered, LowerToActors(s->draft.graph, s->ids, options));
+  return absl::OkStatus();
+}
+
+absl::Status Price(BackEndState* s) {
+  if (!s->seconds.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->lowered.facts,
+                                            s->draft.lower.cluster));
+  return absl::OkStatus();
+}
+
+constexpr BackEndStep kSteps[] = {
+    {"lower", nullptr, Lower},
+    {"hold_back", nullptr,
+     [](BackEndState* s) {
+       HoldBackUpdateReceives(&s->lowered);
+       return absl::OkStatus();
+     }},
+    {"price", nullptr, Price},
+    {"hide_exchanges", [](const BackEndState& s) { return s.draft.lower.overlap; },
+     [](BackEndState* s) {
+       HideExchanges(s->seconds, &s->lowered);
+       return absl::OkStatus();
+     }},
+    {"schedule", nullptr,
+     [](BackEndState* s) {
+       AddStreams(&s->lowered, s->stages, s->schedule);
+       return absl::OkStatus();
+     }},
+    {"slots", nullptr, [](BackEndState* s) { return FindSlots(s->plan, &s->lowered); }},
+    // Tokens have their slots, and no other register needs more for them.
+    {"tell_receives", nullptr,
+     [](BackEndState* s) { return TellReceives(s->plan, s->seconds, &s->lowered); }},
+};
+
 class BackEnd {
  public:
   BackEnd(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
@@ -67,31 +113,22 @@ class BackEnd {
   absl::StatusOr<Lowered> SteadyProgram(const ProgramDraft& draft) const {
     const int64_t all = draft.lower.micro_batches, few = FewMicroBatches(schedule_, stages_, all);
     const int64_t more = std::min(all, few + Period(schedule_, stages_));
-    ASSIGN_OR_RETURN(Lowered lowered, LowerDraft(draft, ids_, schedule_, more));
-    AddStreams(&lowered, stages_, schedule_);
-    RETURN_IF_ERROR(FindSlots(&lowered));
-    ASSIGN_OR_RETURN(const std::vector<double> seconds,
-                     ActorSeconds(plan_, lowered.program, lowered.facts, draft.lower.cluster));
-    // Tokens have their slots, and no other register needs more for them.
-    RETURN_IF_ERROR(TellReceives(plan_, seconds, &lowered));
-    if (few == all) return lowered;
+    BackEndState state{plan_, draft, ids_, schedule_, stages_, more};
+    RETURN_IF_ERROR(RunBackEnd(&state));
+    Lowered& lowered = state.lowered;
+    if (few == all) return std::move(lowered);
     const std::vector<int> slots = SlotsOf(lowered.program);
     RETURN_IF_ERROR(Change(few, &lowered));
     // A slot for each micro-batch is planned as such, and would be another's with more of them.
     const bool enough = slots.empty() || *std::max_element(slots.begin(), slots.end()) < few;
     if (!enough || SlotsOf(lowered.program) != slots) RETURN_IF_ERROR(Change(all, &lowered));
-    return lowered;
+    return std::move(lowered);
   }
 
   // The orders and slots of so many micro-batches.
   absl::Status Change(int64_t micro_batches, Lowered* lowered) const {
     SetMicroBatches(micro_batches, stages_, schedule_, lowered);
-    return FindSlots(lowered);
-  }
-
-  absl::Status FindSlots(Lowered* lowered) const {
-    RETURN_IF_ERROR(CheckFirings(lowered->program, kMostPlanned, "too many to plan one by one"));
-    return SetSlots(plan_, &lowered->program);
+    return FindSlots(plan_, lowered);
   }
 
   static std::vector<int> SlotsOf(const proto::Program& program) {
@@ -109,15 +146,14 @@ class BackEnd {
 
 }  // namespace
 
-absl::StatusOr<Lowered> LowerDraft(const ProgramDraft& draft, const PersistentIds& ids,
-                                   const Schedule& schedule, int64_t micro_batches) {
-  LowerOptions options = draft.lower;
-  options.micro_batches = micro_batches;
-  options.chunks = schedule.chunks;
-  options.splits_backward = schedule.splits_backward;
-  ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(draft.graph, ids, options));
-  HoldBackUpdateReceives(&lowered);
-  return lowered;
+std::span<const BackEndStep> BackEndSteps() { return kSteps; }
+
+absl::Status RunBackEnd(BackEndState* state, std::string_view last) {
+  for (const BackEndStep& step : BackEndSteps()) {
+    if (step.wanted == nullptr || step.wanted(*state)) RETURN_IF_ERROR(step.run(state));
+    if (step.name == last) break;
+  }
+  return absl::OkStatus();
 }
 
 namespace {

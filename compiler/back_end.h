@@ -1,7 +1,9 @@
 // The back end of compile: boxed graphs become actors and registers, with orders, slots and bytes.
-// Part of compile.
+// What is done to one program is a value, as in front_end.h. Part of compile.
 #pragma once
 
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,9 +15,30 @@
 
 namespace oneflow {
 
-// The actors and registers of a draft with so many micro-batches, without orders and slots.
-absl::StatusOr<Lowered> LowerDraft(const ProgramDraft& draft, const PersistentIds& ids,
-                                   const Schedule& schedule, int64_t micro_batches);
+// A program between its steps.
+struct BackEndState {
+  const proto::Plan& plan;  // mesh, groups and variables
+  const ProgramDraft& draft;
+  const PersistentIds& ids;
+  const Schedule& schedule;
+  int stages = 1;
+  int64_t micro_batches = 1;         // as many as show the steady state; perhaps not all
+  std::vector<double> seconds = {};  // of a firing, by actor; of step "price", unless given
+  Lowered lowered = {};
+};
+
+struct BackEndStep {
+  std::string_view name;
+  bool (*wanted)(const BackEndState& state);  // null: for each program
+  absl::Status (*run)(BackEndState* state);
+};
+
+// From a boxed graph to actors with orders and slots, in the order in which compile runs them.
+// Bytes and the order of issue follow, of all programs together.
+std::span<const BackEndStep> BackEndSteps();
+
+// Runs them up to `last`; all, if that is empty.
+absl::Status RunBackEnd(BackEndState* state, std::string_view last = "");
 
 // Adds init, the drafted programs, save and load to `plan`, whose variables are there, and sets
 // plan->memory. Planned with as few micro-batches as show the schedule's steady state where that

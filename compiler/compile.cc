@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/back_end.h"
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
+#include "compiler/front_end.h"
 #include "compiler/lay_axes.h"
 #include "compiler/lower/groups.h"
 #include "compiler/lower/persistent.h"
@@ -20,11 +22,13 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/plan_text.h"
 #include "oneflow_core/plan/verify_plan.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -39,6 +43,7 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
   logical.mesh = options.mesh;
   RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
                               {.split_positions = options.split_positions,
+                               .shard = options.shard,
                                .chunks = chunks,
                                .stage_layers = options.stage_layers}));
   RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));
@@ -96,8 +101,9 @@ absl::StatusOr<Mesh> MeshOnCluster(const GraphSource& source, CompileOptions opt
   ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
                    DraftPrograms(logical, options, schedule.rule));
   ProgramDraft& first = drafts.front();
-  RETURN_IF_ERROR(Annotate(FrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
-                           absl::StrCat("program ", first.lower.name)));
+  RETURN_IF_ERROR(
+      Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
+               absl::StrCat("program ", first.lower.name)));
   return LaidAxes(first.graph, cluster, first.lower.micro_batches);
 }
 
@@ -121,26 +127,52 @@ void StateLayouts(const std::vector<ProgramDraft>& drafts, proto::Graph* graph) 
   for (const ProgramDraft& draft : drafts) graph->MergeFrom(draft.layouts);
 }
 
+// All programs with boxed graphs, and a plan that has what they share.
+struct Boxed {
+  std::vector<ProgramDraft> drafts;
+  proto::Plan plan;
+  PersistentIds ids;
+};
+
+// Front end: what is computed, and where. The first program decides how variables lie. If `program`
+// is named, it is the last, and its passes end with `pass`.
+absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptions& options,
+                                   const Schedule& schedule, std::string_view program = "",
+                                   std::string_view pass = "") {
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
+  Boxed boxed;
+  ASSIGN_OR_RETURN(boxed.drafts, DraftPrograms(logical, options, schedule.rule));
+  const auto last = std::find_if(boxed.drafts.begin(), boxed.drafts.end(),
+                                 [&](const auto& draft) { return draft.lower.name == program; });
+  if (!program.empty()) {
+    if (last == boxed.drafts.end()) {
+      return InputError(absl::StrCat("--program=", ToAbsl(program)),
+                        "the graph gives no such program",
+                        absl::StrCat("its first is ", boxed.drafts.front().lower.name));
+    }
+    boxed.drafts.erase(last + 1, boxed.drafts.end());
+  }
+  boxed.plan = PlanHeader(source.graph, options, schedule);
+  std::vector<const Graph*> graphs;
+  for (ProgramDraft& draft : boxed.drafts) {
+    const bool named = draft.lower.name == program;
+    RETURN_IF_ERROR(Annotate(RunFrontEnd(logical, boxed.plan, &draft, named ? pass : ""),
+                             absl::StrCat("program ", draft.lower.name)));
+    if (named && !pass.empty()) return boxed;
+    RETURN_IF_ERROR(AddPersistent(draft.graph, &boxed.plan, &boxed.ids));
+    graphs.push_back(&draft.graph);
+  }
+  const std::vector<proto::Group> groups = GroupsOf(graphs);
+  for (const proto::Group& group : groups) *boxed.plan.add_group() = group;
+  for (ProgramDraft& draft : boxed.drafts) draft.lower.groups = groups;
+  return boxed;
+}
+
 absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
                                           Schedule schedule, const Mesh& written) {
-  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
-  ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
-                   DraftPrograms(logical, options, schedule.rule));
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule));
+  auto& [drafts, plan, ids] = boxed;
   const int stages = options.mesh.stages();
-  proto::Plan plan = PlanHeader(source.graph, options, schedule);
-
-  // Front end: what is computed, and where. The first program decides how variables lie.
-  PersistentIds ids;
-  for (ProgramDraft& draft : drafts) {
-    RETURN_IF_ERROR(
-        Annotate(FrontEnd(logical, plan, &draft), absl::StrCat("program ", draft.lower.name)));
-    RETURN_IF_ERROR(AddPersistent(draft.graph, &plan, &ids));
-  }
-  std::vector<const Graph*> graphs;
-  for (const ProgramDraft& draft : drafts) graphs.push_back(&draft.graph);
-  const std::vector<proto::Group> groups = GroupsOf(graphs);
-  for (const proto::Group& group : groups) *plan.add_group() = group;
-  for (ProgramDraft& draft : drafts) draft.lower.groups = groups;
   if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
   if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
@@ -168,17 +200,63 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
 
 }  // namespace
 
-absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
-  ASSIGN_OR_RETURN(const Schedule schedule, options.order
-                                                ? *options.order
-                                                : ScheduleOf(options.train, options.mesh.stages()));
-  RETURN_IF_ERROR(CheckFits(schedule, options.mesh.stages(), options.train.micro_batches()));
-  if (options.keep_axis_order || options.cluster.level_size() < 2) {
-    return CompileOnMesh(source, options, schedule, options.mesh);
-  }
+bool OverlapsExchanges(const CompileOptions& options) {
+  return options.overlap.value_or(options.cluster.device().kind() != proto::Device::CPU);
+}
+
+namespace {
+
+absl::StatusOr<Schedule> ScheduleFor(const CompileOptions& options) {
+  const int stages = options.mesh.stages();
+  ASSIGN_OR_RETURN(Schedule schedule,
+                   options.order ? *options.order : ScheduleOf(options.train, stages));
+  RETURN_IF_ERROR(CheckFits(schedule, stages, options.train.micro_batches()));
+  return schedule;
+}
+
+// The options with the axes of the mesh as they are laid on the cluster.
+absl::StatusOr<CompileOptions> Laid(const GraphSource& source, const CompileOptions& options,
+                                    const Schedule& schedule) {
   CompileOptions laid = options;
+  if (options.keep_axis_order || options.cluster.level_size() < 2) return laid;
   ASSIGN_OR_RETURN(laid.mesh, MeshOnCluster(source, options, schedule));
+  return laid;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
+  ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
+  ASSIGN_OR_RETURN(const CompileOptions laid, Laid(source, options, schedule));
   return CompileOnMesh(source, laid, schedule, options.mesh);
+}
+
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const FrontEndPass& pass : FrontEndPasses()) names.emplace_back(pass.name);
+  for (const BackEndStep& step : BackEndSteps()) names.emplace_back(step.name);
+  return names;
+}
+
+absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOptions& options,
+                                      std::string_view program, std::string_view pass) {
+  const std::vector<std::string> names = PassNames();
+  const auto found = std::find(names.begin(), names.end(), pass);
+  if (found == names.end()) {
+    return InputError(absl::StrCat("--after=", ToAbsl(pass)), "there is no such pass",
+                      absl::StrCat("use ", absl::StrJoin(names, ", ")));
+  }
+  ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
+  ASSIGN_OR_RETURN(const CompileOptions laid, Laid(source, options, schedule));
+  const bool front = found - names.begin() < std::ssize(FrontEndPasses());
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, laid, schedule, program, front ? pass : ""));
+  const ProgramDraft& draft = boxed.drafts.back();
+  if (front) return ToText(draft.graph, {.why = true});
+  const int stages = laid.mesh.stages();
+  BackEndState state{boxed.plan, draft, boxed.ids, schedule, stages, draft.lower.micro_batches};
+  RETURN_IF_ERROR(RunBackEnd(&state, pass));
+  *boxed.plan.add_program() = state.lowered.program;
+  return PlanText(boxed.plan, std::string(program));
 }
 
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,

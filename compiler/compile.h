@@ -21,12 +21,14 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -38,6 +40,9 @@ namespace oneflow {
 // Positions of one firing of prefill, at most: enough to make products of matrices, few enough that
 // a short text does not pay for a long one.
 inline constexpr int64_t kPrefillPositions = 64;
+
+// Of small exchanges that become one: what PyTorch's DistributedDataParallel takes.
+inline constexpr int64_t kBucketBytes = 25'000'000;
 
 struct CompileOptions {
   Mesh mesh;                      // no axes: one device
@@ -51,15 +56,22 @@ struct CompileOptions {
   // Whether infer_sbp may split positions of a sequence where no constraint says so, and the
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;
+  AnnotateOptions::Shard shard = AnnotateOptions::kNone;  // of variables, over data axes
   // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
   // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
   bool keep_axis_order = false;
+  // Whether exchanges of a stage go on while it computes (lower/overlap.h); none: where they do not
+  // take the cores that compute, which on CPU devices they do.
+  std::optional<bool> overlap;
+  int64_t bucket_bytes = kBucketBytes;  // lower/buckets.h
   // The graph in the plan states all layouts that were chosen (proto OpLayout): compiled again with
   // the same options, it lies the same, whatever ops and links are then said to cost.
   bool state_layouts = false;
   // Of a GPT, the blocks of each place along the pipe (annotate_gpt.h); empty: balanced.
   std::vector<int> stage_layers;
 };
+
+bool OverlapsExchanges(const CompileOptions& options);
 
 // Input errors name the place and the mend; a plan that does not fit a device is
 // RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its fingerprint. A pure function:
@@ -68,5 +80,13 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOpti
 // `file`: where the graph came from, for errors; its lines are not known.
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options);
+
+// The passes of compile, in their order: front_end.h, back_end.h.
+std::vector<std::string> PassNames();
+
+// What a pass makes of a program: its graph, or from `lower` on its actors, printed. With all
+// micro-batches, and an order of zero_bubble that is not fitted to the cluster.
+absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOptions& options,
+                                      std::string_view program, std::string_view pass);
 
 }  // namespace oneflow

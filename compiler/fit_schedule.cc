@@ -87,16 +87,16 @@ absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& d
   Pipe pipe{.micro_batches = drafts.front().lower.micro_batches,
             .overlap = plan.train().no_global_norm()};
   const int64_t few = std::min<int64_t>(2, pipe.micro_batches);
-  ASSIGN_OR_RETURN(const Lowered lowered, LowerDraft(drafts.front(), ids, schedule, few));
-  ASSIGN_OR_RETURN(const std::vector<double> each,
-                   ActorSeconds(plan, lowered.program, lowered.facts, cluster));
-  for (const proto::Actor& actor : lowered.program.actor()) {
+  BackEndState state{plan, drafts.front(), ids, schedule, stages, few};
+  RETURN_IF_ERROR(RunBackEnd(&state, "price"));
+  const std::vector<double>& each = state.seconds;
+  for (const proto::Actor& actor : state.lowered.program.actor()) {
     if (std::isfinite(each[actor.id()])) continue;
     return InputError(actor.name(), absl::StrCat("takes ", each[actor.id()], " seconds"),
                       "check the rates in the cluster file");
   }
-  pipe.seconds = SecondsOf(lowered, each, stages);
-  pipe.kept_for_weights = KeptForWeights(lowered, stages);
+  pipe.seconds = SecondsOf(state.lowered, each, stages);
+  pipe.kept_for_weights = KeptForWeights(state.lowered, stages);
   return pipe;
 }
 

@@ -4,11 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/lower/prune.h"
-#include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
-#include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -109,6 +106,8 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.device_kind = options.device_kind;
   draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
   draft.lower.cluster = options.cluster;
+  draft.lower.overlap = OverlapsExchanges(options);
+  draft.lower.bucket_bytes = options.bucket_bytes;
   draft.split_positions = options.split_positions;
   draft.keep_layouts = options.state_layouts;
   return draft;
@@ -234,53 +233,12 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
   return drafts;
 }
 
-absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft) {
-  Graph& graph = draft->graph = Prune(logical, draft->loss, draft->outputs);
-  RETURN_IF_ERROR(BindBatch(&graph, draft->lower.micro_batch_size));
-  RETURN_IF_ERROR(CheckAndInferShapes(&graph));
-  if (!draft->train) {
-    RemoveDropout(&graph);
-    graph = Prune(graph, draft->loss, draft->outputs);
-  }
-  if (draft->positions > 0) RETURN_IF_ERROR(CacheAttention(&graph, draft->positions));
-  RETURN_IF_ERROR(Decompose(&graph, draft->lower.micro_batches));
-  RETURN_IF_ERROR(PlaceVariables(&graph));
-  ConstrainVariables(plan, &graph);
-  SbpOptions sbp_options{.micro_batches = draft->lower.micro_batches,
-                         .cluster = draft->lower.cluster,
-                         .split_positions = draft->split_positions};
-  if (draft->train) {
-    ASSIGN_OR_RETURN(const Gradients gradients, Differentiate(&graph, graph.loss));
-    RETURN_IF_ERROR(AddOptimizer(&graph, gradients, draft->optimizer));
-    sbp_options.mirrors = gradients.mirrors;
-  }
-  std::vector<std::string> names;
-  names.reserve(graph.outputs.size());
-  for (TensorId t : graph.outputs) names.push_back(graph.tensors[t].name);
-  if (plan.train().precision() == proto::BF16) {
-    ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(plan.train().residual(), "residual"));
-    RETURN_IF_ERROR(MixedPrecision(&graph, residual, &sbp_options.mirrors));
-    draft->notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(graph),
-                                        " products in bf16, added up in f32"));
-  }
-  ASSIGN_OR_RETURN(sbp_options.fixed, FixedRowsOf(plan.graph(), draft->lower.name, graph));
-  ASSIGN_OR_RETURN(SbpChoice choice, InferSbp(&graph, sbp_options));
-  if (draft->keep_layouts) AddLayouts(draft->lower.name, graph, choice, &draft->layouts);
-  if (draft->train) Recompute(&graph, &choice);
-  draft->notes.insert(draft->notes.end(), choice.notes.begin(), choice.notes.end());
-  std::vector<TensorId> raw = graph.outputs;
-  ASSIGN_OR_RETURN(const RecomputePolicy again, ParseRecompute(plan.train().recompute()));
-  RETURN_IF_ERROR(InsertBoxing(&graph, choice, draft->lower.cluster, again.gather));
-  if (!plan.train().no_fusion()) {
-    const std::vector<TensorId> fused = Fuse(&graph);
-    for (TensorId& t : raw) t = fused[t];
-  }
-  RETURN_IF_ERROR(VerifyGraph(graph));
+void AddHostOutputs(const std::vector<std::string>& names, const std::vector<TensorId>& raw,
+                    ProgramDraft* draft) {
   if (draft->loss) ReportLoss(draft);
   for (size_t i = 0; i < raw.size(); ++i) {
-    Fetch(draft, graph.outputs[i], raw[i], names[i], draft->lower.name == "run");
+    Fetch(draft, draft->graph.outputs[i], raw[i], names[i], draft->lower.name == "run");
   }
-  return absl::OkStatus();
 }
 
 }  // namespace oneflow

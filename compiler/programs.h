@@ -1,5 +1,4 @@
-// Which programs a plan gets, and the front end's work for each: from the logical graph to a boxed
-// one. Part of compile.
+// Which programs a plan gets, what goes into each and what leaves it. Part of compile.
 #pragma once
 
 #include <string>
@@ -23,10 +22,11 @@ struct ProgramDraft {
   size_t outputs = 0;            // keep so many outputs
   int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
   bool split_positions = false;  // see CompileOptions
-  Graph graph;                   // boxed, once FrontEnd has run
+  Graph graph;                   // boxed, once the front end has run
   std::vector<std::string> notes;
   bool keep_layouts = false;  // see CompileOptions::state_layouts
-  proto::Graph layouts;  // those of this program alone, once FrontEnd has run, if they are kept
+  proto::Graph
+      layouts;  // those of this program alone, once the front end has run, if they are kept
 };
 
 // Devices that share the batch: the product of the axes on which an input's dimension "batch" is
@@ -38,7 +38,9 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const CompileOptions& options,
                                                         const UpdateRule& rule);
 
-// Runs the passes. `plan`: variables of earlier programs keep their layouts.
-absl::Status FrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft);
+// What leaves a boxed program for the host: the loss, and its outputs. `names`: of the outputs;
+// `raw`: their tensors before boxing resolved them.
+void AddHostOutputs(const std::vector<std::string>& names, const std::vector<TensorId>& raw,
+                    ProgramDraft* draft);
 
 }  // namespace oneflow

@@ -217,6 +217,22 @@ class Clock {
   int64_t number_ = 0;
 };
 
+std::vector<Doing> DoingOf(const ActorNet& net, const proto::Program& program) {
+  std::vector<Doing> doing;
+  for (size_t a = 0; a < net.specs.size(); ++a) {
+    const proto::Actor& actor = program.actor(static_cast<int>(net.specs[a].actor));
+    if (net.streams[net.stream_of[a]].host) {
+      doing.push_back(Doing::kHost);
+    } else if (!actor.has_exchange()) {
+      doing.push_back(Doing::kComputing);
+    } else {
+      doing.push_back(actor.exchange().has_partner() ? Doing::kExchangingBetweenStages
+                                                     : Doing::kExchangingWithinStage);
+    }
+  }
+  return doing;
+}
+
 absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& options) {
   if (options.steps < 1) {
     return InputError(absl::StrCat("--steps=", options.steps), "is not positive", "use 1 or more");
@@ -268,6 +284,7 @@ absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view 
     ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, OneDeviceAStage(std::move(mesh))));
     RETURN_IF_ERROR(CheckFirings(run.net, options.steps));
     run.options = options;
+    run.doing = DoingOf(run.net, plan.program(p));
     run.steps_a_round = std::max<int64_t>(1, plan.program(p).steps_a_round());
     RETURN_IF_ERROR(Clock(&run).Run());
     return run;

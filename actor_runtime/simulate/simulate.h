@@ -35,6 +35,9 @@ struct SimulateOptions {
   bool worker_a_device = false;
 };
 
+// What an actor does while it fires.
+enum class Doing : uint8_t { kHost, kComputing, kExchangingWithinStage, kExchangingBetweenStages };
+
 struct SimulatedRun {
   struct Span {
     double begin = 0, end = 0;  // seconds
@@ -44,6 +47,7 @@ struct SimulatedRun {
   ActorNet net;  // one device a stage: rank = stage
   SimulateOptions options;
   std::vector<int32_t> worker_of;  // by stream
+  std::vector<Doing> doing;        // by concrete actor
   std::vector<int64_t> first;  // by concrete actor: place of its firing 0 in `spans`; and the end
   std::vector<Span> spans;
   std::vector<int32_t> order;     // concrete actors, as their firings began

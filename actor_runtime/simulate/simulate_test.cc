@@ -51,7 +51,7 @@ TEST_CASE("the next step begins where slots allow, so steps among others are sho
   CHECK(rounds.StepSeconds() == 2);
   CHECK(SpansOf(run, 0)[4] == Span{10, 11});
   const Utilization use = UtilizationOf(run);
-  CHECK(use.device_busy == std::vector<double>{14});
+  CHECK(use.devices == std::vector<DeviceTime>{{.compute = 14}});
   CHECK(use.bubble == 0);
 }
 

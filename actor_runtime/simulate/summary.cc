@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "actor_runtime/simulate/critical_path.h"
-#include "actor_runtime/simulate/utilization.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -34,6 +33,7 @@ class Summarizer {
       SimulationSummary::Device& device = summary->stages.emplace_back();
       device.stage = stage;
       device.devices = summary->devices / run_.net.ranks;
+      device.time = use.devices[stage];
       device.peak_bytes = memory[stage].peak_bytes;
       device.memory = Coarsened(memory[stage], kMemoryPoints);
       for (const proto::StageMemory& planned : plan_.memory()) {

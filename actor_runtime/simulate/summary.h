@@ -9,6 +9,7 @@
 
 #include "actor_runtime/simulate/live_memory.h"
 #include "actor_runtime/simulate/simulate.h"
+#include "actor_runtime/simulate/utilization.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -24,12 +25,13 @@ struct SimulationSummary {
   struct Stream {
     std::string name;
     bool host = false;
-    double busy_seconds = 0;  // a step
+    double seconds_a_step = 0;  // in which a firing runs
     std::vector<Block> blocks;
   };
   struct Device {
     int stage = 0;
     int devices = 0;  // that do the same
+    DeviceTime time;  // of a step
     std::vector<Stream> streams;
     int64_t arena_bytes = 0, persistent_bytes = 0;  // as planned
     int64_t peak_bytes = 0;                         // registers in use at once, at most

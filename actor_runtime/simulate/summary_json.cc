@@ -21,22 +21,24 @@ Json StreamJson(const SimulationSummary::Stream& stream) {
   for (const SimulationSummary::Block& block : stream.blocks) blocks.push_back(BlockJson(block));
   return {{"name", stream.name},
           {"host", stream.host},
-          {"busy_seconds", stream.busy_seconds},
+          {"seconds_a_step", stream.seconds_a_step},
           {"blocks", std::move(blocks)}};
 }
 
-Json DeviceJson(const SimulationSummary::Device& device, double step_seconds) {
+Json DeviceJson(const SimulationSummary::Device& device) {
   Json streams = Json::array(), memory = Json::array();
   for (const SimulationSummary::Stream& stream : device.streams) {
-    Json json = StreamJson(stream);
-    json["idle_seconds"] = step_seconds - stream.busy_seconds;
-    streams.push_back(std::move(json));
+    streams.push_back(StreamJson(stream));
   }
   for (const LiveMemory::Point& point : device.memory) {
     memory.push_back(Json::array({point.time, point.bytes}));
   }
   return {{"stage", device.stage},
           {"devices", device.devices},
+          {"compute_seconds", device.time.compute},
+          {"exposed_exchange_seconds", device.time.exposed},
+          {"hidden_exchange_seconds", device.time.hidden},
+          {"idle_seconds", device.time.idle},
           {"arena_bytes", device.arena_bytes},
           {"persistent_bytes", device.persistent_bytes},
           {"peak_register_bytes", device.peak_bytes},
@@ -82,7 +84,7 @@ Json PathJson(const SimulationSummary& summary) {
 std::string SummaryJson(const SimulationSummary& summary) {
   Json stages = Json::array();
   for (const SimulationSummary::Device& device : summary.stages) {
-    stages.push_back(DeviceJson(device, summary.step_seconds));
+    stages.push_back(DeviceJson(device));
   }
   const Json json = {{"model", summary.model},
                      {"cluster", summary.cluster},

@@ -21,19 +21,30 @@ std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part)
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+// The parts of a step, and what is hidden beside them.
+std::string TimeText(const DeviceTime& time, double step) {
+  const auto part = [&](const char* what, double seconds) {
+    return absl::StrCat(what, " ", Seconds(seconds), " (", Percent(seconds / step), ")");
+  };
+  return absl::StrCat("    ", part("compute", time.compute), ", ",
+                      part("exposed exchange", time.exposed), ", ", part("idle", time.idle),
+                      "; hidden exchange ", Seconds(time.hidden), "\n");
+}
+
 std::string DeviceText(const SimulationSummary& summary, const SimulationSummary::Device& device) {
   std::string text = absl::StrFormat(
       "stage %d, %d device%s: memory %.1f MiB planned, registers in use at most %.1f MiB\n",
       device.stage, device.devices, device.devices == 1 ? "" : "s", MiB(device.arena_bytes),
       MiB(device.peak_bytes));
+  if (summary.step_seconds == 0) return text;
+  text += TimeText(device.time, summary.step_seconds);
+  std::string streams;
   for (const SimulationSummary::Stream& stream : device.streams) {
-    if (stream.host || stream.busy_seconds == 0 || summary.step_seconds == 0) continue;
-    absl::StrAppendFormat(&text, "    %-14s busy %s of a step (%s), idle %s\n", stream.name,
-                          Seconds(stream.busy_seconds),
-                          Percent(stream.busy_seconds / summary.step_seconds),
-                          Seconds(summary.step_seconds - stream.busy_seconds));
+    if (stream.host || stream.seconds_a_step == 0) continue;
+    absl::StrAppend(&streams, streams.empty() ? "    streams: " : ", ", stream.name, " ",
+                    Seconds(stream.seconds_a_step));
   }
-  return text;
+  return streams.empty() ? text : absl::StrCat(text, streams, "\n");
 }
 
 std::string DevicesText(const SimulationSummary& summary) {

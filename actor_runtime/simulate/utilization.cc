@@ -1,35 +1,82 @@
 #include "actor_runtime/simulate/utilization.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace oneflow {
 namespace {
 
 constexpr double kRounding = 1e-12;
 
+// The length of spans together, what overlaps once. They come in the order of their begins.
+class Together {
+ public:
+  void Add(const SimulatedRun::Span& span) {
+    length_ += std::max(0.0, span.end - std::max(span.begin, end_));
+    end_ = std::max(end_, span.end);
+  }
+  double length() const { return length_; }
+
+ private:
+  double end_ = 0, length_ = 0;
+};
+
+// Of a device over the whole run.
+struct Covered {
+  Together compute, exchange;
+  Together with_stage;  // compute and exchanges within the stage
+  Together with_all;    // compute and exchanges
+};
+
+std::vector<Covered> CoveredOf(const SimulatedRun& run, int64_t first_step) {
+  std::vector<Covered> covered(run.net.ranks);
+  std::vector<int64_t> fired(run.net.specs.size(), 0);
+  for (const int32_t actor : run.order) {
+    const int64_t firing = fired[actor]++;
+    const Doing doing = run.doing[actor];
+    if (doing == Doing::kHost) continue;
+    const SimulatedRun::Span& span = run.SpanOf(actor, firing);
+    Covered& device = covered[run.net.specs[actor].rank];
+    const bool computes = doing == Doing::kComputing;
+    if (!computes && firing < first_step * run.net.firings[actor]) continue;
+    (computes ? device.compute : device.exchange).Add(span);
+    device.with_all.Add(span);
+    if (doing != Doing::kExchangingBetweenStages) device.with_stage.Add(span);
+  }
+  return covered;
+}
+
+// Sums in another order may be a rounding apart.
+double AtLeastNone(double seconds, double step) { return seconds > kRounding * step ? seconds : 0; }
+
 }  // namespace
 
 Utilization UtilizationOf(const SimulatedRun& run) {
   Utilization result;
-  result.device_busy.resize(run.net.ranks, 0);
+  const double step = run.StepSeconds(), round = static_cast<double>(run.steps_a_round);
+  result.devices.resize(run.net.ranks);
   for (const StreamOrder& stream : run.net.streams) {
-    double busy = 0;
+    double& busy = result.stream_busy.emplace_back(0);
     // Every firing of an actor takes the same time.
     for (const int32_t actor : stream.actors) {
-      busy += static_cast<double>(run.net.firings[actor]) *
-              run.options.actor_seconds[run.net.specs[actor].actor];
+      const double seconds = static_cast<double>(run.net.firings[actor]) *
+                             run.options.actor_seconds[run.net.specs[actor].actor] / round;
+      busy += seconds;
+      if (run.doing[actor] == Doing::kComputing) result.devices[stream.rank].compute += seconds;
     }
-    busy /= static_cast<double>(run.steps_a_round);
-    result.stream_busy.push_back(busy);
-    if (stream.host) continue;
-    result.device_busy[stream.rank] = std::max(result.device_busy[stream.rank], busy);
   }
-  const double step = run.StepSeconds();
-  const double mean =
-      std::accumulate(result.device_busy.begin(), result.device_busy.end(), 0.0) / run.net.ranks;
-  // Sums in another order may be a rounding apart.
-  const double waits = step - mean > kRounding * step ? step - mean : 0;
+  const int64_t first_step = run.options.steps > 1 ? 1 : 0;
+  const double steps = static_cast<double>(run.options.steps - first_step) * round;
+  const std::vector<Covered> covered = CoveredOf(run, first_step);
+  double busy = 0;  // of all devices
+  for (int32_t rank = 0; rank < run.net.ranks; ++rank) {
+    const auto& [compute, exchange, with_stage, with_all] = covered[rank];
+    DeviceTime& device = result.devices[rank];
+    device.exposed = (with_all.length() - compute.length()) / steps;
+    device.hidden = AtLeastNone(exchange.length() / steps - device.exposed, step);
+    device.idle = AtLeastNone(step - device.compute - device.exposed, step);
+    busy += device.compute + (with_stage.length() - compute.length()) / steps;
+  }
+  const double mean = busy / run.net.ranks, waits = AtLeastNone(step - mean, step);
   if (step > 0) result.bubble = waits / step;
   if (mean > 0) result.bubble_over_busy = waits / mean;
   return result;

@@ -7,16 +7,27 @@
 
 namespace oneflow {
 
+// Seconds a step of a device; all but `hidden` add up to the step.
+struct DeviceTime {
+  double compute = 0;  // kernels run
+  double exposed = 0;  // no kernel runs, but an exchange that the device has entered is carried
+  double hidden = 0;   // an exchange is carried while kernels run
+  double idle = 0;     // neither
+  bool operator==(const DeviceTime&) const = default;
+};
+
 struct Utilization {
   std::vector<double> stream_busy;  // seconds a step in which a firing ran, by stream
-  std::vector<double> device_busy;  // by rank: of its busiest stream
-  // Part of a step that a device waits, on average over the devices; (p-1) / (m+p-1) for GPipe and
-  // 1F1B on p equal stages, m micro-batches and free links.
+  std::vector<DeviceTime> devices;  // by rank
+  // Part of a step in which a device neither computes nor exchanges within its stage, on average
+  // over the devices: what it waits for other stages; (p-1) / (m+p-1) for GPipe and 1F1B on p equal
+  // stages, m micro-batches and free links.
   double bubble = 0;
   // The same over what is not waiting: (p-1) / m.
   double bubble_over_busy = 0;
 };
 
+// Exchanges are those of the second step on, where there is one: the first has none before it.
 Utilization UtilizationOf(const SimulatedRun& run);
 
 }  // namespace oneflow

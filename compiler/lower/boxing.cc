@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/lower/groups.h"
@@ -45,11 +46,25 @@ void SetFill(const NdSbp& from, const NdSbp& to, proto::Boxing* boxing) {
   }
 }
 
+void JoinBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster,
+                proto::ActorFacts* facts) {
+  const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
+  const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
+  const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
+  double latency = 0;
+  for (const int axis : PrimitiveBetween(graph.mesh, from.sbp, to.sbp).along) {
+    latency = std::max(latency, LinkOfAxis(cluster, graph.mesh, axis).latency);
+  }
+  facts->set_bytes_moved(facts->bytes_moved() + static_cast<double>(step.bytes));
+  facts->set_seconds(facts->seconds() + step.seconds - latency);
+}
+
 }  // namespace
 
 void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Group>& groups,
                  const proto::Cluster& cluster, proto::Actor* actor, proto::ActorFacts* facts) {
   CHECK_EQ(op.inputs.size(), 1u) << op.name;
+  if (actor->has_boxing()) return JoinBoxing(graph, op, cluster, facts);
   proto::Boxing* boxing = actor->mutable_boxing();
   facts->set_why(op.why);
   const int group = FindGroup(groups, graph, op);

@@ -10,7 +10,8 @@
 
 namespace oneflow {
 
-// `actor`: of a transfer the receive. `cluster`: for seconds; see boxing_path.h.
+// `actor`: of a transfer the receive. One that has boxing already does the same to one tensor more,
+// and enters its links once. `cluster`: for seconds; see boxing_path.h.
 void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Group>& groups,
                  const proto::Cluster& cluster, proto::Actor* actor, proto::ActorFacts* facts);
 

@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/boxing.h"
+#include "compiler/lower/buckets.h"
+#include "compiler/lower/overlap.h"
 #include "compiler/lower/registers.h"
 #include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
@@ -25,7 +27,8 @@ namespace {
 // Invariants:
 //  1. register_of_[t] is the register of tensor t; several tensors share one only where an op
 //     updates it in place (OpDef::updates).
-//  2. Actors are made in op order, so segments hold them in topological order.
+//  2. Actors are made in op order, those of buckets in theirs, so segments hold them in topological
+//     order.
 class Lowering {
  public:
   Lowering(const Graph& graph, const PersistentIds& ids, const LowerOptions& options)
@@ -39,11 +42,20 @@ class Lowering {
     lowered_.program.set_micro_batch_size(options.micro_batch_size);
     if (options.steps_a_round > 1) lowered_.program.set_steps_a_round(options.steps_a_round);
     if (options.splits_backward) FindWeightGradients();
+    if (options.overlap) exchange_lanes_ = ExchangeLanes(graph);
   }
 
   absl::StatusOr<Lowered> Run() {
     for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddRegisters(op));
-    for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddActor(op));
+    for (const Op& op : graph_.ops) {
+      if (LaneOf(op) != Lane::kGradient) RETURN_IF_ERROR(AddActor(op));
+    }
+    if (options_.overlap) {
+      for (const std::vector<OpId>& bucket :
+           Buckets(graph_, exchange_lanes_, options_.bucket_bytes)) {
+        AddBucket(bucket);
+      }
+    }
     for (const HostOutput& output : options_.outputs) AddHostOutput(output);
     return std::move(lowered_);
   }
@@ -188,12 +200,15 @@ class Lowering {
     return segment;
   }
 
-  // P, F, B, W and U take all compute of their chunk; everything else is a segment of its own.
+  // P, F, B, W and U take all of their chunk that stands in the lane; of sends and receives and of
+  // what the host does each is a segment of its own.
   proto::Segment* SegmentFor(const Op& op, Lane lane, int partner) {
     const Task task = TaskOf(op);
-    if (lane != Lane::kCompute) return NewSegment(op.name, op.stage, lane, task, partner);
+    const bool together =
+        lane == Lane::kCompute || lane == Lane::kCollective || lane == Lane::kGradient;
+    if (!together) return NewSegment(op.name, op.stage, lane, task, partner);
     const auto [known, fresh] =
-        segment_of_.try_emplace(std::tuple(op.stage, task.part, task.chunk));
+        segment_of_.try_emplace(std::tuple(op.stage, lane, task.part, task.chunk));
     if (fresh) {
       known->second = NewSegment(NameOf(task, options_.chunks > 1), op.stage, lane, task)->id();
     }
@@ -242,8 +257,7 @@ class Lowering {
       AddTransfer(op);
       return absl::OkStatus();
     }
-    const Lane lane = op.kind == "input" ? Lane::kHostIn : Lane::kCompute;
-    proto::Actor* actor = NewActor(op, KernelOf(op), lane);
+    proto::Actor* actor = NewActor(op, KernelOf(op), LaneOf(op));
     if (op.kind == "input") {
       (*actor->mutable_attr())["name"].set_s(AttrString(op, "input", op.name));
     }
@@ -255,6 +269,24 @@ class Lowering {
     SetFlops(op, actor);
     AddWorkspace(op, actor);
     return absl::OkStatus();
+  }
+
+  // One exchange of all tensors.
+  void AddBucket(const std::vector<OpId>& bucket) {
+    const Op& first = graph_.ops[bucket[0]];
+    proto::Actor* actor = NewActor(first, first.kind, Lane::kGradient);
+    if (bucket.size() > 1) actor->set_name(absl::StrCat(first.name, "+", bucket.size() - 1));
+    for (const OpId id : bucket) {
+      const Op& op = graph_.ops[id];
+      AddInput(actor, op.inputs[0], op.phase);
+      actor->add_output(register_of_[op.outputs[0]]);
+      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor, FactsOfActor(actor));
+    }
+  }
+
+  Lane LaneOf(const Op& op) const {
+    if (op.kind == "input") return Lane::kHostIn;
+    return exchange_lanes_.empty() ? Lane::kCompute : exchange_lanes_[&op - graph_.ops.data()];
   }
 
   std::string KernelOf(const Op& op) const {
@@ -315,9 +347,10 @@ class Lowering {
   const PersistentIds& ids_;
   const LowerOptions& options_;
   const std::vector<std::vector<Use>> uses_;
-  std::vector<int> register_of_;                          // by tensor
-  std::vector<bool> weight_gradient_;                     // by op; empty where the backward is one
-  std::map<std::tuple<int, Part, int>, int> segment_of_;  // (stage, part, chunk) -> segment
+  std::vector<int> register_of_;       // by tensor
+  std::vector<bool> weight_gradient_;  // by op; empty where the backward is one
+  std::vector<Lane> exchange_lanes_;   // by op; empty without overlap
+  std::map<std::tuple<int, Lane, Part, int>, int> segment_of_;  // (stage, lane, part, chunk)
   Lowered lowered_;
 };
 

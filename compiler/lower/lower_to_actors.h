@@ -5,7 +5,8 @@
 //   input               a host actor: load_tokens, or feed
 //   ops that update     adamw's w, m, v, and caches, are outputs only: updated in place
 //   ops that renew      read the newest version of a variable and write the next into its slot
-//   boxing ops          exchanges of a group, or local copies (boxing.h)
+//   boxing ops          exchanges of a group, or local copies (boxing.h); with `overlap` exchanges
+//                       stand on streams of their own (overlap.h), small ones together (buckets.h)
 //   transfer            a send on the stage that has the tensor and a receive on the one that wants
 //                       it, each on a stream of its own kind, in a segment of its own
 //   all other ops       an actor of the stage, in the segment P, F, B, W or U; of several chunks
@@ -47,6 +48,8 @@ struct LowerOptions {
   proto::Cluster cluster;        // what boxing takes: boxing_path.h
   bool feed_inputs = false;      // every input is fed, also tokens and labels
   int chunks = 1;                // of every stage, each with segments F and B of its own
+  bool overlap = false;          // exchanges of a stage go on while it computes
+  int64_t bucket_bytes = 0;      // of several exchanges that become one (buckets.h)
   bool splits_backward = false;  // W is the gradients of weights that are products
   std::vector<HostOutput> outputs;
   std::vector<proto::Group> groups;  // of the plan; at least those of the graph (groups.h)

@@ -9,10 +9,12 @@
 
 namespace oneflow {
 
-// The stream that a segment will stand in; sends and receives have one for each stage at their
-// other end.
+// The stream that a segment will stand in, by what may wait for what. Sends and receives have one
+// for each stage at their other end.
 enum class Lane : uint8_t {
   kCompute,
+  kCollective,  // exchanges of a stage that its compute waits for
+  kGradient,    // exchanges once a step: of gradients and norms, and gathered weights
   kSendForward,
   kReceiveForward,
   kSendBackward,

@@ -15,6 +15,9 @@ namespace {
 // Fills of the first two steps are looked at: the first finds free slots everywhere, the second
 // waits for what came before. The third brings the news of the second.
 constexpr int64_t kObserved = 2, kSteps = 3;
+// Of registers that fill once a step, what streams other than compute know of each other is looked
+// up from so many bytes on: there may be thousands of small ones.
+constexpr int64_t kLarge = 1 << 16;
 
 int ComputeStream(const PlanNet& net, int stage) {
   for (const NetStream& stream : net.streams) {
@@ -102,8 +105,8 @@ class Observation {
   };
   struct Seen {
     bool watched = false;
-    bool sent = false;     // once a micro-batch, to another stream than compute
-    bool fetched = false;  // once a micro-batch, by another stream than compute
+    bool sent = false;     // read on another stream than compute, and others ask when it is over
+    bool fetched = false;  // written on another stream than compute, and asks
     int stage = 0;
     int64_t observed = 0;  // so many fills are looked at
     std::vector<Fill> fills;
@@ -137,16 +140,20 @@ class Observation {
     seen.stage = r.proto->stage();
     seen.observed = kObserved * net_.actors[r.writer].firings / r.fires_per_fill;
     pending_ += seen.observed;
+    // What goes to another stage with each micro-batch is over long before compute hears of it, and
+    // so are large gradients that are exchanged once a step. Of what is exchanged within the stage
+    // with each micro-batch compute hears at once.
+    const bool often = seen.observed >= 2 * kObserved, large = r.proto->slot_bytes() >= kLarge;
     const auto add = [&](int actor) {
-      const int stream = net_.actors[actor].stream;
+      const auto& [stream, partner] =
+          std::pair(net_.actors[actor].stream, net_.actors[actor].partner);
       const bool elsewhere = stream != compute_[seen.stage];
       seen.touchers.push_back({stream, elsewhere ? NewsOf(seen.stage, stream) : -1, {}});
-      return elsewhere;
+      return elsewhere && (partner >= 0 ? often : !often && large);
     };
     const bool fetched = add(r.writer);
     bool sent = false;
     for (const NetReader& reader : r.readers) sent = add(reader.actor) || sent;
-    if (seen.observed < 2 * kObserved) return;
     seen.fetched = fetched;
     seen.sent = sent;
     if (sent) sent_[seen.stage].push_back(id);

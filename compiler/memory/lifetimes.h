@@ -31,8 +31,8 @@ struct Lifetime {
   // Of each fill of two steps, on a clock that runs on over both; empty where it is not known.
   Spans fills;
   // Where another stream than compute writes it: how many fills of a register that others read are
-  // over, for certain, when each of its fills begins. What came back tells of what was sent, before
-  // the compute stream has heard of either.
+  // over, for certain, when each of its fills begins. What came back tells of what was sent, and an
+  // exchange of those before it on its stream, before the compute stream has heard of either.
   std::map<int, std::vector<int64_t>> over;  // by that register's id
 
   int64_t bytes() const { return slots * slot_bytes; }

@@ -32,7 +32,8 @@ int64_t BytesOf(const Piece& piece) {
 // The parts of all pieces, in one row.
 class Parts {
  public:
-  explicit Parts(const std::vector<Piece>& pieces) : meets_(0) {
+  Parts(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart)
+      : meets_(0) {
     std::vector<Spans> spans;
     for (const Piece& piece : pieces) {
       first_.push_back(size());
@@ -43,6 +44,7 @@ class Parts {
     }
     first_.push_back(size());
     meets_ = Meetings(spans);
+    for (const auto& [a, b] : apart) meets_.Remove(first(a), first(b));
     for (size_t i = 0; i < pieces.size(); ++i) {
       if (pieces[i].whole) MeetAllOrNone(static_cast<int>(i));
     }
@@ -158,8 +160,8 @@ void MoveFirst(int piece, std::vector<int>* order) {
 
 }  // namespace
 
-Packing Pack(const std::vector<Piece>& pieces) {
-  const Parts parts(pieces);
+Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart) {
+  const Parts parts(pieces, apart);
   std::vector<int64_t> bytes, lengths;
   for (const Piece& piece : pieces) {
     bytes.push_back(BytesOf(piece));

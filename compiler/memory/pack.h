@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "compiler/memory/lifetimes.h"
@@ -32,6 +33,7 @@ struct Packing {
 // piece that ends beyond is moved to the front of the best order, again and again until nothing is
 // gained any more, and the smallest of all counts. In an order, each piece goes to the least offset
 // that is free of those before it. Deterministic.
-Packing Pack(const std::vector<Piece>& pieces);
+// `apart`: pairs of pieces of one part that never hold something at once, whatever their spans say.
+Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart = {});
 
 }  // namespace oneflow

@@ -1,6 +1,7 @@
 #include "compiler/memory/plan_memory.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -65,18 +66,42 @@ Piece PieceOf(const StageLifetimes& stage, const FrameLayout& frames) {
   return piece;
 }
 
+// Of registers that `piece` says are pieces of one place each, those that streams other than
+// compute know never to hold something at once.
+std::vector<std::pair<int, int>> Apart(const std::vector<Lifetime>& lives,
+                                       const std::vector<int>& piece) {
+  std::map<int, size_t> place;  // of the register among `lives`
+  for (size_t i = 0; i < lives.size(); ++i) {
+    if (piece[i] >= 0 && lives[i].slots == 1) place.emplace(lives[i].reg, i);
+  }
+  std::vector<std::pair<int, int>> apart;
+  for (const auto& [reg, i] : place) {
+    for (const auto& [other, over] : lives[i].over) {
+      const auto found = place.find(other);
+      if (other == reg || found == place.end()) continue;
+      const Lifetime &a = lives[i], &b = lives[found->second];
+      const bool alike = !a.fills.empty() && a.fills.size() == b.fills.size();
+      if (alike && !MeetInPlace(a, b, 1)) apart.emplace_back(piece[i], piece[found->second]);
+    }
+  }
+  return apart;
+}
+
 Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& frames) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<bool> framed(lives.size(), false);
+  std::vector<int> piece_of(lives.size(), -1);
   std::vector<Piece> pieces;
   for (const FrameLayout& frame : frames) {
     pieces.push_back(PieceOf(stage, frame));
     for (const FrameLayout::Member& member : frame.members) framed[member.life] = true;
   }
   for (size_t i = 0; i < lives.size(); ++i) {
-    if (!framed[i]) pieces.push_back(PieceOf(lives[i]));
+    if (framed[i]) continue;
+    piece_of[i] = static_cast<int>(pieces.size());
+    pieces.push_back(PieceOf(lives[i]));
   }
-  const Packing packing = Pack(pieces);
+  const Packing packing = Pack(pieces, Apart(lives, piece_of));
   Layout layout{std::vector<Layout::Place>(lives.size()), packing.bytes};
   auto offset = packing.offsets.begin();
   for (const FrameLayout& frame : frames) {

@@ -42,8 +42,8 @@ class BoxingInserter {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
-      const bool variable = IsVariable(op) || op.phase == Phase::kPrepare;
-      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, variable, tensor.name});
+      origin_.push_back(
+          {op.stage, op.chunk, op.phase, op.scope, IsOfVariable(op), OnceAxes(op), tensor.name});
     }
   }
 
@@ -67,7 +67,9 @@ class BoxingInserter {
     int stage, chunk;
     Phase phase;
     std::string scope;
-    bool variable;     // or prepared from one
+    bool variable;  // or prepared from one
+    // Mesh axes on which it is boxed once a step, for all readers of the micro-batches.
+    std::vector<int> once;
     std::string root;  // the tensor before any boxing
   };
   // What is boxed stays on its stage; what crosses is no variable.
@@ -76,10 +78,28 @@ class BoxingInserter {
 
   TensorId Provide(TensorId t, const Need& need) {
     t = Cross(t, need);
+    if (!origin_[t].once.empty() && need.phase != Phase::kUpdate) {
+      Need step{graph_->tensors[t].sbp, need.stage, /*chunk=*/0, Phase::kPrepare, need.reader};
+      for (const int axis : origin_[t].once) step.sbp[axis] = need.sbp[axis];
+      t = Boxed(t, step);
+    }
+    return Boxed(t, need);
+  }
+
+  // `t`, or what boxing makes of it on its stage.
+  TensorId Boxed(TensorId t, const Need& need) {
     if (graph_->tensors[t].sbp == need.sbp) return t;
     const std::string why = Why(t, need);
     for (const BoxingStep& step : PathOf(t, need.sbp)) t = Box(t, step, need, why);
     return t;
+  }
+
+  std::vector<int> OnceAxes(const Op& op) const {
+    std::vector<int> axes;
+    for (int axis = 0; axis < static_cast<int>(graph_->mesh.axes.size()); ++axis) {
+      if (GathersOnce(*graph_, op, axis)) axes.push_back(axis);
+    }
+    return axes;
   }
 
   // The layers of a model repeat the same few ways.
@@ -196,7 +216,8 @@ class BoxingInserter {
   TensorId Emit(Op op, TensorId source, const NdSbp& sbp, const Need& need) {
     op.inputs = {source};
     op.stage = need.stage;
-    op.phase = std::max(origin_[source].phase, need.phase);
+    op.phase = need.phase == Phase::kPrepare ? Phase::kPrepare
+                                             : std::max(origin_[source].phase, need.phase);
     op.chunk = IsOnceAStep(op.phase) ? 0 : need.chunk;
     op.scope = origin_[source].scope;
     Tensor tensor = graph_->tensors[source];
@@ -205,8 +226,9 @@ class BoxingInserter {
     tensor.constraint.clear();
     tensor.sbp = sbp;
     op.outputs = {static_cast<TensorId>(graph_->tensors.size())};
-    origin_.push_back(
-        {op.stage, op.chunk, op.phase, op.scope, origin_[source].variable, origin_[source].root});
+    Origin origin = origin_[source];
+    std::tie(origin.stage, origin.chunk, origin.phase) = std::tuple(op.stage, op.chunk, op.phase);
+    origin_.push_back(std::move(origin));
     graph_->tensors.push_back(std::move(tensor));
     ops_.push_back(std::move(op));
     return ops_.back().outputs[0];

@@ -6,8 +6,9 @@
 // Readers that need the same of a tensor in the same chunk of a stage share the ops; readers of the
 // update phase have their own, which run after accumulation, once a step. Forward and backward
 // readers share, except of a variable: what is gathered from it does not live from forward to
-// backward; and with `gather_again` except of what is gathered from the forward: its parts are
-// kept.
+// backward (but on axes over which it is gathered once a step, GathersOnce: there all readers share
+// what is gathered before the first micro-batch); and with `gather_again` except of what is
+// gathered from the forward: its parts are kept.
 //
 // Between stages with a slow link a tensor that is whole on an axis crosses in parts, where cutting
 // it before and gathering it behind takes less.

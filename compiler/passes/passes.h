@@ -14,6 +14,7 @@
 //      Recompute            what is computed again in the backward, and not kept
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //      Fuse                 a product and what is done to it element by element -> one op
+//      OrderUpdate          with overlap: the update in the order in which gradients are finished
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
 // Forward-only programs (eval, generate, run) leave out 5 and 6, and have no dropout: RemoveDropout
@@ -33,6 +34,7 @@
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/passes/layouts.h"
 #include "compiler/passes/mixed_precision.h"
+#include "compiler/passes/order_update.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dropout.h"

@@ -2,8 +2,10 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"
 
@@ -57,6 +59,18 @@ std::string FreeName(const Graph& graph, std::string_view wish) {
 bool IsVariable(const Op& op) { return op.kind == "variable"; }
 
 std::string VariableOf(const Op& op) { return AttrString(op, "variable", op.name); }
+
+bool IsOfVariable(const Op& op) { return IsVariable(op) || op.phase == Phase::kPrepare; }
+
+bool GathersOnce(const Graph& graph, const Op& producer, int axis) {
+  if (!IsOfVariable(producer)) return false;
+  const Op* root = &producer;
+  while (!IsVariable(*root)) root = &graph.ProducerOf(root->inputs[0]);
+  const std::string once = AttrString(*root, "gather_once");
+  if (once.empty()) return false;
+  const std::vector<std::string> axes = absl::StrSplit(once, ',');
+  return std::find(axes.begin(), axes.end(), graph.mesh.axes[axis].name) != axes.end();
+}
 
 int64_t BytesOf(const Tensor& tensor) {
   return tensor.shape.elements() * static_cast<int64_t>(SizeOf(tensor.dtype));

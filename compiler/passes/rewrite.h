@@ -27,6 +27,12 @@ bool IsVariable(const Op& op);
 // The variable a replica stands for: "wte" for the op "wte@3"; the op's own name without a replica.
 std::string VariableOf(const Op& op);
 
+// Whether an op is a variable, or prepares something from one: a cast.
+bool IsOfVariable(const Op& op);
+// Whether what is split on a mesh axis of what `producer` makes is gathered once a step for all
+// readers of the micro-batches, as its variable says (`gather_once`).
+bool GathersOnce(const Graph& graph, const Op& producer, int axis);
+
 int64_t BytesOf(const Tensor& tensor);
 
 }  // namespace oneflow

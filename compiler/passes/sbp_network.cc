@@ -38,15 +38,11 @@ bool IsWhole(const Signature& row) {
          std::all_of(row.out.begin(), row.out.end(), whole);
 }
 
-bool IsOfVariable(const Op& producer) {
-  return IsVariable(producer) || producer.phase == Phase::kPrepare;
-}
-
-// Readers that may share one boxing: those of a variable only within a phase, so that what is
-// gathered from a split variable does not live from forward to backward. What the update reads of
-// the micro-batches is read by nobody else (lower_to_actors), and needs no class of its own.
-int SharingClass(const Op& producer, Phase reader) {
-  return IsOfVariable(producer) ? static_cast<int>(reader) : 0;
+// What boxing in a phase is shared by: of a variable only within the phase, so that what is
+// gathered anew does not live from forward to backward. What the update reads of the micro-batches
+// is read by nobody else (lower_to_actors), and needs no class of its own.
+int SharingClass(const Op& producer, Phase boxed) {
+  return IsOfVariable(producer) ? static_cast<int>(boxed) : 0;
 }
 
 constexpr double kCostsASecond = 1e12;
@@ -170,23 +166,51 @@ class TermBuilder {
   // Boxing a tensor for its readers, by sharing class.
   void AddReaders(TensorId t) {
     // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
-    std::map<int, std::vector<Use>> classes;
-    for (const Use& use : uses_[t]) {
-      classes[SharingClass(graph_.ProducerOf(t), graph_.ops[use.op].phase)].push_back(use);
-    }
-    for (const auto& [sharing, uses] : classes) {
-      for (int k = 0; k < axes(); ++k) AddBoxing(t, uses, k);
+    const Op& producer = graph_.ProducerOf(t);
+    const std::vector<bool> gathered = GatheredOnce(producer);
+    for (int k = 0; k < axes(); ++k) {
+      const bool once = gathered[k];
+      std::map<int, std::pair<Phase, std::vector<Use>>> classes;
+      for (const Use& use : uses_[t]) {
+        const Phase reader = graph_.ops[use.op].phase;
+        const Phase boxed = once && reader != Phase::kUpdate ? Phase::kPrepare : reader;
+        auto& [phase, uses] = classes[SharingClass(producer, boxed)];
+        phase = boxed;
+        uses.push_back(use);
+      }
+      for (const auto& [sharing, of] : classes) AddBoxing(t, of.first, of.second, k);
     }
   }
 
-  void AddBoxing(TensorId t, const std::vector<Use>& uses, int k) {
+  // By axis.
+  std::vector<bool> GatheredOnce(const Op& producer) const {
+    std::vector<bool> once;
+    for (const int axis : labels_.axes()) once.push_back(GathersOnce(graph_, producer, axis));
+    return once;
+  }
+
+  // How readers of a phase find `t`: what is gathered once a step is whole by then.
+  End FoundOn(TensorId t, Phase phase, int k) const {
+    End writer = WriterOn(t, k);
+    if (IsOnceAStep(phase)) return writer;
+    const std::vector<bool> once = GatheredOnce(graph_.ProducerOf(t));
+    for (NdSbp& lies : writer.lies) {
+      for (int j = 0; j < k; ++j) {
+        if (once[j]) lies[j] = B();
+      }
+    }
+    return writer;
+  }
+
+  // In `phase`.
+  void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
     const Tensor& tensor = graph_.tensors[t];
     const bool asked = ConstraintOn(tensor, graph_.mesh, labels_.axes()[k]).has_value();
     const double gather = IsOfVariable(graph_.ProducerOf(t)) && !asked ? kGatherVariable : 1;
     const double bytes = BytesBefore(t);
-    const double fires = Fires(graph_.ops[uses.back().op].phase);
+    const double fires = Fires(phase);
     std::vector<End> ends;
-    ends.push_back(WriterOn(t, k));
+    ends.push_back(FoundOn(t, phase, k));
     for (const Use& use : uses) {
       ends.push_back(EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }

@@ -128,10 +128,19 @@ class Costing {
     return members;
   }
 
+  absl::StatusOr<double> BytesWrittenBy(const proto::Actor& actor) const {
+    double written = 0;
+    for (const int id : actor.output()) {
+      ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
+      written += bytes;
+    }
+    return written;
+  }
+
   absl::StatusOr<double> BytesReadBy(const proto::Actor& actor) const {
     if (actor.has_boxing()) {
       // What is written, from one source; of a sum, from each.
-      ASSIGN_OR_RETURN(const double written, BytesOf(actor.output(0)));
+      ASSIGN_OR_RETURN(const double written, BytesWrittenBy(actor));
       return actor.boxing().reduce() == proto::Boxing::NONE ? written : MembersOf(actor) * written;
     }
     std::vector<double> inputs;
@@ -149,7 +158,7 @@ class Costing {
   // Bytes over links. An all_reduce goes in a ring; of all others the plan knows.
   absl::StatusOr<double> Received(const proto::Actor& actor) const {
     if (actor.kernel() != "all_reduce") return FactsOf(facts_, actor.id()).bytes_moved();
-    ASSIGN_OR_RETURN(const double bytes, BytesOf(actor.output(0)));
+    ASSIGN_OR_RETURN(const double bytes, BytesWrittenBy(actor));
     return ReceivedBytes("all_reduce", bytes, MembersOf(actor));
   }
 

@@ -106,4 +106,8 @@ bool IsBoxing(std::string_view kind) {
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
+bool IsExchange(std::string_view kind) {
+  return IsBoxing(kind) && kind != "slice" && kind != "zero_fill";
+}
+
 }  // namespace oneflow

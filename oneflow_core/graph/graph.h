@@ -105,5 +105,7 @@ bool HasOwnShape(std::string_view kind);
 // Whether a kind only changes where a tensor lies: slice, all_gather, reduce_scatter, all_reduce,
 // all_to_all, zero_fill, transfer.
 bool IsBoxing(std::string_view kind);
+// Whether devices meet for it: boxing but slice and zero_fill.
+bool IsExchange(std::string_view kind);
 
 }  // namespace oneflow

@@ -206,17 +206,48 @@ bool IsOfStream(const Op& op) {
   return !inside && (op.kind == "dropout" || op.kind == "stored_dropout");
 }
 
-void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
-                  const std::vector<std::string>& tensor, bool split_positions) {
+// The dimension of a variable that `parts` devices split best, the first of equals, of those that
+// are long enough and that no constraint cuts but on the axes of `but`; B if there is none.
+Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t parts) {
+  Sbp best = B();
+  double least = 0;  // of what is split so, the share of the device that has most
+  for (int d = 0; d < tensor.shape.rank(); ++d) {
+    const int64_t size = tensor.shape.dims[d];
+    const bool cut =
+        std::any_of(tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
+          return on.second == S(d) && std::find(but.begin(), but.end(), on.first) == but.end();
+        });
+    if (cut || size < parts) continue;
+    const double most = static_cast<double>((size + parts - 1) / parts) / static_cast<double>(size);
+    if (!best.split() || most < least) best = S(d), least = most;
+  }
+  return best;
+}
+
+// Variables split over the data axes, each gathered as `shard` says.
+void ShardVariables(const Mesh& mesh, const std::vector<std::string>& data,
+                    AnnotateOptions::Shard shard, Graph* graph) {
+  for (Op& op : graph->ops) {
+    if (op.kind != "variable") continue;
+    const Sbp sbp = BestSplit(graph->tensors[op.outputs[0]], data, DegreeOf(mesh, data));
+    Constrain(graph, op, data, sbp);
+    if (!sbp.split() || shard == AnnotateOptions::kWeights) continue;
+    op.attrs.emplace("gather_once", absl::StrJoin(data, ","));
+  }
+}
+
+void ConstrainGpt(Graph* graph, const Mesh& mesh, const std::vector<std::string>& data,
+                  const std::vector<std::string>& tensor, const AnnotateOptions& options) {
   for (const Op& op : graph->ops) {
     if (op.kind == "variable") {
-      Constrain(graph, op, data, B());
       Constrain(graph, op, tensor, TensorParallelSbp(op.name));
+      if (options.shard == AnnotateOptions::kNone) Constrain(graph, op, data, B());
     } else if (op.kind == "input" || IsOfStream(op)) {
       Constrain(graph, op, data, S(0));
-      if (!split_positions || op.kind == "input") Constrain(graph, op, tensor, B());
+      if (!options.split_positions || op.kind == "input") Constrain(graph, op, tensor, B());
     }
   }
+  if (options.shard != AnnotateOptions::kNone) ShardVariables(mesh, data, options.shard, graph);
 }
 
 void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
@@ -243,7 +274,7 @@ absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& 
   }
   RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
   RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
-  ConstrainGpt(graph, data, tensor, options.split_positions);
+  ConstrainGpt(graph, mesh, data, tensor, options);
   return absl::OkStatus();
 }
 

@@ -3,7 +3,9 @@
 // leaves free, infer_sbp decides.
 //
 //   axis                  constraints
-//   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B
+//   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B, or with
+//                         `shard` split along a dimension that no tensor axis cuts, as evenly as
+//                         can be; B where there is none
 //   tensor, tensor.0, ... qkv by heads, fc by columns, proj by rows, embedding and head by vocab;
 //                         all other variables, the inputs and the residual stream B
 //   pipe                  blocks in order, embedding first, head and loss last, so that the stage
@@ -24,6 +26,13 @@ struct AnnotateOptions {
   // The residual stream is free on tensor axes: sequence parallelism where infer_sbp finds it no
   // dearer.
   bool split_positions = false;
+  // How variables lie on data axes, and with them the states of the optimizer.
+  enum Shard {
+    kNone,     // whole
+    kStates,   // split; the weights are gathered once a step (ZeRO 1)
+    kWeights,  // split; the weights are gathered anew for each use (ZeRO 3)
+  };
+  Shard shard = kNone;
   int chunks = 1;  // a stage
   // Blocks of each place along the pipe, in order; empty: balanced. Only the first place, which has
   // the embedding, and the last, which has the head, may have none.

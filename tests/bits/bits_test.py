@@ -12,10 +12,16 @@ BINARY = os.path.join(bit_oracle.ROOT, "tools/oneflow/oneflow")
 
 
 class BitsTest(unittest.TestCase):
-    def test_record(self):
+    def hold(self, flags):
         runs = [run for run in RUNS if run.quick or os.environ.get("ONEFLOW_BITS") == "all"]
-        results = bits.results_of(runs, bit_oracle.Oracle(BINARY), jobs=2)
+        results = bits.results_of(runs, bit_oracle.Oracle(BINARY, flags=flags), jobs=2)
         self.assertEqual([], list(bits.problems_of(runs, results, bits.read_record())))
+
+    def test_record(self):
+        self.hold("")
+
+    def test_streams_of_exchanges_change_no_bit(self):
+        self.hold("--overlap=true --bucket_bytes=1KiB")
 
     def test_runs(self):
         names = [run.name for run in RUNS]

@@ -1,8 +1,8 @@
 // Plans that tests have compiled, kept in recorded_plans.gz: the sample under sanitizers reads them
 // and links no compiler, which would take most of the time to build it (docs/build.md).
 //
-// They need not be what is compiled today. tests/e2e/record_plans makes them anew, after a change of
-// the format, of the proof, or of what these tests compile.
+// They need not be what is compiled today. tests/e2e/record_plans makes them anew, after a change
+// of the format, of the proof, or of what these tests compile.
 #pragma once
 
 #include <string>

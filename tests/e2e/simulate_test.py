@@ -39,7 +39,7 @@ class SimulateTest(unittest.TestCase):
 
     def test_text_names_what_counts(self):
         text = self.simulate()
-        for words in ["a step: ", "bubble", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:
+        for words in ["a step: ", "bubble", "exposed exchange", "idle", "hidden exchange", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:
             self.assertIn(words, text)
 
     def test_json_adds_up(self):
@@ -55,7 +55,10 @@ class SimulateTest(unittest.TestCase):
                 self.assertLessEqual(stage["peak_register_bytes"], stage["arena_bytes"] - stage["persistent_bytes"])
                 compute = next(s for s in stage["streams"] if s["name"] == "compute")
                 self.assertEqual(len(compute["blocks"]), 3 * (4 + 4 + 1))
-                self.assertAlmostEqual(compute["busy_seconds"] + compute["idle_seconds"], result["step_seconds"])
+                parts = [stage[f"{part}_seconds"] for part in ("compute", "exposed_exchange", "idle")]
+                self.assertTrue(min(parts) > 0 and stage["hidden_exchange_seconds"] > 0)
+                self.assertAlmostEqual(sum(parts), result["step_seconds"])
+                self.assertAlmostEqual(compute["seconds_a_step"], stage["compute_seconds"])
                 ends = [block[4] for block in compute["blocks"]]
                 self.assertEqual(ends, sorted(ends))
 

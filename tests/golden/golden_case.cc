@@ -7,19 +7,16 @@
 #include <utility>
 
 #include "actor_runtime/exec/deterministic_runtime.h"
+#include "compiler/back_end.h"
 #include "compiler/compile.h"
+#include "compiler/front_end.h"
 #include "compiler/lower/groups.h"
-#include "compiler/lower/hold_back.h"
-#include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/persistent.h"
-#include "compiler/lower/prune.h"
 #include "compiler/memory/plan_memory.h"
-#include "compiler/passes/passes.h"
+#include "compiler/passes/fold_stages.h"
+#include "compiler/passes/verify_graph.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/schedule/slots.h"
-#include "compiler/schedule/streams.h"
-#include "compiler/schedule/tell_receives.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -32,18 +29,25 @@
 namespace oneflow {
 namespace {
 
-// The last two stand in no range: they are for programs that do not train.
-constexpr std::string_view kPasses[] = {
-    "fold_stages",   "bind_batch",    "infer_shapes",    "decompose",      "place_variables",
-    "differentiate", "add_optimizer", "mixed_precision", "infer_sbp",      "recompute",
-    "insert_boxing", "fuse",          "lower",           "hold_back",      "schedule",
-    "slots",         "tell_receives", "plan_memory",     "remove_dropout", "cache_attention"};
+// What compile runs, in its order, and what comes of all programs together: bytes and orders of
+// issue.
+std::vector<std::string> Passes() {
+  std::vector<std::string> names = PassNames();
+  names.insert(names.begin(), "fold_stages");
+  names.emplace_back("plan_memory");
+  return names;
+}
+
+// Those that stand in no range: they are for programs that do not train, or for overlap.
+constexpr std::string_view kAlone[] = {"remove_dropout", "cache_attention", "order_update",
+                                       "hide_exchanges"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
-  auto it = std::find(std::begin(kPasses), std::end(kPasses), pass);
-  if (it == std::end(kPasses)) return InputError(file, "there is no pass \"" + pass + "\"");
-  return static_cast<int>(it - std::begin(kPasses));
+  const std::vector<std::string> passes = Passes();
+  auto it = std::find(passes.begin(), passes.end(), pass);
+  if (it == passes.end()) return InputError(file, "there is no pass \"" + pass + "\"");
+  return static_cast<int>(it - passes.begin());
 }
 
 std::vector<std::string> Words(std::string text) {
@@ -54,6 +58,7 @@ std::vector<std::string> Words(std::string text) {
 
 // "a .. c, e" -> a, b, c, e.
 absl::StatusOr<std::vector<std::string>> ParsePasses(const std::string& file, std::string text) {
+  const std::vector<std::string> all = Passes();
   std::vector<std::string> passes;
   bool range = false;
   for (const std::string& word : Words(std::move(text))) {
@@ -67,7 +72,11 @@ absl::StatusOr<std::vector<std::string>> ParsePasses(const std::string& file, st
       ASSIGN_OR_RETURN(const int last, IndexOf(file, passes.back()));
       first = last + 1;
     }
-    for (int i = first; i <= index; ++i) passes.emplace_back(kPasses[i]);
+    for (int i = first; i <= index; ++i) {
+      const bool alone =
+          std::find(std::begin(kAlone), std::end(kAlone), all[i]) != std::end(kAlone);
+      if (i == index || !alone) passes.push_back(all[i]);
+    }
     range = false;
   }
   return passes;
@@ -79,117 +88,75 @@ bool Has(const std::vector<std::string>& words, std::string_view word) {
 
 // A case on its way: first a graph, from `lower` on a plan with one program.
 struct State {
-  Schedule schedule;
-  Graph graph;
-  Gradients gradients;
-  SbpChoice choice;
-  PersistentIds ids;
-  Lowered lowered;
+  explicit State(const GoldenCase& golden) {
+    draft.lower.name = "train";
+    draft.lower.micro_batches = golden.micro_batches;
+    draft.lower.micro_batch_size = golden.micro_batch_size;
+    draft.lower.overlap = golden.overlap;
+    draft.lower.bucket_bytes = golden.bucket_bytes;
+    draft.positions = golden.positions;
+    plan.set_version(kPlanVersion);
+    plan.set_kernel_threads(1);
+    plan.set_launch_queue(1);
+    plan.mutable_train()->set_batch(golden.micro_batch_size * golden.micro_batches);
+    plan.mutable_train()->set_micro_batches(golden.micro_batches);
+    if (golden.precision == "bf16") plan.mutable_train()->set_precision(proto::BF16);
+    if (golden.residual == "bf16") plan.mutable_train()->set_residual(proto::BF16);
+  }
+
   proto::Plan plan;
+  ProgramDraft draft;
+  Schedule schedule;
+  PersistentIds ids;
+  FrontEndState front{plan, draft};
+  BackEndState back{plan, draft, ids, schedule};
 };
 
-absl::Status Lower(const GoldenCase& golden, State* state) {
-  const Graph& graph = state->graph;
-  proto::Plan& plan = state->plan;
-  plan.set_version(kPlanVersion);
-  *plan.mutable_mesh() = ToProto(graph.mesh);
-  plan.set_stage_axis(graph.mesh.stage_axis());
-  plan.set_kernel_threads(1);
-  plan.set_launch_queue(1);
-  RETURN_IF_ERROR(AddPersistent(graph, &plan, &state->ids));
-  LowerOptions options;
-  options.name = "train";
-  options.micro_batches = golden.micro_batches;
-  options.micro_batch_size = golden.micro_batch_size;
-  options.chunks = state->schedule.chunks;
-  options.splits_backward = state->schedule.splits_backward;
-  options.groups = GroupsOf({&graph});
-  for (const proto::Group& group : options.groups) *plan.add_group() = group;
-  if (graph.loss >= 0) options.outputs.push_back({"report", "report", {graph.loss}, {}});
-  for (TensorId t : graph.outputs) {
-    const std::string name = graph.tensors[t].name;
-    options.outputs.push_back({"fetch", name + ".fetch", {t}, {{"name", name}, {"raw", false}}});
-  }
-  ASSIGN_OR_RETURN(state->lowered, LowerToActors(graph, state->ids, options));
-  *plan.add_program() = state->lowered.program;
+// What compile does of all programs before it lowers the first.
+absl::Status PrepareToLower(State* state) {
+  ProgramDraft& draft = state->draft;
+  const Graph& graph = draft.graph;
+  *state->plan.mutable_mesh() = ToProto(graph.mesh);
+  state->plan.set_stage_axis(graph.mesh.stage_axis());
+  RETURN_IF_ERROR(AddPersistent(graph, &state->plan, &state->ids));
+  draft.lower.groups = GroupsOf({&graph});
+  for (const proto::Group& group : draft.lower.groups) *state->plan.add_group() = group;
+  state->back.stages = graph.mesh.stages();
+  state->back.micro_batches = draft.lower.micro_batches;
   return absl::OkStatus();
 }
 
-// By a clock by which all firings take as long.
-std::vector<double> Seconds(const proto::Program& program) {
-  return std::vector<double>(program.actor_size(), 1);
-}
-
 // The order of issue comes with the bytes: without it a plan is not whole.
-absl::Status PlanBytes(int stages, proto::Plan* plan) {
-  RETURN_IF_ERROR(PlanMemory(stages, plan));
+absl::Status PlanBytes(State* state) {
+  proto::Plan* plan = &state->plan;
+  if (plan->program_size() == 0) return absl::InvalidArgumentError("plan_memory before lower");
+  RETURN_IF_ERROR(PlanMemory(state->back.stages, plan));
   proto::Program* program = plan->mutable_program(0);
-  ASSIGN_OR_RETURN(const IssueOrders orders, PlayIssueOrders(*plan, *program, Seconds(*program)));
+  ASSIGN_OR_RETURN(const IssueOrders orders, PlayIssueOrders(*plan, *program, state->back.seconds));
   for (const proto::IssueOrder& order : orders) *program->add_issue() = order;
   return VerifyPlan(*plan);
 }
 
-absl::Status RunBackEndPass(const std::string& pass, const GoldenCase& golden, State* state) {
-  if (pass == "lower") return Lower(golden, state);
-  proto::Plan& plan = state->plan;
-  const int stages = state->graph.mesh.stages();
-  if (plan.program_size() == 0) return InputError(golden.file, "has no pass lower before " + pass);
-  if (pass == "plan_memory") return PlanBytes(stages, &plan);
-  Lowered& lowered = state->lowered;
-  if (pass == "hold_back") HoldBackUpdateReceives(&lowered);
-  if (pass == "schedule") AddStreams(&lowered, stages, state->schedule);
-  if (pass == "tell_receives") {
-    RETURN_IF_ERROR(TellReceives(plan, Seconds(lowered.program), &lowered));
+absl::Status RunPass(const std::string& name, State* state) {
+  if (name == "fold_stages") return absl::OkStatus();  // every case begins with it
+  if (name == "plan_memory") return PlanBytes(state);
+  for (const FrontEndPass& pass : FrontEndPasses()) {
+    if (pass.name != name) continue;
+    if (name == "mixed_precision" && !pass.wanted(state->front)) return absl::OkStatus();
+    RETURN_IF_ERROR(pass.run(&state->front));
+    // The graph is whole from here on.
+    const bool boxed = name == "insert_boxing" || name == "fuse" || name == "order_update";
+    return boxed ? VerifyGraph(state->draft.graph) : absl::OkStatus();
   }
-  // Tokens are counted as all fills are.
-  if (pass == "slots" || pass == "tell_receives") {
-    RETURN_IF_ERROR(SetSlots(plan, &lowered.program));
+  if (name == "lower") RETURN_IF_ERROR(PrepareToLower(state));
+  // By a clock by which all firings take as long.
+  if (name == "price") state->back.seconds.assign(state->back.lowered.program.actor_size(), 1);
+  for (const BackEndStep& step : BackEndSteps()) {
+    if (step.name == name) RETURN_IF_ERROR(step.run(&state->back));
   }
-  *plan.mutable_program(0) = lowered.program;
+  state->plan.clear_program();
+  *state->plan.add_program() = state->back.lowered.program;
   return absl::OkStatus();
-}
-
-absl::Status RunPass(const std::string& pass, const GoldenCase& golden, State* state) {
-  Graph* graph = &state->graph;
-  if (pass == "fold_stages") return absl::OkStatus();  // every case begins with it
-  if (pass == "bind_batch") return BindBatch(graph, golden.micro_batch_size);
-  if (pass == "infer_shapes") return CheckAndInferShapes(graph);
-  if (pass == "remove_dropout") {
-    RemoveDropout(graph);
-    *graph = Prune(*graph, graph->loss >= 0, graph->outputs.size());
-    return absl::OkStatus();
-  }
-  if (pass == "cache_attention") return CacheAttention(graph, golden.positions);
-  if (pass == "decompose") return Decompose(graph, golden.micro_batches);
-  if (pass == "place_variables") return PlaceVariables(graph);
-  if (pass == "differentiate") {
-    ASSIGN_OR_RETURN(state->gradients, Differentiate(graph, graph->loss));
-    return absl::OkStatus();
-  }
-  if (pass == "add_optimizer") return AddOptimizer(graph, state->gradients);
-  if (pass == "mixed_precision") {
-    if (golden.precision != "bf16") return absl::OkStatus();
-    const DType residual = golden.residual == "bf16" ? DType::kBF16 : DType::kF32;
-    return MixedPrecision(graph, residual, &state->gradients.mirrors);
-  }
-  if (pass == "infer_sbp") {
-    ASSIGN_OR_RETURN(state->choice, InferSbp(graph, {.micro_batches = golden.micro_batches,
-                                                     .mirrors = state->gradients.mirrors}));
-    return absl::OkStatus();
-  }
-  if (pass == "recompute") {
-    Recompute(graph, &state->choice);
-    return absl::OkStatus();
-  }
-  if (pass == "insert_boxing") {
-    RETURN_IF_ERROR(InsertBoxing(graph, state->choice));
-    return VerifyGraph(*graph);
-  }
-  if (pass == "fuse") {
-    Fuse(graph);
-    return VerifyGraph(*graph);
-  }
-  return RunBackEndPass(pass, golden, state);
 }
 
 std::string PrintGraph(const Graph& graph, bool boxing_only) {
@@ -260,6 +227,9 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.micro_batches = std::stoll(value);
     } else if (key == "schedule") {
       golden.schedule = value;
+    } else if (key == "overlap") {
+      golden.overlap = true;
+      golden.bucket_bytes = std::stoll(value);
     } else if (key == "chunks") {
       golden.chunks = std::stoi(value);
     } else if (key == "precision") {
@@ -278,18 +248,19 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
 }
 
 absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden) {
-  State state;
+  State state(golden);
+  Graph& graph = state.draft.graph;
   proto::Train train;
   train.set_schedule(golden.schedule);
   train.set_chunks(golden.chunks);
-  ASSIGN_OR_RETURN(state.graph, ParseGraphText(golden.graph));
-  ASSIGN_OR_RETURN(state.schedule, ScheduleOf(train, state.graph.mesh.stages()));
-  RETURN_IF_ERROR(FoldStages(&state.graph, state.schedule.chunks));
-  for (const std::string& pass : golden.passes) {
-    RETURN_IF_ERROR(RunPass(pass, golden, &state));
-  }
+  ASSIGN_OR_RETURN(graph, ParseGraphText(golden.graph));
+  state.draft.loss = graph.loss >= 0;
+  state.draft.outputs = graph.outputs.size();
+  ASSIGN_OR_RETURN(state.schedule, ScheduleOf(train, graph.mesh.stages()));
+  RETURN_IF_ERROR(FoldStages(&graph, state.schedule.chunks));
+  for (const std::string& pass : golden.passes) RETURN_IF_ERROR(RunPass(pass, &state));
   if (state.plan.program_size() > 0) return PrintPlan(state.plan, golden);
-  return PrintGraph(state.graph, Has(golden.show, "boxing"));
+  return PrintGraph(graph, Has(golden.show, "boxing"));
 }
 
 bool CanTrain(const GoldenCase& golden) {

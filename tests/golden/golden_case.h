@@ -9,6 +9,9 @@
 //   chunks: 3                (optional; of a schedule that interleaves, 2 by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   residual: bf16           (optional; with it the residual stream, too)
+//   overlap: 1000            (optional; with exchanges on streams of their own, in buckets of so
+//   many
+//                            bytes)
 //   show: boxing             (optional; see below)
 //   names: fc1 fc1.dw        (optional; see below)
 //   -- graph --
@@ -16,8 +19,10 @@
 //   -- expect --
 //   the printed graph or plan, or the error's message
 //
-// Every case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but
-// cache_attention is always named. A file named fail_* expects an error, any other none. The
+// Passes are those of compile (compiler/front_end.h, compiler/back_end.h), and plan_memory. Every
+// case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
+// of programs that do not train (remove_dropout, cache_attention) and of overlap (order_update,
+// hide_exchanges) are always named. A file named fail_* expects an error, any other none. The
 // results of insert_boxing and plan_memory are verified, too.
 //
 // Up to insert_boxing the graph is printed; `show: boxing` keeps the lines of boxing ops, with
@@ -44,6 +49,8 @@ struct GoldenCase {
   int64_t micro_batch_size = 2, micro_batches = 1, positions = 1;
   std::string schedule, precision, residual;
   int chunks = 0;
+  bool overlap = false;
+  int64_t bucket_bytes = 0;
   std::vector<std::string> show, names;  // empty: all
   std::string graph;
   std::string expect;

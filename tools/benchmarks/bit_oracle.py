@@ -176,8 +176,8 @@ def numbers_of(metrics, checkpoints):
 class Oracle:
     """Runs of one binary, at one instruction set, each in a folder of its own."""
 
-    def __init__(self, binary, instruction_set="baseline", threads=2):
-        self.binary, self.instruction_set, self.threads = binary, instruction_set, threads
+    def __init__(self, binary, instruction_set="baseline", threads=2, flags=""):
+        self.binary, self.instruction_set, self.threads, self.flags = binary, instruction_set, threads, flags
 
     def kernels(self, run):
         return [f"--threads={run.threads or self.threads}", "--instruction_set=" + self.instruction_set]
@@ -201,10 +201,11 @@ class Oracle:
             with open(os.path.join(folder, "order.textproto"), "w", encoding="utf-8") as out:
                 out.write(run.order)
         if run.resume_at:
-            call(self.binary, "train", *args, *flags_of(STEP, TRAIN, run.before or run.flags), f"--steps={run.resume_at}",
-                 cwd=folder)
+            before = flags_of(STEP, TRAIN, run.before or run.flags, self.flags)
+            call(self.binary, "train", *args, *before, f"--steps={run.resume_at}", cwd=folder)
             args.append("--resume")
-        call(self.binary, "train", *args, *flags_of(STEP, TRAIN, run.flags), f"--steps={run.steps}", cwd=folder)
+        flags = flags_of(STEP, TRAIN, run.flags, self.flags)
+        call(self.binary, "train", *args, *flags, f"--steps={run.steps}", cwd=folder)
         return numbers_of(metrics, checkpoints)
 
     def generate(self, run, folder, checkpoints):

@@ -23,6 +23,7 @@ NO_NORM = "--global_norm=false --clip=0"
 BF16 = "--precision=bf16"
 RESIDUAL = "--precision=bf16 --residual=bf16"
 SEQUENCE = "--sequence_parallel"
+STATES = "--shard=states"
 LAG = "--schedule=2bw --clip=0 --steps_a_round=2"
 # Between blocks positions are split where tensors are large, and where a device has one sequence.
 LONG = "--hidden=512 --sequence=1024"
@@ -55,6 +56,9 @@ LAYOUTS = {
     "base.bf16_data_sequence": Layout(text_of("data=2,tensor=2", BF16, SEQUENCE, TWO_EACH), LONG),
     "base.residual_data_tensor": Layout(text_of("data=2,tensor=2", RESIDUAL, STEP)),
     "base.residual_sequence": Layout(text_of("tensor=2", RESIDUAL, SEQUENCE, ONE_EACH), LONG),
+    "base.states": Layout(text_of("data=2,tensor=2", STATES, STEP)),
+    "base.bf16_states": Layout(text_of("data=2", STATES, BF16, STEP)),
+    "base.weights": Layout(text_of("data=2", "--shard=weights", STEP)),
     "base.lag_data_tensor": Layout(text_of("pipe=2,data=2,tensor=2", LAG, STEP)),
     "base.generate": Layout("--mesh=data=2,tensor=2", programs=GENERATED),
     "plain.data_tensor": Layout(text_of("data=2,tensor=2", STEP)),
@@ -193,6 +197,22 @@ RUNS = [
         ("pipe=2 zero_bubble gather", f"--mesh=pipe=2,data=2,tensor=2 {SEQUENCE} {BF16} --schedule=zero_bubble "
                                       "--recompute=selective,gather", {}),
     ], layout="bf16_data_sequence"),
+    *training("states data=2,tensor=2", [
+        ("one", f"--mesh=data=2,tensor=2 {STATES}", QUICK),
+        ("overlap", f"--mesh=data=2,tensor=2 {STATES} --overlap=true", QUICK),
+        ("resumed with pipe=2", f"--mesh=pipe=2,data=2,tensor=2 {STATES}",
+         dict(resume_at=1, before=f"--mesh=data=2,tensor=2 {STATES} --overlap=true")),
+        ("pipe=2 zero_bubble", f"--mesh=pipe=2,data=2,tensor=2 {STATES} --schedule=zero_bubble --overlap=true", {}),
+    ], layout="states"),
+    *training("states data=4,tensor=2", [("one", f"--mesh=data=4,tensor=2 {STATES} --overlap=true", {})], layout="states"),
+    *training("bf16 states data=2", [
+        ("one", f"--mesh=data=2 {BF16} {STATES}", {}),
+        ("pipe=2 1f1b", f"--mesh=pipe=2,data=2 {BF16} {STATES} --recompute=full --overlap=true", QUICK),
+    ], layout="bf16_states"),
+    *training("weights data=2", [
+        ("one", "--mesh=data=2 --shard=weights", {}),
+        ("pipe=2 interleaved", "--mesh=pipe=2,data=2 --shard=weights --schedule=interleaved --overlap=true", {}),
+    ], layout="weights"),
     *training("residual=bf16", [
         ("one", RESIDUAL, {}),
         ("pipe=2 1f1b", f"--mesh=pipe=2 {RESIDUAL}", {}),

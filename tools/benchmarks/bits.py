@@ -2,7 +2,8 @@
 
 Each run (benchmarks/bit_runs.py) trains a tiny GPT for a few steps; its losses, norms of gradients and final weights are
 held against tests/bits/baseline.json, and against the run whose bits law 6 promises it. The record is of kernels for the
-lowest instruction set, which every x86-64 processor has. --record writes it anew; --pin writes the models and their
+lowest instruction set, which every x86-64 processor has. --flags="--overlap=true" says that streams of exchanges
+change no bit. --record writes it anew; --pin writes the models and their
 layouts anew, which is only needed where passes give their ops other names. With --instruction_set runs are held
 against each other alone.
 """
@@ -24,6 +25,7 @@ def add_flags(parser):
     parser.add_argument("--runs", default="", help="only runs whose name this regular expression is found in")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--instruction_set", default="baseline")
+    parser.add_argument("--flags", default="", help="of `oneflow train`, for every run: bits that they must not change")
     parser.add_argument("--record", action="store_true", help="write the record anew")
     parser.add_argument("--pin", action="store_true", help="write models and layouts anew")
 
@@ -87,7 +89,7 @@ def pin(oracle):
 
 def run(args, binaries):
     oracle = bit_oracle.Oracle(os.path.join(os.path.abspath(binaries), "tools/oneflow/oneflow"), args.instruction_set,
-                               args.threads)
+                               args.threads, args.flags)
     if args.pin:
         pin(oracle)
     runs = [run for run in RUNS if re.search(args.runs, run.name)]

@@ -47,10 +47,16 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
   AddTime(what, "s", of_a.run.StepSeconds(), of_b.run.StepSeconds(), diff);
   const bool differs = diff->numbers.size() > before;
   AddTime("bubble, part of a step", "", of_a.use.bubble, of_b.use.bubble, diff);
-  for (size_t stage = 0; stage < of_a.use.device_busy.size(); ++stage) {
-    if (stage >= of_b.use.device_busy.size()) break;
-    AddTime("busy in a step", "s", of_a.use.device_busy[stage], of_b.use.device_busy[stage], diff,
-            static_cast<int>(stage));
+  const size_t stages = std::min(of_a.use.devices.size(), of_b.use.devices.size());
+  for (size_t stage = 0; stage < stages; ++stage) {
+    const auto add = [&](const char* part, double DeviceTime::*seconds) {
+      AddTime(absl::StrCat(part, " in a step"), "s", of_a.use.devices[stage].*seconds,
+              of_b.use.devices[stage].*seconds, diff, static_cast<int>(stage));
+    };
+    add("compute", &DeviceTime::compute);
+    add("exposed exchange", &DeviceTime::exposed);
+    add("hidden exchange", &DeviceTime::hidden);
+    add("idle", &DeviceTime::idle);
   }
   return differs ? "" : absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s, both\n");
 }

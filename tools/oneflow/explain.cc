@@ -33,6 +33,15 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
 absl::Status Explain(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format,
                    FormatFromFlags({"text", "json", "dot", "html", "memory"}));
+  if (args.Given("after")) {
+    if (args.Given("plan")) {
+      return InputError("--after=" + FLAGS_after, "is of compiling, and --plan is compiled",
+                        "write --graph=gpt.textproto and what it is compiled with");
+    }
+    ASSIGN_OR_RETURN(const std::string text, TextAfterFromFlags(args, FLAGS_after));
+    std::fputs(text.c_str(), stdout);
+    return absl::OkStatus();
+  }
   // The text shows what is wrong with a plan; the other forms are of plans that are well-formed.
   ASSIGN_OR_RETURN(const proto::Plan plan,
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
@@ -70,11 +79,12 @@ Verb ExplainVerb() {
       "  oneflow explain --plan=gpt.plan\n"
       "  oneflow explain --plan=gpt.plan --format=json\n"
       "  oneflow explain --plan=gpt.plan --format=memory\n"
+      "  oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
       "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
       "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
       "> plan.html\n",
-      Flags({kPlanFlags},
-            {"plan", "memory", "cluster", "threads", "format", "program", "full", "steps"}),
+      Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "format", "program", "full",
+                           "steps", "after"}),
       Explain};
 }
 

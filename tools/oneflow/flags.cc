@@ -65,6 +65,20 @@ DEFINE_bool(
 DEFINE_bool(sequence_parallel, false,
             "let activations between blocks be split by position over tensor axes where that is no "
             "dearer");
+DEFINE_string(bucket_bytes, "25MB",
+              "with overlap, small exchanges that can go together are one of at most so many bytes "
+              "a device, e.g. 25MB; 1: each goes by itself");
+DEFINE_string(
+    after, "",
+    "explain what this pass of compile makes of --program, of a --graph; the name of none "
+    "lists all");
+DEFINE_string(shard, "none",
+              "what is split over data axes beside gradients: none, states (masters and states of "
+              "the optimizer; weights are gathered once a step: ZeRO 1) or weights (gathered anew "
+              "for each use: ZeRO 3)");
+DEFINE_string(overlap, "auto",
+              "exchanges of a stage go on while it computes: true, false, or auto: unless devices "
+              "are CPUs, whose cores carry both");
 DEFINE_bool(
     keep_axis_order, false,
     "leave the axes of --mesh in the order they are written in, whatever the cluster's levels");

@@ -44,6 +44,10 @@ DECLARE_string(residual);
 DECLARE_bool(fuse);
 DECLARE_bool(sequence_parallel);
 DECLARE_bool(keep_axis_order);
+DECLARE_string(overlap);
+DECLARE_string(bucket_bytes);
+DECLARE_string(after);
+DECLARE_string(shard);
 DECLARE_string(memory);
 
 // Training.

@@ -246,14 +246,35 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
   return base;
 }
 
-absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
+absl::StatusOr<std::optional<bool>> OverlapFromFlags() {
+  if (FLAGS_overlap == "auto") return std::nullopt;
+  if (FLAGS_overlap == "true") return true;
+  if (FLAGS_overlap == "false") return false;
+  return InputError("--overlap=" + FLAGS_overlap, "is not known", "use auto, true or false");
+}
+
+absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
+  if (FLAGS_shard == "none") return AnnotateOptions::kNone;
+  if (FLAGS_shard == "states") return AnnotateOptions::kStates;
+  if (FLAGS_shard == "weights") return AnnotateOptions::kWeights;
+  return InputError("--shard=" + FLAGS_shard, "is not known", "use none, states or weights");
+}
+
+// What the flags say is to be compiled.
+struct ToCompile {
+  GraphSource source;
+  CompileOptions options;
+};
+
+absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   if (FLAGS_graph.empty()) {
     return InputError("--graph", "is missing",
                       "write one with `oneflow model gpt --out=gpt.textproto`");
   }
-  ASSIGN_OR_RETURN(const GraphSource source, ReadGraphFile(FLAGS_graph));
+  ToCompile result;
+  auto& [source, options] = result;
+  ASSIGN_OR_RETURN(source, ReadGraphFile(FLAGS_graph));
   const proto::Graph& graph = source.graph;
-  CompileOptions options;
   if (args.Given("mesh") || !graph.has_mesh()) {
     ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
   } else {
@@ -267,8 +288,21 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   options.split_positions = FLAGS_sequence_parallel;
   options.state_layouts = !FLAGS_layouts_out.empty();
   options.keep_axis_order = FLAGS_keep_axis_order;
+  ASSIGN_OR_RETURN(options.overlap, OverlapFromFlags());
+  ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
+  ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
-  return Compile(source, options);
+  return result;
+}
+
+absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  return Compile(given.source, given.options);
+}
+
+absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  return TextAfter(given.source, given.options, FLAGS_program, pass);
 }
 
 absl::Status WriteLayouts(const proto::Plan& plan) {

@@ -24,7 +24,8 @@ inline constexpr std::string_view kPlanFlags[] = {
     "schedule",        "order",        "chunks",      "extra_in_flight",
     "fill_memory",     "sync_every",   "global_norm", "staleness",
     "steps_a_round",   "recompute",    "precision",   "sequence_parallel",
-    "keep_axis_order", "stage_layers", "residual",    "fuse"};
+    "keep_axis_order", "stage_layers", "residual",    "fuse",
+    "overlap",         "shard",        "bucket_bytes"};
 inline constexpr std::string_view kOptimizerFlags[] = {
     "learning_rate", "min_learning_rate", "lr_schedule",  "warmup_steps", "decay_steps", "beta1",
     "beta2",         "epsilon",           "weight_decay", "clip"};
@@ -39,6 +40,9 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* rea
 // --graph compiled for --mesh, --batch, --micro_batches, --schedule, --precision, --memory and
 // the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
+
+// What a pass of compile makes of --program: compile.h, TextAfter.
+absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
 
 // --cluster, read and checked; without it a made-up CPU that says nothing of its rates
 // (oneflow_core/cost/kernel_cost.h).

@@ -1,0 +1,139 @@
+#include "compiler/front_end.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/prune.h"
+#include "compiler/passes/passes.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+bool Trains(const FrontEndState& s) { return s.draft.train; }
+
+absl::Status PruneGraph(FrontEndState* s) {
+  s->draft.graph = Prune(s->draft.graph, s->draft.loss, s->draft.outputs);
+  return absl::OkStatus();
+}
+
+absl::Status WithoutDropout(FrontEndState* s) {
+  RemoveDropout(&s->draft.graph);
+  return PruneGraph(s);
+}
+
+absl::Status Place(FrontEndState* s) {
+  Graph& graph = s->draft.graph;
+  RETURN_IF_ERROR(PlaceVariables(&graph));
+  ConstrainVariables(s->plan, &graph);
+  for (const TensorId t : graph.outputs) s->outputs.push_back(graph.tensors[t].name);
+  return absl::OkStatus();
+}
+
+absl::Status AddGradients(FrontEndState* s) {
+  ASSIGN_OR_RETURN(s->gradients, Differentiate(&s->draft.graph, s->draft.graph.loss));
+  return absl::OkStatus();
+}
+
+absl::Status Narrow(FrontEndState* s) {
+  ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(s->plan.train().residual(), "residual"));
+  RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, residual, &s->gradients.mirrors));
+  s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
+                                        " products in bf16, added up in f32"));
+  return absl::OkStatus();
+}
+
+absl::Status ChooseSbp(FrontEndState* s) {
+  ProgramDraft& draft = s->draft;
+  SbpOptions options{.micro_batches = draft.lower.micro_batches,
+                     .mirrors = s->gradients.mirrors,
+                     .cluster = draft.lower.cluster,
+                     .split_positions = draft.split_positions};
+  ASSIGN_OR_RETURN(options.fixed, FixedRowsOf(s->plan.graph(), draft.lower.name, draft.graph));
+  ASSIGN_OR_RETURN(s->choice, InferSbp(&draft.graph, options));
+  if (draft.keep_layouts) AddLayouts(draft.lower.name, draft.graph, s->choice, &draft.layouts);
+  draft.notes.insert(draft.notes.end(), s->choice.notes.begin(), s->choice.notes.end());
+  return absl::OkStatus();
+}
+
+absl::Status Box(FrontEndState* s) {
+  Graph& graph = s->draft.graph;
+  s->unboxed = graph.outputs;
+  ASSIGN_OR_RETURN(const RecomputePolicy again, ParseRecompute(s->plan.train().recompute()));
+  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, again.gather);
+}
+
+absl::Status FuseOps(FrontEndState* s) {
+  const std::vector<TensorId> fused = Fuse(&s->draft.graph);
+  for (TensorId& t : s->unboxed) t = fused[t];
+  return absl::OkStatus();
+}
+
+constexpr FrontEndPass kPasses[] = {
+    {"prune", nullptr, PruneGraph, nullptr},
+    {"bind_batch", nullptr,
+     [](FrontEndState* s) { return BindBatch(&s->draft.graph, s->draft.lower.micro_batch_size); },
+     nullptr},
+    {"infer_shapes", nullptr, [](FrontEndState* s) { return CheckAndInferShapes(&s->draft.graph); },
+     nullptr},
+    {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout,
+     nullptr},
+    {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
+     [](FrontEndState* s) { return CacheAttention(&s->draft.graph, s->draft.positions); }, nullptr},
+    {"decompose", nullptr,
+     [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); },
+     nullptr},
+    {"place_variables", nullptr, Place, nullptr},
+    {"differentiate", Trains, AddGradients, nullptr},
+    {"add_optimizer", Trains,
+     [](FrontEndState* s) {
+       return AddOptimizer(&s->draft.graph, s->gradients, s->draft.optimizer);
+     },
+     nullptr},
+    {"mixed_precision",
+     [](const FrontEndState& s) { return s.plan.train().precision() == proto::BF16; }, Narrow,
+     nullptr},
+    {"infer_sbp", nullptr, ChooseSbp, nullptr},
+    {"recompute", Trains,
+     [](FrontEndState* s) {
+       Recompute(&s->draft.graph, &s->choice);
+       return absl::OkStatus();
+     },
+     nullptr},
+    {"insert_boxing", nullptr, Box, nullptr},
+    {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps, nullptr},
+    {"order_update", [](const FrontEndState& s) { return s.draft.lower.overlap; },
+     [](FrontEndState* s) {
+       OrderUpdate(&s->draft.graph);
+       return absl::OkStatus();
+     },
+     nullptr},
+    {"add_host_outputs", nullptr,
+     [](FrontEndState* s) {
+       AddHostOutputs(s->outputs, s->unboxed, &s->draft);
+       return absl::OkStatus();
+     },
+     VerifyGraph},
+};
+
+}  // namespace
+
+std::span<const FrontEndPass> FrontEndPasses() { return kPasses; }
+
+absl::Status RunFrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft,
+                         std::string_view last) {
+  draft->graph = logical;
+  FrontEndState state{plan, *draft};
+  for (const FrontEndPass& pass : FrontEndPasses()) {
+    if (pass.wanted == nullptr || pass.wanted(state)) {
+      RETURN_IF_ERROR(pass.run(&state));
+      if (pass.verify != nullptr) RETURN_IF_ERROR(pass.verify(draft->graph));
+    }
+    if (pass.name == last) break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,22 @@
+// Which exchanges of a stage go on while it computes, and on which stream.
+//
+//   kCollective   of activations and their gradients: compute waits for them
+//   kGradient     of what is exchanged once a step: gradients, norms, weights gathered for the step
+//
+// Apart, since the first of a layer must not wait until the gradient of the layer above has gone.
+//
+// What is gathered of a variable in every micro-batch stays on the compute stream, at the place
+// where it is read: nothing else would keep it from being gathered for all layers at once.
+#pragma once
+
+#include <vector>
+
+#include "compiler/lower/lowered.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// By op. kCompute for all that is no exchange of a stage. Requires inserted boxing.
+std::vector<Lane> ExchangeLanes(const Graph& graph);
+
+}  // namespace oneflow

@@ -1,0 +1,13 @@
+// Puts the ops of the update into the order in which the backward makes what they read: gradients
+// are finished from the last layer to the first, while the update was written from the first to the
+// last. So a gradient's exchange comes when it can begin, and what follows it comes next.
+#pragma once
+
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// Ops of other phases stay where they are. Requires inserted boxing.
+void OrderUpdate(Graph* graph);
+
+}  // namespace oneflow
