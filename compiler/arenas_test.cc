@@ -6,6 +6,7 @@
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
@@ -33,7 +34,7 @@ void CheckLimits(const GptConfig& model, const std::string& mesh, int batch, int
   double total = 0, rest = 0;
   for (const proto::StageMemory& m : plan.memory()) {
     const auto arena = static_cast<double>(m.arena_bytes());
-    const auto bound = static_cast<double>(m.lower_bound_bytes());
+    const auto bound = static_cast<double>(LowerBoundBytes(plan, m.stage()));
     const auto kept = static_cast<double>(m.persistent_bytes());
     total = std::max(total, arena / bound);
     rest = std::max(rest, (arena - kept) / (bound - kept));
@@ -94,7 +95,7 @@ TEST_CASE("of interleaved chunks the stage that takes most is close to its lower
     int64_t arena = 0, bound = 0;
     for (const proto::StageMemory& m : plan.memory()) {
       arena = std::max(arena, m.arena_bytes());
-      bound = std::max(bound, m.lower_bound_bytes());
+      bound = std::max(bound, LowerBoundBytes(plan, m.stage()));
     }
     INFO(mesh << ", " << chunks << " chunks: " << arena << " bytes, bound " << bound);
     CHECK(static_cast<double>(arena) <= total * static_cast<double>(bound));

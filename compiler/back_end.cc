@@ -57,7 +57,8 @@ absl::Status Lower(BackEndState* s) {
 
 absl::Status Price(BackEndState* s) {
   if (!s->seconds.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->draft.lower.cluster));
+  ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->lowered.facts,
+                                            s->draft.lower.cluster));
   return absl::OkStatus();
 }
 
@@ -171,7 +172,8 @@ class Completion {
   absl::StatusOr<proto::Program> Run() && {
     const int64_t few = lowered_.program.micro_batches(), all = draft_.lower.micro_batches;
     // Of a firing, so of any number of micro-batches.
-    ASSIGN_OR_RETURN(seconds_, ActorSeconds(plan_, lowered_.program, draft_.lower.cluster));
+    ASSIGN_OR_RETURN(seconds_,
+                     ActorSeconds(plan_, lowered_.program, lowered_.facts, draft_.lower.cluster));
     ASSIGN_OR_RETURN(IssueOrders orders, Played());
     if (few < all) {
       SetMicroBatches(all, stages_, schedule_, &lowered_);
@@ -239,7 +241,10 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
                          const Schedule& schedule, int stages, proto::Plan* plan) {
   ASSIGN_OR_RETURN(std::vector<Lowered> programs,
                    BackEnd(drafts, ids, schedule, stages, *plan).SteadyPrograms());
-  for (Lowered& lowered : programs) *plan->add_program() = std::move(lowered.program);
+  for (Lowered& lowered : programs) {
+    *plan->add_program() = std::move(lowered.program);
+    *plan->mutable_facts()->add_program() = lowered.facts;
+  }
   RETURN_IF_ERROR(PlanMemory(stages, plan));
   for (size_t i = 0; i < drafts.size(); ++i) {
     proto::Program& program = *plan->mutable_program(static_cast<int>(i) + 1);  // after init

@@ -63,6 +63,7 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
   if (!schedule.rule.synchronous()) plan.mutable_train()->set_no_global_norm(true);
   plan.set_model(graph.name());
   *plan.mutable_graph() = graph;
+  plan.set_device_kind(options.device_kind);
   plan.set_launch_queue(1);
   plan.set_kernel_threads(std::max(1, options.cluster.device().kernel_threads()));
   return plan;
@@ -173,8 +174,8 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   auto& [drafts, plan, ids] = boxed;
   const int stages = options.mesh.stages();
   if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
-  if (!(options.mesh == written)) plan.add_note(LaidNote(options.mesh, written));
-  for (const std::string& note : drafts.front().notes) plan.add_note(note);
+  if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
+  for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
   const int64_t capacity = options.cluster.device().memory_bytes();
@@ -187,7 +188,7 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   }
   if (pipe) {
     const std::string note = FitNote(*pipe, schedule);
-    if (!note.empty()) plan.add_note(note);
+    if (!note.empty()) plan.mutable_facts()->add_note(note);
   }
   RETURN_IF_ERROR(AddPrograms(drafts, ids, schedule, stages, &plan));
   RETURN_IF_ERROR(CheckCapacity(plan, capacity));

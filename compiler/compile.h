@@ -49,6 +49,7 @@ struct CompileOptions {
   proto::Train train;             // batch, micro_batches, schedule, optimizer
   std::optional<Schedule> order;  // a user's own (order_file.h), in the place of train.schedule
   proto::Cluster cluster;         // capacity of a device and its kernel threads
+  proto::DeviceKind device_kind = proto::CPU;
   // Holds as many micro-batches as fit a device, where that shortens the bubble (fill_memory.h).
   bool fill_memory = false;
   bool generate = false;  // prefill and decode instead of train, eval, generate and run

@@ -103,6 +103,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.name = std::move(name);
   draft.lower.micro_batches = micro_batches;
   draft.lower.micro_batch_size = size;
+  draft.lower.device_kind = options.device_kind;
   draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
   draft.lower.cluster = options.cluster;
   draft.lower.overlap = OverlapsExchanges(options);

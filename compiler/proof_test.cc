@@ -192,6 +192,11 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
              a->mutable_boxing()->clear_reduce(), a->mutable_boxing()->clear_reduce_axis();
            },
            "kernel all_reduce needs a group"},
+          {"all_reduce",
+           [](auto*, auto* a) { a->mutable_boxing()->set_reduce(proto::Boxing::MAX); },
+           "takes the maximum along axis tensor of what"},
+          {"all_reduce", [](auto*, auto* a) { a->set_kernel("reduce_scatter"); },
+           "does not go between its layouts as reduce_scatter does"},
           {"layer_norm", [](auto*, auto* a) { a->mutable_exchange(); },
            "kernel layer_norm is no exchange"},
           {"row_max", [](auto*, auto* a) { a->set_kernel("transfer"); }, "there is no kernel"},

@@ -177,7 +177,6 @@ Message MessageTo(const ActorTable& table, const ActorStates& states, int32_t ac
   Message message;
   message.program = table.program;
   message.to_rank = table.rank;
-  message.from_rank = table.rank;
   message.actor = far_end.actor;
   message.kind = IsReader(table, actor, peer) ? Message::kReturned : Message::kFilled;
   message.port = far_end.port;

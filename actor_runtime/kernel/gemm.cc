@@ -4,7 +4,7 @@
 
 #include <glog/logging.h>
 
-#include "oneflow_core/op/workspace.h"
+#include "oneflow_core/device/cpu_scratch.h"
 
 namespace oneflow {
 namespace {

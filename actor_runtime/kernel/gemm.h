@@ -9,8 +9,8 @@
 // Types: f32 or f64 throughout; or bf16 factors with f32 sums, and c f32, or bf16 rounded once from
 // the finished sum.
 //
-// Requirements: scratch of ProductWorkspace(m, n, k) bytes (oneflow_core/op/workspace.h), 64-byte
-// aligned; c does not overlap a or b; only sums accumulate (not a bf16 c).
+// Requirements: scratch of ProductWorkspace(m, n, k) bytes (oneflow_core/device/cpu_scratch.h),
+// 64-byte aligned; c does not overlap a or b; only sums accumulate (not a bf16 c).
 //
 //   Gemm(*ProductKernelsFor<Bf16>(BestIsa()), GemmArgs<Bf16>{m, n, k, {x, k, 1}, {w, n, 1}, y, n},
 //   scratch,

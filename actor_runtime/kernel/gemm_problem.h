@@ -14,7 +14,7 @@
 
 #include "actor_runtime/kernel/gemm.h"
 #include "actor_runtime/kernel/kernel_test_util.h"
-#include "oneflow_core/op/workspace.h"
+#include "oneflow_core/device/cpu_scratch.h"
 
 namespace oneflow {
 

@@ -6,6 +6,7 @@
 
 #include <glog/logging.h>
 
+#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/bf16.h"
 
@@ -108,10 +109,10 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
     out_dims.push_back(port.local());
   }
   const OpDef* def = FindOpDef(kind);
-  if (def != nullptr && def->workspace) {
+  if (def != nullptr) {
     // To the definition, what the kernel updates in place is input, too.
     in_dims.insert(in_dims.begin(), out_dims.begin(), out_dims.begin() + def->updates);
-    setup_.workspace_bytes = def->workspace(in_dims, out_dims, setup_.attrs, threads);
+    setup_.workspace_bytes = WorkspaceBytes(proto::CPU, kind, in_dims, out_dims, threads);
   }
   workspace_ = Buffer(setup_.workspace_bytes);
 }

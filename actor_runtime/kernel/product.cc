@@ -7,7 +7,7 @@
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/op/workspace.h"
+#include "oneflow_core/device/cpu_scratch.h"
 
 namespace oneflow {
 namespace {

@@ -21,7 +21,8 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
   RETURN_IF_ERROR(VerifyPlan(plan));
   ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
   SimulateOptions options{.steps = steps};
-  ASSIGN_OR_RETURN(options.actor_seconds, ActorSeconds(plan, *found, cluster));
+  ASSIGN_OR_RETURN(options.actor_seconds,
+                   ActorSeconds(plan, *found, FactsOf(plan, *found), cluster));
   options.worker_a_device = cluster.device().kind() == proto::Device::CPU;
   if (options.worker_a_device && cluster.level_size() > 0) {
     options.message_seconds = cluster.level(0).latency();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actor_runtime/simulate/critical_path.h"
+#include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
@@ -49,19 +50,21 @@ class Summarizer {
   }
 
   void AddActors(const CriticalPath& path, SimulationSummary* summary) const {
+    const proto::ProgramFacts& facts = FactsOf(plan_, program_);
     double flops = 0;
     for (size_t a = 0; a < run_.net.specs.size(); ++a) {
       const proto::Actor& actor = program_.actor(static_cast<int>(run_.net.specs[a].actor));
       SimulationSummary::Actor& row = summary->actors.emplace_back();
-      row = {actor.name(), actor.kernel(), actor.boxing().why(), actor.stage(), actor.has_boxing()};
+      const proto::ActorFacts& known = FactsOf(facts, actor.id());
+      row = {actor.name(), actor.kernel(), known.why(), actor.stage(), actor.has_boxing()};
       row.firings = run_.net.firings[a];
       row.seconds = run_.options.actor_seconds[run_.net.specs[a].actor];
       const double a_step =
           static_cast<double>(row.firings) / static_cast<double>(run_.steps_a_round);
       row.seconds_a_step = row.seconds * a_step;
       row.slack = path.slack[a];
-      row.bytes_moved = actor.bytes_moved();
-      flops += actor.flops() * a_step;
+      row.bytes_moved = known.bytes_moved();
+      flops += known.flops() * a_step;
     }
     if (run_.StepSeconds() > 0) {
       summary->flops_a_device_second = flops / run_.net.own.size() / run_.StepSeconds();

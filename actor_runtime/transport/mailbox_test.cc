@@ -12,9 +12,9 @@
 namespace oneflow {
 namespace {
 
-Message Numbered(uint32_t rank, uint64_t sequence) {
+Message Numbered(uint32_t sender, uint64_t sequence) {
   Message message;
-  message.from_rank = rank;
+  message.port = sender;
   message.sequence = sequence;
   return message;
 }
@@ -78,9 +78,9 @@ TEST_CASE("many senders with credits, an owner that parks: nothing is lost, doub
   while (total < kSenders * kMessages) {
     Message message;
     while (box.Pop(&message)) {
-      in_order &= message.sequence == read[message.from_rank].load();
-      read[message.from_rank].fetch_add(1);
-      read[message.from_rank].notify_one();
+      in_order &= message.sequence == read[message.port].load();
+      read[message.port].fetch_add(1);
+      read[message.port].notify_one();
       ++total;
     }
     const uint32_t ticket = box.PrepareToPark();

@@ -16,14 +16,14 @@ namespace {
 
 // From another stage each device takes all it needs, from the device of its own coordinate.
 void LowerTransfer(const Graph& graph, const Op& op, const proto::Cluster& cluster,
-                   proto::Actor* actor) {
+                   proto::ActorFacts* facts) {
   const Tensor& to = graph.tensors[op.outputs[0]];
   const int64_t elements = MaxElements(LayoutOf(to.shape.dims, to.sbp), graph.mesh);
   const double bytes = static_cast<double>(elements) * static_cast<double>(SizeOf(to.dtype));
   const int from = graph.ProducerOf(op.inputs[0]).stage;
   const Link link = LinkOfStages(cluster, graph.mesh, from, op.stage);
-  actor->set_bytes_moved(bytes);
-  actor->mutable_boxing()->set_seconds(PrimitiveSeconds("transfer", bytes, 2, link));
+  facts->set_bytes_moved(bytes);
+  facts->set_seconds(PrimitiveSeconds("transfer", bytes, 2, link));
 }
 
 void SetReduction(const BoxingPrimitive& primitive, const NdSbp& from, proto::Boxing* boxing) {
@@ -47,7 +47,7 @@ void SetFill(const NdSbp& from, const NdSbp& to, proto::Boxing* boxing) {
 }
 
 void JoinBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster,
-                proto::Actor* actor) {
+                proto::ActorFacts* facts) {
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
   const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
   const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
@@ -55,22 +55,21 @@ void JoinBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster,
   for (const int axis : PrimitiveBetween(graph.mesh, from.sbp, to.sbp).along) {
     latency = std::max(latency, LinkOfAxis(cluster, graph.mesh, axis).latency);
   }
-  actor->set_bytes_moved(actor->bytes_moved() + static_cast<double>(step.bytes));
-  proto::Boxing* boxing = actor->mutable_boxing();
-  boxing->set_seconds(boxing->seconds() + step.seconds - latency);
+  facts->set_bytes_moved(facts->bytes_moved() + static_cast<double>(step.bytes));
+  facts->set_seconds(facts->seconds() + step.seconds - latency);
 }
 
 }  // namespace
 
 void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Group>& groups,
-                 const proto::Cluster& cluster, proto::Actor* actor) {
+                 const proto::Cluster& cluster, proto::Actor* actor, proto::ActorFacts* facts) {
   CHECK_EQ(op.inputs.size(), 1u) << op.name;
-  if (actor->has_boxing()) return JoinBoxing(graph, op, cluster, actor);
+  if (actor->has_boxing()) return JoinBoxing(graph, op, cluster, facts);
   proto::Boxing* boxing = actor->mutable_boxing();
-  boxing->set_why(op.why);
+  facts->set_why(op.why);
   const int group = FindGroup(groups, graph, op);
   if (group >= 0) actor->mutable_exchange()->set_group(group);
-  if (op.kind == "transfer") return LowerTransfer(graph, op, cluster, actor);
+  if (op.kind == "transfer") return LowerTransfer(graph, op, cluster, facts);
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
   const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from.sbp, to.sbp);
   CHECK(primitive.kind == op.kind) << op.name;
@@ -78,8 +77,8 @@ void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Grou
   if (op.kind == "zero_fill") SetFill(from.sbp, to.sbp, boxing);
   const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
   const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
-  actor->set_bytes_moved(static_cast<double>(step.bytes));
-  boxing->set_seconds(step.seconds);
+  facts->set_bytes_moved(static_cast<double>(step.bytes));
+  facts->set_seconds(step.seconds);
 }
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// What a boxing op tells its actor: its group, reduction, bytes and seconds of a firing, and why it
-// is there. Part of lower_to_actors.
+// What a boxing op tells its actor: its group and reduction; and what is known of it: bytes and
+// seconds of a firing, and why it is there. Part of lower_to_actors.
 #pragma once
 
 #include <vector>
@@ -13,6 +13,6 @@ namespace oneflow {
 // `actor`: of a transfer the receive. One that has boxing already does the same to one tensor more,
 // and enters its links once. `cluster`: for seconds; see boxing_path.h.
 void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Group>& groups,
-                 const proto::Cluster& cluster, proto::Actor* actor);
+                 const proto::Cluster& cluster, proto::Actor* actor, proto::ActorFacts* facts);
 
 }  // namespace oneflow

@@ -6,6 +6,7 @@
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/prune.h"
 #include "compiler/lower/state_programs.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -67,6 +68,9 @@ struct Result {
     FAIL("no actor " << name);
     return lowered.program.actor(0);
   }
+  const proto::ActorFacts& Facts(const std::string& name) const {
+    return FactsOf(lowered.facts, Actor(name).id());
+  }
 };
 
 Result Lower(const Example& example, LowerOptions options = {.name = "train", .micro_batches = 4}) {
@@ -107,7 +111,7 @@ TEST_CASE(
   CHECK(y.input(1).fires_per_read() == 4);
   CHECK(y.input(1).initial_fills() == 1);
   CHECK(y.input(0).fires_per_read() == 1);
-  CHECK(y.flops() == 2.0 * 8 * 4 * 6 / 2);  // half of the rows each
+  CHECK(r.Facts("y").flops() == 2.0 * 8 * 4 * 6 / 2);  // half of the rows each
 }
 
 TEST_CASE("adamw reads gradient and norm, and writes its variable in place") {
@@ -131,8 +135,8 @@ TEST_CASE("boxing names its group, its reduction and its reason") {
   CHECK_FALSE(sum.exchange().has_partner());
   CHECK(sum.boxing().reduce() == proto::Boxing::SUM);
   CHECK(sum.boxing().reduce_axis(0) == 0);
-  CHECK(sum.boxing().why() == "dw is P on data; adamw needs B");
-  CHECK(sum.bytes_moved() == 4 * 6 * 4);  // from one other device
+  CHECK(r.Facts("dw.all_reduce").why() == "dw is P on data; adamw needs B");
+  CHECK(r.Facts("dw.all_reduce").bytes_moved() == 4 * 6 * 4);  // from one other device
 }
 
 TEST_CASE("segments and lanes: data on the host, the rest in F, B and U") {
@@ -200,8 +204,8 @@ TEST_CASE("a transfer is a send on the one stage and a receive on the other, eac
   REQUIRE(receive.output_size() == 1);
   CHECK(receive.output(0) == r.Reg("x.to1").id());
   CHECK(receive.has_boxing());
-  CHECK(receive.bytes_moved() == 8 * 4 * 4);
-  CHECK(send.bytes_moved() == 0);
+  CHECK(r.Facts("x.to1").bytes_moved() == 8 * 4 * 4);
+  CHECK(r.Facts("x.to1.send").bytes_moved() == 0);
   for (const auto& [actor, partner] : {std::pair(send, receive), std::pair(receive, send)}) {
     REQUIRE(actor.has_exchange());
     CHECK(actor.exchange().group() == 0);

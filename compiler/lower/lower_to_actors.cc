@@ -16,9 +16,11 @@
 #include "compiler/lower/registers.h"
 #include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/exchange_window.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
@@ -129,11 +131,16 @@ class Lowering {
     actor->set_name(op.name);
     actor->set_kernel(std::string(kernel));
     actor->set_stage(op.stage);
-    actor->set_scope(op.scope);
-    actor->set_again(op.again);
+    proto::ActorFacts* facts = FactsOfActor(actor);
+    facts->set_scope(op.scope);
+    facts->set_recomputed(op.again);
     *actor->mutable_attr() = AttrsToProto(op.attrs);
     SegmentFor(op, lane, partner)->add_actor(actor->id());
     return actor;
+  }
+
+  proto::ActorFacts* FactsOfActor(const proto::Actor* actor) {
+    return MutableFacts(actor->id(), &lowered_.facts);
   }
 
   // W: the products of the backward whose results only reach the update, and what comes of them.
@@ -238,7 +245,7 @@ class Lowering {
     const int send = NewActor(sent, "send", kSends[phase], op.stage)->id();
     proto::Actor* receive = NewActor(op, "receive", kReceives[phase], writer.stage);
     receive->add_output(register_of_[op.outputs[0]]);
-    LowerBoxing(graph_, op, options_.groups, options_.cluster, receive);
+    LowerBoxing(graph_, op, options_.groups, options_.cluster, receive, FactsOfActor(receive));
     AddWorkspace(receive, WindowBytes(op, *receive));
     receive->mutable_exchange()->set_partner(send);
     proto::Actor* sender = lowered_.program.mutable_actor(send);
@@ -260,8 +267,10 @@ class Lowering {
     const int updates = FindOpDef(op.kind)->updates;
     for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
-    if (IsBoxing(op.kind)) LowerBoxing(graph_, op, options_.groups, options_.cluster, actor);
-    SetCost(op, actor);
+    if (IsBoxing(op.kind)) {
+      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor, FactsOfActor(actor));
+    }
+    SetFlops(op, actor);
     AddWorkspace(actor, actor->has_exchange() ? WindowBytes(op, *actor) : KernelBytes(op));
     return absl::OkStatus();
   }
@@ -276,7 +285,7 @@ class Lowering {
       const Op& op = graph_.ops[id];
       AddInput(actor, op.inputs[0], op.phase);
       actor->add_output(register_of_[op.outputs[0]]);
-      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor);
+      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor, FactsOfActor(actor));
       window = std::max(window, WindowBytes(op, *actor));
     }
     AddWorkspace(actor, window);
@@ -293,11 +302,12 @@ class Lowering {
                                                                               : "load_tokens";
   }
 
-  void SetCost(const Op& op, proto::Actor* actor) const {
+  void SetFlops(const Op& op, const proto::Actor* actor) {
     const OpDef* def = FindOpDef(op.kind);
     CHECK(def != nullptr) << op.kind;
     if (def->flops && !IsBoxing(op.kind)) {
-      actor->set_flops(def->flops(OpView{graph_, op}) / static_cast<double>(ShareOf(op)));
+      FactsOfActor(actor)->set_flops(def->flops(OpView{graph_, op}) /
+                                     static_cast<double>(ShareOf(op)));
     }
   }
 
@@ -311,12 +321,10 @@ class Lowering {
   }
 
   int64_t KernelBytes(const Op& op) const {
-    const OpDef* def = FindOpDef(op.kind);
-    if (!def->workspace) return 0;
     std::vector<Dims> in, out;
     for (TensorId t : op.inputs) in.push_back(LocalDims(graph_, t));
     for (TensorId t : op.outputs) out.push_back(LocalDims(graph_, t));
-    return def->workspace(in, out, op.attrs, options_.kernel_threads);
+    return WorkspaceBytes(options_.device_kind, op.kind, in, out, options_.kernel_threads);
   }
 
   // What an exchange lands of members in other processes: no plan says which these are.

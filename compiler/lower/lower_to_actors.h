@@ -43,6 +43,7 @@ struct LowerOptions {
   int64_t micro_batches = 1;  // of a step
   int64_t micro_batch_size = 1;
   int64_t steps_a_round = 1;
+  proto::DeviceKind device_kind = proto::CPU;
   int kernel_threads = 1;
   proto::Cluster cluster;        // what boxing takes: boxing_path.h
   bool feed_inputs = false;      // every input is fed, also tokens and labels

@@ -37,6 +37,7 @@ struct SegmentInfo {
 struct Lowered {
   proto::Program program;             // without streams; all registers with one slot at offset 0
   std::vector<SegmentInfo> segments;  // of program.segment(i)
+  proto::ProgramFacts facts;
 };
 
 }  // namespace oneflow

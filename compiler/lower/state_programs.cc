@@ -23,7 +23,6 @@ class StateProgram {
     actor->set_name(absl::StrCat(r.name(), ".", kernel_));
     actor->set_kernel(kernel_);
     actor->set_stage(r.stage());
-    actor->set_scope(variable.name());
     (*actor->mutable_attr())["name"].set_s(variable.name());
     // Writers fill every slot: the versions of a weight begin alike. A reader takes the newest.
     const int times = reads_ ? 1 : r.slots();

@@ -144,6 +144,7 @@ Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
 
 void PlacePersistent(int stages, proto::Plan* plan) {
   for (int s = 0; s < stages; ++s) plan->add_memory()->set_stage(s);
+  plan->mutable_facts()->mutable_lower_bound_bytes()->Resize(stages, 0);
   for (proto::Register& r : *plan->mutable_persistent()) {
     proto::StageMemory& memory = *plan->mutable_memory(r.stage());
     r.set_offset(memory.persistent_bytes());
@@ -169,7 +170,8 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
       r.set_first_place(static_cast<int>(first_place));
     }
     memory.set_register_bytes(std::max(memory.register_bytes(), layout.bytes));
-    memory.set_lower_bound_bytes(std::max(memory.lower_bound_bytes(), bound[s]));
+    int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(s);
+    *most = std::max(*most, bound[s]);
   }
   return absl::OkStatus();
 }
@@ -208,7 +210,8 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
   }
   for (proto::StageMemory& memory : *plan->mutable_memory()) {
     memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes());
-    memory.set_lower_bound_bytes(memory.lower_bound_bytes() + memory.persistent_bytes());
+    int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(memory.stage());
+    *most += memory.persistent_bytes();
   }
   return absl::OkStatus();
 }

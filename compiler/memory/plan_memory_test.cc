@@ -8,6 +8,7 @@
 #include "compiler/memory/lifetimes.h"
 #include "compiler/memory/pack.h"
 #include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/plan/verify_plan.h"
 
 namespace oneflow {
@@ -48,7 +49,7 @@ TEST_CASE("a chain needs the bytes of its largest two neighbours") {
   b.Stream("compute", 0, {{{b.Segment("F", 0, actors)}, 4}});
   const proto::Plan plan = Planned(&b);
   CHECK(plan.memory(0).register_bytes() == 128);
-  CHECK(plan.memory(0).lower_bound_bytes() == 128);
+  CHECK(LowerBoundBytes(plan, 0) == 128);
 }
 
 TEST_CASE("a fill takes its bytes until the last of its readers has returned it") {
@@ -60,7 +61,7 @@ TEST_CASE("a fill takes its bytes until the last of its readers has returned it"
   b.Stream("compute", 0, {{{b.Segment("F", 0, {a, early, c, d, late})}, 4}});
   const proto::Plan plan = Planned(&b);
   CHECK(plan.memory(0).register_bytes() == 128);
-  CHECK(plan.memory(0).lower_bound_bytes() == 128);
+  CHECK(LowerBoundBytes(plan, 0) == 128);
 }
 
 TEST_CASE("what is saved for the backward lives until it, other micro-batches included") {
@@ -127,7 +128,7 @@ TEST_CASE("what another stream writes shares bytes with what it has to wait for"
   CHECK(SpansOf(plan, y) == Spans{{4, 6}});
   CHECK(plan.program(0).register_(copied).offset() == plan.program(0).register_(x).offset());
   CHECK(plan.memory(0).register_bytes() == 128);
-  CHECK(plan.memory(0).lower_bound_bytes() == 128);
+  CHECK(LowerBoundBytes(plan, 0) == 128);
 }
 
 TEST_CASE("what the backward needs for a while lies where its micro-batch has just been returned") {
@@ -142,7 +143,7 @@ TEST_CASE("what the backward needs for a while lies where its micro-batch has ju
                            b.Actor("k", 0, {{u}, {a}}, {})});
   b.Stream("compute", 0, {{{f}, 1}, {{f, g}, 4}, {{g}, 1}});
   const proto::Plan plan = Planned(&b);
-  CHECK(plan.memory(0).lower_bound_bytes() == 5 * 64);
+  CHECK(LowerBoundBytes(plan, 0) == 5 * 64);
   CHECK(plan.memory(0).register_bytes() == 5 * 64);
   const auto reg = [&](int id) { return plan.program(0).register_(id); };
   CHECK(reg(u).slots() == 1);
@@ -166,8 +167,8 @@ TEST_CASE(
   b.Stream("compute", 0,
            {{{f}, 3}, {{back}, 1}, {{f}, 1}, {{back, w, f}, 4}, {{back, w}, 3}, {{w}, 1}});
   const proto::Plan plan = Planned(&b);
-  CHECK(plan.memory(0).lower_bound_bytes() == (4 + 3 * 2 + 3 + 2 + 1) * 64);
-  CHECK(plan.memory(0).register_bytes() == plan.memory(0).lower_bound_bytes());
+  CHECK(LowerBoundBytes(plan, 0) == (4 + 3 * 2 + 3 + 2 + 1) * 64);
+  CHECK(plan.memory(0).register_bytes() == LowerBoundBytes(plan, 0));
   const auto reg = [&](int id) { return plan.program(0).register_(id); };
   CHECK(reg(a).places() == 4);
   CHECK(reg(g).places() == 4);
@@ -186,7 +187,7 @@ TEST_CASE("with all micro-batches in flight, what the backward leaves lies where
   const int u = b.Segment("U", 0, {b.Actor("update", 0, {{sum}}, {})});
   b.Stream("compute", 0, {{{f}, 2}, {{g}, 2}, {{u}, 1}});
   const proto::Plan plan = Planned(&b);
-  CHECK(plan.memory(0).lower_bound_bytes() == 2 * 64);
+  CHECK(LowerBoundBytes(plan, 0) == 2 * 64);
   CHECK(plan.memory(0).register_bytes() == 2 * 64);
   CHECK(plan.program(0).register_(sum).offset() == 0);
   CHECK(plan.program(0).register_(saved).places() == 2);
@@ -289,7 +290,7 @@ TEST_CASE("the lower bound counts slots that hold something, and the workspace t
   // f's lies where y will be, that of h where x was.
   CHECK(plan.memory(0).register_bytes() == 2 * 64 + 128);
   CHECK(plan.memory(0).arena_bytes() == 2 * 64 + 128);
-  CHECK(plan.memory(0).lower_bound_bytes() == 128 + 128);  // y and the workspace of h
+  CHECK(LowerBoundBytes(plan, 0) == 128 + 128);  // y and the workspace of h
 }
 
 TEST_CASE("a plan that does not fit says by how much, and what is largest") {

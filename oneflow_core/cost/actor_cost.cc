@@ -18,11 +18,12 @@ namespace {
 // The actors of one program, with what all of them need.
 class Costing {
  public:
-  Costing(const proto::Plan& plan, const proto::Program& program, Mesh mesh)
-      : plan_(plan), program_(program), mesh_(std::move(mesh)) {}
+  Costing(const proto::Plan& plan, const proto::Program& program, const proto::ProgramFacts& facts,
+          Mesh mesh)
+      : plan_(plan), program_(program), facts_(facts), mesh_(std::move(mesh)) {}
 
   absl::StatusOr<CallWork> CallOf(const proto::Actor& actor) const {
-    CallWork call{actor.kernel(), DType::kF32, actor.flops(), 0};
+    CallWork call{actor.kernel(), DType::kF32, FactsOf(facts_, actor.id()).flops(), 0};
     const std::vector<int> read_registers = DataInputs(plan_, program_, actor);
     const int typed = !read_registers.empty()   ? read_registers[0]
                       : actor.output_size() > 0 ? actor.output(0)
@@ -156,7 +157,7 @@ class Costing {
 
   // Bytes over links. An all_reduce goes in a ring; of all others the plan knows.
   absl::StatusOr<double> Received(const proto::Actor& actor) const {
-    if (actor.kernel() != "all_reduce") return actor.bytes_moved();
+    if (actor.kernel() != "all_reduce") return FactsOf(facts_, actor.id()).bytes_moved();
     ASSIGN_OR_RETURN(const double bytes, BytesWrittenBy(actor));
     return ReceivedBytes("all_reduce", bytes, MembersOf(actor));
   }
@@ -178,22 +179,24 @@ class Costing {
 
   const proto::Plan& plan_;
   const proto::Program& program_;
+  const proto::ProgramFacts& facts_;
   const Mesh mesh_;
 };
 
 }  // namespace
 
 absl::StatusOr<CallWork> CallOf(const proto::Plan& plan, const proto::Program& program,
-                                const proto::Actor& actor) {
+                                const proto::ProgramFacts& facts, const proto::Actor& actor) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
-  return Costing(plan, program, std::move(mesh)).CallOf(actor);
+  return Costing(plan, program, facts, std::move(mesh)).CallOf(actor);
 }
 
 absl::StatusOr<std::vector<double>> ActorSeconds(const proto::Plan& plan,
                                                  const proto::Program& program,
+                                                 const proto::ProgramFacts& facts,
                                                  const proto::Cluster& cluster) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
-  const Costing costing(plan, program, std::move(mesh));
+  const Costing costing(plan, program, facts, std::move(mesh));
   const KernelCost kernels(cluster.device());
   std::vector<double> seconds;
   for (const proto::Actor& actor : program.actor()) {

@@ -1,11 +1,11 @@
 // How long the actors of a program take on a cluster: kernels by kernel_cost.h, boxing by
 // link_cost.h.
 //
-//   ASSIGN_OR_RETURN(std::vector<double> seconds, ActorSeconds(plan, program, cluster));
+//   ASSIGN_OR_RETURN(std::vector<double> seconds, ActorSeconds(plan, program, facts, cluster));
 //
 // Shapes are those of the device with the largest part; a group is as slow as its slowest link. Of
-// what the plan says only the kernel, its layouts, FLOPs and group count: waiting is the
-// simulator's.
+// what the plan says only the kernel, its layouts and group, and of its facts FLOPs and bytes
+// count: waiting is the simulator's.
 //
 // Where devices are CPUs of one machine, boxing is a kernel: it reads the members' memory in place.
 // Else an exchange is a primitive over links. A firing costs the device's firing_seconds beside its
@@ -24,11 +24,12 @@ namespace oneflow {
 // What one firing on one device computes, reads and writes. A register that sums over micro-batches
 // is read, too. Requires a plan that passed VerifyPlan.
 absl::StatusOr<CallWork> CallOf(const proto::Plan& plan, const proto::Program& program,
-                                const proto::Actor& actor);
+                                const proto::ProgramFacts& facts, const proto::Actor& actor);
 
 // Seconds of one firing, by actor. Requires a plan that passed VerifyPlan.
 absl::StatusOr<std::vector<double>> ActorSeconds(const proto::Plan& plan,
                                                  const proto::Program& program,
+                                                 const proto::ProgramFacts& facts,
                                                  const proto::Cluster& cluster);
 
 }  // namespace oneflow

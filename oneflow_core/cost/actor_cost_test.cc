@@ -41,22 +41,21 @@ proto::Plan SmallPlan() {
       register { id: 13 name: "order" stage: 1 }
       actor {
         id: 0 name: "y" kernel: "linear" input { register: 0 } input { register: 1 } output: 2
-        flops: 4096
       }
       actor {
         id: 1 name: "y.all" kernel: "all_gather" input { register: 2 } output: 3
-        bytes_moved: 512 boxing {} exchange { group: 0 }
+        boxing {} exchange { group: 0 }
       }
       actor {
         id: 2 name: "y.sum" kernel: "all_reduce" input { register: 3 } output: 4
-        bytes_moved: 1024 boxing { reduce: SUM reduce_axis: 1 } exchange { group: 0 }
+        boxing { reduce: SUM reduce_axis: 1 } exchange { group: 0 }
       }
       actor {
         id: 3 name: "y.to1" kernel: "receive" stage: 1 input { register: 13 } output: 5
-        bytes_moved: 512 boxing {} exchange { group: 1 partner: 9 }
+        boxing {} exchange { group: 1 partner: 9 }
       }
       actor {
-        id: 4 name: "total" kernel: "gelu" stage: 1 input { register: 5 } output: 6 flops: 256
+        id: 4 name: "total" kernel: "gelu" stage: 1 input { register: 5 } output: 6
       }
       actor { id: 5 name: "order" }
       actor {
@@ -64,15 +63,28 @@ proto::Plan SmallPlan() {
       }
       actor {
         id: 7 name: "dw" kernel: "linear_grad_weight"
-        input { register: 0 } input { register: 2 } output: 9 flops: 4096
+        input { register: 0 } input { register: 2 } output: 9
       }
       actor {
         id: 8 name: "qk" kernel: "batch_matmul"
-        input { register: 10 } input { register: 11 } output: 12 flops: 1536
+        input { register: 10 } input { register: 11 } output: 12
       }
       actor {
         id: 9 name: "y.to1.send" kernel: "send" input { register: 4 }
         exchange { group: 1 partner: 3 }
+      }
+    }
+    facts {
+      program {
+        actor { flops: 4096 }
+        actor { bytes_moved: 512 }
+        actor { bytes_moved: 1024 }
+        actor { bytes_moved: 512 }
+        actor { flops: 256 }
+        actor {}
+        actor {}
+        actor { flops: 4096 }
+        actor { flops: 1536 }
       }
     })plan";
   proto::Plan plan;
@@ -100,7 +112,12 @@ proto::Cluster Machines(proto::Device::Kind kind) {
 }
 
 CallWork Call(const proto::Plan& plan, int actor) {
-  return *CallOf(plan, plan.program(0), plan.program(0).actor(actor));
+  return *CallOf(plan, plan.program(0), plan.facts().program(0), plan.program(0).actor(actor));
+}
+
+absl::StatusOr<std::vector<double>> Seconds(const proto::Plan& plan,
+                                            const proto::Cluster& cluster) {
+  return ActorSeconds(plan, plan.program(0), plan.facts().program(0), cluster);
 }
 
 TEST_CASE("a call reads and writes the largest local part") {
@@ -135,14 +152,14 @@ TEST_CASE("a product says its result's rows and columns, and adds to it as it go
 
 TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   const proto::Plan plan = SmallPlan();
-  const auto cuda = *ActorSeconds(plan, plan.program(0), Machines(proto::Device::CUDA));
+  const auto cuda = *Seconds(plan, Machines(proto::Device::CUDA));
   CHECK(cuda[0] == Approx(1e-6 + 4096e-9));
   CHECK(cuda[1] == Approx(1e-6 + 1e-5 + 512 / 1e8));
   CHECK(cuda[2] == Approx(1e-6 + 1e-5 + 1024 / 1e8));  // 2 (p-1)/p T, T = 1024
   CHECK(cuda[3] == Approx(1e-6 + 1e-5 + 512 / 1e7));   // stages lie in different nodes
   CHECK(cuda[9] == cuda[3]);                           // a send ends with its receive
   CHECK(cuda[5] == Approx(1e-6));
-  const auto cpu = *ActorSeconds(plan, plan.program(0), Machines(proto::Device::CPU));
+  const auto cpu = *Seconds(plan, Machines(proto::Device::CPU));
   CHECK(cpu[0] == cuda[0]);
   CHECK(cpu[1] == Approx(1e-6 + 2048e-9));
   CHECK(cpu[2] == Approx(1e-6 + 3072e-9));
@@ -152,14 +169,14 @@ TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   proto::Cluster apart = Machines(proto::Device::CUDA);
   apart.mutable_level(0)->set_size(1);
   apart.mutable_level(1)->set_latency(1e-4);
-  CHECK((*ActorSeconds(plan, plan.program(0), apart))[1] == Approx(1e-6 + 1e-4 + 512 / 1e7));
+  CHECK((*Seconds(plan, apart))[1] == Approx(1e-6 + 1e-4 + 512 / 1e7));
   // What receives nothing is a copy, and so is boxing of the device alone.
   proto::Plan local = plan;
-  local.mutable_program(0)->mutable_actor(1)->set_bytes_moved(0);
-  CHECK((*ActorSeconds(local, local.program(0), apart))[1] == Approx(1e-6 + 2048e-9));
-  local.mutable_program(0)->mutable_actor(1)->set_bytes_moved(512);
+  local.mutable_facts()->mutable_program(0)->mutable_actor(1)->set_bytes_moved(0);
+  CHECK((*Seconds(local, apart))[1] == Approx(1e-6 + 2048e-9));
+  local.mutable_facts()->mutable_program(0)->mutable_actor(1)->set_bytes_moved(512);
   local.mutable_program(0)->mutable_actor(1)->clear_exchange();
-  CHECK((*ActorSeconds(local, local.program(0), apart))[1] == Approx(1e-6 + 2048e-9));
+  CHECK((*Seconds(local, apart))[1] == Approx(1e-6 + 2048e-9));
 }
 
 }  // namespace

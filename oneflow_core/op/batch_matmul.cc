@@ -2,7 +2,6 @@
 // dimensions, which both have. Its gradients are batch_matmuls.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
-#include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
 namespace {
@@ -12,17 +11,12 @@ struct BatchDims {
   int lead, a_m, a_k, b_k, b_n;
 };
 
-BatchDims Geometry(int rank, const AttrMap& attrs) {
-  const auto on = [&attrs](const char* name) {
-    const auto it = attrs.find(name);
-    return it != attrs.end() && std::get<bool>(it->second);
-  };
+BatchDims Geometry(const OpView& v) {
+  const int rank = v.in(0).shape.rank();
   const int row = rank - 2, column = rank - 1;
-  const bool ta = on("transpose_a"), tb = on("transpose_b");
+  const bool ta = AttrBool(v.op, "transpose_a"), tb = AttrBool(v.op, "transpose_b");
   return {row, ta ? column : row, ta ? row : column, tb ? column : row, tb ? row : column};
 }
-
-BatchDims Geometry(const OpView& v) { return Geometry(v.in(0).shape.rank(), v.op.attrs); }
 
 Specs InferBatchMatmul(const OpView& v) {
   const Tensor &a = v.in(0), &b = v.in(1);
@@ -81,15 +75,6 @@ double BatchMatmulFlops(const OpView& v) {
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * n;
 }
 
-// Each thread multiplies by itself.
-int64_t BatchMatmulWorkspace(const std::vector<Dims>& in, const std::vector<Dims>&,
-                             const AttrMap& attrs, int threads) {
-  const Dims &a = in[0], &b = in[1];
-  const BatchDims d = Geometry(static_cast<int>(a.size()), attrs);
-  if (Product(a) == 0 || Product(b) == 0) return 0;
-  return threads * ProductWorkspace(a[d.a_m], b[d.b_n], a[d.a_k]);
-}
-
 }  // namespace
 
 std::vector<OpDef> BatchMatmulOps() {
@@ -102,8 +87,7 @@ std::vector<OpDef> BatchMatmulOps() {
            .signatures = BatchMatmulRows,
            .gradient = BatchMatmulGradient,
            .flops = BatchMatmulFlops,
-           .products = Products::kBatch,
-           .workspace = BatchMatmulWorkspace}};
+           .products = Products::kBatch}};
 }
 
 }  // namespace oneflow

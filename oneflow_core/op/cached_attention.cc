@@ -4,7 +4,6 @@
 // them when it sees the whole text. New positions at T and beyond are padding: they enter nothing.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
-#include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
 namespace {
@@ -52,11 +51,7 @@ std::vector<OpDef> CachedAttentionOps() {
            .infer = InferCached,
            .signatures = CachedRows,
            .flops = CachedFlops,
-           .products = Products::kOwn,
-           .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
-                           int threads) {
-             return threads * CachedAttentionWorkspacePerThread(in[1][1], in[0][3], in[0][4]);
-           }}};
+           .products = Products::kOwn}};
 }
 
 }  // namespace oneflow

@@ -3,7 +3,6 @@
 // from.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
-#include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
 namespace {
@@ -66,10 +65,6 @@ double AttentionFlops(const OpView& v) { return 2 * 2 * CausalElements(v.in_dims
 // Five: scores again, and the gradients of weights, values, queries and keys.
 double AttentionGradFlops(const OpView& v) { return 5 * 2 * CausalElements(v.in_dims(1)); }
 
-int64_t WorkspaceOf(const Dims& qkv, int threads) {
-  return AttentionWorkspace(qkv[1], qkv[4], threads);
-}
-
 }  // namespace
 
 std::vector<OpDef> CausalAttentionOps() {
@@ -83,9 +78,7 @@ std::vector<OpDef> CausalAttentionOps() {
        .signatures = AttentionRows,
        .gradient = AttentionGradient,
        .flops = AttentionFlops,
-       .products = Products::kOwn,
-       .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
-                       int threads) { return WorkspaceOf(in[0], threads); }},
+       .products = Products::kOwn},
       {.kind = "causal_attention_grad",
        .usage = "dout, qkv, out, lse -> dqkv",
        .min_inputs = 4,
@@ -93,9 +86,7 @@ std::vector<OpDef> CausalAttentionOps() {
        .infer = InferAttentionGrad,
        .signatures = AttentionGradRows,
        .flops = AttentionGradFlops,
-       .products = Products::kOwn,
-       .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
-                       int threads) { return WorkspaceOf(in[1], threads); }},
+       .products = Products::kOwn},
   };
 }
 

@@ -3,7 +3,6 @@
 // need not be kept.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
-#include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
 namespace {
@@ -53,9 +52,7 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .infer = InferSoftmax,
            .signatures = SoftmaxRows,
            .gradient = SoftmaxGradient,
-           .flops = PerElement(5),
-           .workspace = [](const std::vector<Dims>& in, const std::vector<Dims>&, const AttrMap&,
-                           int threads) { return threads * SoftmaxWorkspacePerThread(in[0]); }},
+           .flops = PerElement(5)},
           {.kind = "causal_softmax_grad",
            .usage = "dy, y -> dx",
            .min_inputs = 2,

@@ -123,8 +123,7 @@ std::vector<OpDef> MatmulOps() {
        .signatures = MatmulRows,
        .gradient = MatmulGradient,
        .flops = MatmulFlops,
-       .products = Products::kOne,
-       .workspace = ProductScratch},
+       .products = Products::kOne},
       {.kind = "matmul_grad_b",
        .usage = "u[..., p], v[..., q] -> [p, q]",
        .min_inputs = 2,
@@ -132,8 +131,7 @@ std::vector<OpDef> MatmulOps() {
        .infer = InferMatmulGradB,
        .signatures = MatmulGradBRows,
        .flops = MatmulGradBFlops,
-       .products = Products::kOne,
-       .workspace = ProductScratch},
+       .products = Products::kOne},
   };
 }
 

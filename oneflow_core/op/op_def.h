@@ -89,11 +89,6 @@ struct OpDef {
   std::function<double(const OpView&)> flops;
   // Which products of matrices these are, all but a few.
   Products products = Products::kNone;
-  // Scratch a kernel needs for the local shapes of the op's inputs and outputs and `threads` kernel
-  // threads, bytes. Null: none.
-  std::function<int64_t(const std::vector<Dims>& in, const std::vector<Dims>& out,
-                        const AttrMap& attrs, int threads)>
-      workspace;
 };
 
 // The definition of a kind; nullptr if there is none.

@@ -1,11 +1,8 @@
 #include "oneflow_core/op/op_util.h"
 
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 #include <utility>
-
-#include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
 
@@ -162,17 +159,6 @@ std::function<double(const OpView&)> PerElement(double per_element, int input) {
   return [per_element, input](const OpView& v) {
     return per_element * static_cast<double>(v.in(input).shape.elements());
   };
-}
-
-int64_t ProductScratch(const std::vector<Dims>& in, const std::vector<Dims>& out, const AttrMap&,
-                       int /*threads*/) {
-  const double mk = static_cast<double>(Product(in[0])), kn = static_cast<double>(Product(in[1]));
-  const double mn = static_cast<double>(Product(out[0]));
-  if (mk == 0 || kn == 0 || mn == 0) return 0;  // an empty piece: nothing to multiply
-  const auto m = std::llround(std::sqrt(mk / kn * mn)), n = std::llround(std::sqrt(kn / mk * mn));
-  const auto k = std::llround(std::sqrt(mk / mn * kn));
-  // Kernels may compute the transpose of the result instead.
-  return std::max(ProductWorkspace(m, n, k), ProductWorkspace(n, m, k));
 }
 
 }  // namespace oneflow

@@ -73,10 +73,4 @@ absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 std::function<double(const OpView&)> PerElement(double per_element, int input = 0);
 inline constexpr double kGeluFlops = 10, kGeluGradFlops = 18;  // an element
 
-// OpDef::workspace of an op that is one matrix product, of its first two inputs. For an m x k and a
-// k x n tensor and an m x n result, whatever the roles, m k n follow from the three numbers of
-// elements.
-int64_t ProductScratch(const std::vector<Dims>& in, const std::vector<Dims>& out,
-                       const AttrMap& attrs, int threads);
-
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/plan/plan_text.h"
 
 namespace oneflow {
@@ -16,18 +17,19 @@ struct Place {
   double bytes = 0, seconds = 0;
 };
 
-std::vector<Place> PlacesOf(const proto::Program& program) {
+std::vector<Place> PlacesOf(const proto::Program& program, const proto::ProgramFacts& facts) {
   std::vector<Place> places;
   std::string last;
   for (const proto::Actor& actor : program.actor()) {
     if (!actor.has_boxing()) continue;
-    const std::string& why = actor.boxing().why();
+    const proto::ActorFacts& known = FactsOf(facts, actor.id());
+    const std::string& why = known.why();
     if (places.empty() || why != last) places.push_back({WithoutNumbers(why), "", 0, 0});
     last = why;
     Place& place = places.back();
     absl::StrAppend(&place.primitives, place.primitives.empty() ? "" : " + ", actor.kernel());
-    place.bytes += actor.bytes_moved();
-    place.seconds += actor.boxing().seconds();
+    place.bytes += known.bytes_moved();
+    place.seconds += known.seconds();
   }
   return places;
 }
@@ -41,10 +43,10 @@ std::string TimeText(double seconds) {
 
 }  // namespace
 
-std::string BoxingTable(const proto::Program& program) {
+std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) {
   std::vector<std::string> lines;
   std::map<std::string, int> times;
-  for (const Place& place : PlacesOf(program)) {
+  for (const Place& place : PlacesOf(program, FactsOf(plan, program))) {
     std::string line = absl::StrCat("    ", place.why, ": ", place.primitives, ", ",
                                     BytesText(static_cast<int64_t>(place.bytes)));
     if (place.seconds > 0) absl::StrAppend(&line, ", ", TimeText(place.seconds));

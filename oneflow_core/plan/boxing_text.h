@@ -15,6 +15,6 @@ namespace oneflow {
 //   boxing of program train, each time it fires:
 //       h.*.mlp.proj.product is P on tensor; h.*.mlp.proj needs B: all_reduce, 524,288 bytes, 55
 //       us; 4 times
-std::string BoxingTable(const proto::Program& program);
+std::string BoxingTable(const proto::Plan& plan, const proto::Program& program);
 
 }  // namespace oneflow

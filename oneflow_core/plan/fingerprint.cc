@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "google/protobuf/io/coded_stream.h"
@@ -47,15 +49,15 @@ void SetInt(std::string& out, size_t at, uint64_t value) {
 // canonical ones. Many times as fast as reflection, and maps stay as they are.
 class Walk {
  public:
-  // `without`: number of a field of the message itself that is left out; 0: none.
-  Walk(const std::string& wire, int without)
+  // `without`: numbers of fields of the message itself that are left out.
+  Walk(const std::string& wire, std::set<int> without)
       : in_(reinterpret_cast<const uint8_t*>(wire.data()), static_cast<int>(wire.size())),
-        without_(without) {}
+        without_(std::move(without)) {}
 
   std::string Run(const Descriptor& type) && {
     std::string out;
     for (uint32_t tag = in_.ReadTag(); tag != 0;) {
-      if (WireFormatLite::GetTagFieldNumber(tag) == without_) {
+      if (without_.contains(WireFormatLite::GetTagFieldNumber(tag))) {
         WireFormatLite::SkipField(&in_, tag);
         tag = in_.ReadTag();
       } else {
@@ -155,23 +157,24 @@ class Walk {
   }
 
   CodedInputStream in_;
-  const int without_;
+  const std::set<int> without_;
 };
 
-std::string Canonical(const Message& message, int without) {
+std::string Canonical(const Message& message, std::set<int> without) {
   std::string wire;
   {
     google::protobuf::io::StringOutputStream stream(&wire);
     CodedOutputStream coded(&stream);
     message.SerializeToCodedStream(&coded);
   }
-  return Walk(wire, without).Run(*message.GetDescriptor());
+  return Walk(wire, std::move(without)).Run(*message.GetDescriptor());
 }
 
 }  // namespace
 
 std::string Fingerprint(const proto::Plan& plan) {
-  const std::string bytes = Canonical(plan, proto::Plan::kFingerprintFieldNumber);
+  const std::string bytes =
+      Canonical(plan, {proto::Plan::kFingerprintFieldNumber, proto::Plan::kFactsFieldNumber});
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

@@ -9,8 +9,9 @@
 
 namespace oneflow {
 
-// 32 hex digits. Ignores the field `fingerprint` itself. Equal plans have equal fingerprints on
-// every machine and in every build.
+// 32 hex digits. Ignores the field `fingerprint` itself, and `facts`: what runs has one
+// fingerprint, whatever is said about it. Equal plans have equal fingerprints on every machine and
+// in every build.
 std::string Fingerprint(const proto::Plan& plan);
 
 }  // namespace oneflow

@@ -17,7 +17,6 @@ struct Message {
   uint32_t epoch = 0;    // which run of the process; messages of other epochs are dropped
   uint32_t program = 0;  // index in Plan.program
   uint32_t to_rank = 0;
-  uint32_t from_rank = 0;
   uint32_t actor = 0;  // receiving actor, index in the program
   Kind kind = kFilled;
   // Where it arrives at the receiver. kFilled: the n-th of the reader's (input, source) pairs;

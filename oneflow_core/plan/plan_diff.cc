@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -25,7 +26,8 @@ struct ProgramNumbers {
   Numbers counts, bytes;
 };
 
-ProgramNumbers NumbersOf(const proto::Program& program) {
+ProgramNumbers NumbersOf(const proto::Plan& plan, const proto::Program& program) {
+  const proto::ProgramFacts& facts = FactsOf(plan, program);
   ProgramNumbers numbers;
   const std::vector<double> firings = FiringsOf(program);
   for (int a = 0; a < program.actor_size(); ++a) {
@@ -34,7 +36,7 @@ ProgramNumbers NumbersOf(const proto::Program& program) {
     if (!actor.has_boxing()) continue;
     ++numbers.counts[{absl::StrCat("actors, ", actor.kernel()), actor.stage()}];
     numbers.bytes[{absl::StrCat("received in a step, ", actor.kernel()), actor.stage()}] +=
-        actor.bytes_moved() * firings[a];
+        FactsOf(facts, a).bytes_moved() * firings[a];
   }
   for (const proto::Register& r : program.register_()) {
     ++numbers.counts[{"registers", r.stage()}];
@@ -76,10 +78,12 @@ void AddNumbers(const Numbers& a, const Numbers& b, const std::string& unit, Pla
   }
 }
 
-std::vector<std::string> ActorNames(const proto::Program& program) {
+std::vector<std::string> ActorNames(const proto::Plan& plan, const proto::Program& program) {
   std::vector<std::string> names;
   for (const proto::Actor& actor : program.actor()) {
-    names.push_back(absl::StrCat(actor.name(), " (", actor.kernel(), ")"));
+    const std::string group = GroupText(plan, actor);
+    names.push_back(absl::StrCat(actor.name(), " (", actor.kernel(),
+                                 group.empty() ? "" : ", group ", group, ")"));
   }
   return names;
 }
@@ -122,11 +126,61 @@ std::map<std::pair<std::string, int>, std::string> OrdersOf(const proto::Program
   return orders;
 }
 
+// By stage, the exchanges in their order of issue: "(", "x.send", "y", ")×2".
+using Issues = std::map<int, std::vector<std::string>>;
+
+Issues IssuesOf(const proto::Program& program) {
+  Issues issues;
+  for (const proto::IssueOrder& issue : program.issue()) {
+    std::vector<std::string>& order = issues[issue.stage()];
+    for (const proto::ActorRun& run : issue.run()) {
+      order.push_back("(");
+      for (const int a : run.actor()) {
+        order.push_back(a >= 0 && a < program.actor_size() ? program.actor(a).name() : "?");
+      }
+      order.push_back(absl::StrCat(")×", run.repeat()));
+    }
+  }
+  return issues;
+}
+
+// A few words of the order from `begin` on.
+std::string WordsFrom(const std::vector<std::string>& order, size_t begin) {
+  const size_t end = std::min(order.size(), begin + 4);
+  const std::vector<std::string> words(order.begin() + static_cast<int64_t>(begin),
+                                       order.begin() + static_cast<int64_t>(end));
+  return absl::StrJoin(words, " ") + (end < order.size() ? " ..." : "");
+}
+
 void AddOrders(const proto::Program& a, const proto::Program& b, PlanDiff* diff) {
   const auto of_a = OrdersOf(a), of_b = OrdersOf(b);
   for (const auto& key : KeysOf(of_a, of_b)) {
     AddFact(key.first, At(of_a, key), At(of_b, key), diff, key.second);
   }
+  const Issues issues_a = IssuesOf(a), issues_b = IssuesOf(b);
+  for (const int stage : KeysOf(issues_a, issues_b)) {
+    const std::vector<std::string> in_a = At(issues_a, stage), in_b = At(issues_b, stage);
+    const auto same = std::mismatch(in_a.begin(), in_a.end(), in_b.begin(), in_b.end()).first;
+    const auto begin = static_cast<size_t>(same - in_a.begin());
+    AddFact(absl::StrCat("order of issue, word ", begin + 1), WordsFrom(in_a, begin),
+            WordsFrom(in_b, begin), diff, stage);
+  }
+}
+
+// What the groups join, whatever they are called: "data,tensor", "stage 0 to 1".
+std::set<std::string> GroupsOf(const proto::Plan& plan) {
+  std::set<std::string> groups;
+  for (const proto::Group& group : plan.group()) {
+    std::string axes;
+    for (const int axis : group.axis()) {
+      const bool known = axis >= 0 && axis < plan.mesh().axis_size();
+      absl::StrAppend(&axes, axes.empty() ? "" : ",", known ? plan.mesh().axis(axis).name() : "?");
+    }
+    groups.insert(group.has_stages()
+                      ? absl::StrCat("stage ", group.stages().from(), " to ", group.stages().to())
+                      : axes);
+  }
+  return groups;
 }
 
 std::string Precision(proto::DataType type) { return type == proto::BF16 ? "bf16" : "f32"; }
@@ -134,6 +188,7 @@ std::string Precision(proto::DataType type) { return type == proto::BF16 ? "bf16
 void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
   AddFact("model", a.model(), b.model(), diff);
   AddFact("mesh", MeshText(a.mesh()), MeshText(b.mesh()), diff);
+  AddFact("groups", absl::StrJoin(GroupsOf(a), "; "), absl::StrJoin(GroupsOf(b), "; "), diff);
   AddFact("schedule", a.train().schedule(), b.train().schedule(), diff);
   AddFact("precision", Precision(a.train().precision()), Precision(b.train().precision()), diff);
   AddFact("residual", Precision(a.train().residual()), Precision(b.train().residual()), diff);
@@ -207,11 +262,11 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
             static_cast<double>(b.train().batch()), &diff);
   AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),
             static_cast<double>(of_b->micro_batches()), &diff);
-  const ProgramNumbers numbers_a = NumbersOf(*of_a), numbers_b = NumbersOf(*of_b);
+  const ProgramNumbers numbers_a = NumbersOf(a, *of_a), numbers_b = NumbersOf(b, *of_b);
   AddNumbers(numbers_a.counts, numbers_b.counts, "", &diff);
   AddNumbers(numbers_a.bytes, numbers_b.bytes, "bytes", &diff);
   AddNumbers(MemoryOf(a), MemoryOf(b), "bytes", &diff);
-  const std::vector<std::string> names_a = ActorNames(*of_a), names_b = ActorNames(*of_b);
+  const std::vector<std::string> names_a = ActorNames(a, *of_a), names_b = ActorNames(b, *of_b);
   diff.only_a = Without(names_a, names_b);
   diff.only_b = Without(names_b, names_a);
   return diff;

@@ -1,4 +1,4 @@
-// What changed from one plan to another: facts (mesh, schedule, orders), numbers (actors,
+// What changed from one plan to another: facts (mesh, groups, schedule, orders), numbers (actors,
 // registers, bytes), and the actors of one program that are in one of the two only.
 //
 //   PlanDiff diff = DiffPlans(a, b, "train");

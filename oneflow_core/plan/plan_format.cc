@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/file.h"
@@ -51,6 +52,17 @@ std::string Payload(const proto::Plan& plan) {
   return payload;
 }
 
+absl::Status OtherVersion(std::string_view where, int64_t version) {
+  return InputError(
+      where, absl::StrCat("is a plan of version ", version, ", this build reads ", kPlanVersion),
+      "compile it again with this build");
+}
+
+class Silent : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
+};
+
 }  // namespace
 
 std::string SerializePlan(const proto::Plan& plan) {
@@ -70,11 +82,7 @@ absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view w
   if (bytes.size() < kHeader)
     return InputError(where, "is truncated in its header", "copy or compile it again");
   const uint64_t version = IntAt(bytes, 8, 4), length = IntAt(bytes, 16, 8);
-  if (version != kPlanVersion) {
-    return InputError(
-        where, absl::StrCat("is a plan of version ", version, ", this build reads ", kPlanVersion),
-        "compile it again with this build");
-  }
+  if (version != kPlanVersion) return OtherVersion(where, version);
   if (IntAt(bytes, 12, 4) != 0) {
     return InputError(where, "is corrupt: the reserved bytes of its header are not 0",
                       "copy or compile it again");
@@ -114,8 +122,15 @@ absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   if (!IsText(path)) return ParsePlan(bytes, path);
   proto::Plan plan;
-  RETURN_IF_ERROR(ParseText(bytes, path, "plan in text form", &plan));
-  return plan;
+  const absl::Status parsed = ParseText(bytes, path, "plan in text form", &plan);
+  if (parsed.ok()) return plan;
+  // Fields come and go with versions, so what is not known may be another version's.
+  Silent silent;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&silent);
+  parser.AllowUnknownField(true);
+  const bool other = parser.ParseFromString(bytes, &plan) && plan.version() != kPlanVersion;
+  return other ? OtherVersion(path, plan.version()) : parsed;
 }
 
 }  // namespace oneflow

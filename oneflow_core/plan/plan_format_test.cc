@@ -11,6 +11,7 @@
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_for_test.h"
 #include "oneflow_core/plan/plan_json.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/plan/plan_text.h"
 #include "oneflow_core/plan/read_plan.h"
 #include "oneflow_core/plan/verify_types.h"
@@ -65,16 +66,23 @@ TEST_CASE("a plan survives its file, in both forms") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a text of version 1 is read as far as its version") {
+TEST_CASE("a text of another version is refused by its number, whatever fields it has") {
   const auto path = std::filesystem::temp_directory_path() /
-                    ("version_1." + std::to_string(getpid()) + ".textproto");
-  std::ofstream(path) << "version: 1 memory { workspace_bytes: 64 }\n"
-                         "program { name: 'train' actor { name: 'a' workspace_bytes: 64 } }\n";
-  const auto plan = ReadPlanUnchecked(path);
-  std::filesystem::remove(path);
-  REQUIRE(plan.ok());
-  const absl::Status verdict = VerifyPlanTypes(*plan);
-  CHECK(verdict.message().find("format version 1") != absl::string_view::npos);
+                    ("versions." + std::to_string(getpid()) + ".textproto");
+  const auto refusal = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    const auto plan = ReadPlanUnchecked(path);
+    std::filesystem::remove(path);
+    REQUIRE_FALSE(plan.ok());
+    return std::string(plan.status().message());
+  };
+  const std::string actor = "program { name: 'train' actor { name: 'a' workspace_bytes: 64 } }\n";
+  CHECK(refusal("version: 1 memory { workspace_bytes: 64 }\n" + actor) ==
+        path.string() +
+            ": is a plan of version 1, this build reads 3; compile it again with this build");
+  CHECK_THAT(refusal(actor + "version: 2"), Catch::Contains("is a plan of version 2"));
+  CHECK_THAT(refusal(actor + "version: 3"),
+             Catch::Contains(":1:58: ") && Catch::Contains("workspace_bytes"));
 }
 
 TEST_CASE("the same plan is the same bytes, in whatever order its attributes were set") {
@@ -139,6 +147,9 @@ TEST_CASE("the fingerprint sees every value and no order of maps") {
   CHECK(Fingerprint(plan) == before);
   attr["value"].set_f(-0.5);
   CHECK(Fingerprint(plan) != before);
+  plan = SomePlan();
+  plan.mutable_facts()->add_note("not of what runs");
+  CHECK(Fingerprint(plan) == before);
 }
 
 TEST_CASE("the fingerprint passes over what the format does not have") {
@@ -184,7 +195,8 @@ TEST_CASE("orders print what repeats once, inside of what repeats, too") {
 TEST_CASE("JSON says what a step computes, however often its actors fire") {
   proto::Plan plan = SomePlan();
   proto::Program& train = *plan.mutable_program(0);
-  train.mutable_actor(0)->set_flops(3), train.mutable_actor(1)->set_flops(5);
+  proto::ProgramFacts& facts = *plan.mutable_facts()->add_program();
+  MutableFacts(0, &facts)->set_flops(3), MutableFacts(1, &facts)->set_flops(5);
   // The segment fires twice.
   CHECK(PlanJson(plan, "").find("\"flops_a_step\": 16.0") != std::string::npos);
   train.set_steps_a_round(2);
@@ -214,7 +226,7 @@ TEST_CASE("plans print one line an actor and a register") {
   proto::Actor& sum = *marked.mutable_program(0)->mutable_actor(1);
   sum.mutable_input(0)->set_fires_per_read(2), sum.mutable_input(0)->set_initial_fills(1);
   sum.mutable_boxing()->set_reduce(proto::Boxing::MAX);
-  sum.set_bytes_moved(100);
+  MutableFacts(1, marked.mutable_facts()->add_program())->set_bytes_moved(100);
   CHECK_THAT(
       PlanText(marked),
       Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 places=3 every 128 "

@@ -23,7 +23,8 @@ Json OrderJson(const proto::Program& program, const proto::Stream& stream) {
   return order;
 }
 
-Json StageJson(const proto::Program& program, int stage, const std::vector<double>& firings) {
+Json StageJson(const proto::Program& program, const proto::ProgramFacts& facts, int stage,
+               const std::vector<double>& firings) {
   Json streams = Json::array();
   for (const proto::Stream& stream : program.stream()) {
     if (stream.stage() != stage) continue;
@@ -36,7 +37,7 @@ Json StageJson(const proto::Program& program, int stage, const std::vector<doubl
   for (int a = 0; a < program.actor_size(); ++a) {
     if (program.actor(a).stage() != stage) continue;
     ++actors;
-    flops += program.actor(a).flops() * firings[a];
+    flops += FactsOf(facts, a).flops() * firings[a];
   }
   for (const proto::Register& r : program.register_()) registers += r.stage() == stage;
   return {{"stage", stage},
@@ -48,22 +49,26 @@ Json StageJson(const proto::Program& program, int stage, const std::vector<doubl
 
 Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
   const std::vector<double> firings = FiringsOf(program);
+  const proto::ProgramFacts& facts = FactsOf(plan, program);
   Json stages = Json::array();
-  for (int s = 0; s < plan.memory_size(); ++s) stages.push_back(StageJson(program, s, firings));
+  for (int s = 0; s < plan.memory_size(); ++s)
+    stages.push_back(StageJson(program, facts, s, firings));
   Json boxing = Json::array(), actors = Json::array();
-  for (const proto::Actor& actor : program.actor()) {
+  for (int a = 0; a < program.actor_size(); ++a) {
+    const proto::Actor& actor = program.actor(a);
+    const proto::ActorFacts& known = FactsOf(facts, a);
     actors.push_back({{"name", actor.name()},
                       {"kernel", actor.kernel()},
                       {"stage", actor.stage()},
-                      {"flops", actor.flops()}});
+                      {"flops", known.flops()}});
     if (!actor.has_boxing()) continue;
     boxing.push_back({{"actor", actor.name()},
                       {"kernel", actor.kernel()},
                       {"stage", actor.stage()},
                       {"group", GroupText(plan, actor)},
-                      {"bytes", actor.bytes_moved()},
-                      {"seconds", actor.boxing().seconds()},
-                      {"why", actor.boxing().why()}});
+                      {"bytes", known.bytes_moved()},
+                      {"seconds", known.seconds()},
+                      {"why", known.why()}});
   }
   return {{"name", program.name()},
           {"micro_batches", program.micro_batches()},
@@ -73,13 +78,13 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
           {"actors", std::move(actors)}};
 }
 
-Json MemoryJson(const proto::StageMemory& m, int devices) {
+Json MemoryJson(const proto::Plan& plan, const proto::StageMemory& m, int devices) {
   return {{"stage", m.stage()},
           {"devices", devices},
           {"arena_bytes", m.arena_bytes()},
           {"persistent_bytes", m.persistent_bytes()},
           {"register_bytes", m.register_bytes()},
-          {"lower_bound_bytes", m.lower_bound_bytes()}};
+          {"lower_bound_bytes", LowerBoundBytes(plan, m.stage())}};
 }
 
 }  // namespace
@@ -94,7 +99,7 @@ std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
   const int stages = std::max(1, plan.memory_size());
   Json memory = Json::array(), programs = Json::array(), variables = Json::array(),
        notes = Json::array();
-  for (const auto& m : plan.memory()) memory.push_back(MemoryJson(m, devices / stages));
+  for (const auto& m : plan.memory()) memory.push_back(MemoryJson(plan, m, devices / stages));
   for (const auto& program : plan.program()) programs.push_back(ProgramJson(plan, program));
   for (const auto& v : plan.variable()) {
     variables.push_back(
@@ -102,7 +107,7 @@ std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
          {"dims", Json(std::vector<int64_t>(v.layout().dim().begin(), v.layout().dim().end()))},
          {"replicas", v.register__size()}});
   }
-  for (const auto& note : plan.note()) notes.push_back(note);
+  for (const auto& note : plan.facts().note()) notes.push_back(note);
   const Json json = {{"model", plan.model()},
                      {"fingerprint", plan.fingerprint()},
                      {"version", plan.version()},

@@ -13,6 +13,24 @@ bool HasData(const proto::Plan& plan, const proto::Program& program, int id) {
 
 }  // namespace
 
+const proto::ProgramFacts& FactsOf(const proto::Plan& plan, const proto::Program& program) {
+  const int known = std::min(plan.program_size(), plan.facts().program_size());
+  for (int i = 0; i < known; ++i) {
+    if (&plan.program(i) == &program) return plan.facts().program(i);
+  }
+  return proto::ProgramFacts::default_instance();
+}
+
+const proto::ActorFacts& FactsOf(const proto::ProgramFacts& facts, int actor) {
+  const bool known = actor >= 0 && actor < facts.actor_size();
+  return known ? facts.actor(actor) : proto::ActorFacts::default_instance();
+}
+
+proto::ActorFacts* MutableFacts(int actor, proto::ProgramFacts* facts) {
+  while (facts->actor_size() <= actor) facts->add_actor();
+  return facts->mutable_actor(actor);
+}
+
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
                             const proto::Actor& actor) {
   std::vector<int> data;

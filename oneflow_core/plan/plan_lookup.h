@@ -46,6 +46,17 @@ inline const proto::Register* FindRegister(const proto::Plan& plan, const proto:
   return id < program.register__size() ? &program.register_(id) : nullptr;
 }
 
+// What is known of a program and of its actors beside what they do; nothing where the plan does not
+// say.
+const proto::ProgramFacts& FactsOf(const proto::Plan& plan, const proto::Program& program);
+const proto::ActorFacts& FactsOf(const proto::ProgramFacts& facts, int actor);
+proto::ActorFacts* MutableFacts(int actor, proto::ProgramFacts* facts);
+// 0 where the plan does not say.
+inline int64_t LowerBoundBytes(const proto::Plan& plan, int stage) {
+  const bool known = stage >= 0 && stage < plan.facts().lower_bound_bytes_size();
+  return known ? plan.facts().lower_bound_bytes(stage) : 0;
+}
+
 // Registers with data that an actor reads, or writes, in its order; those of control are left out.
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
                             const proto::Actor& actor);

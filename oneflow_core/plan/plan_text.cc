@@ -115,14 +115,14 @@ std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
 }
 
 // Communication of one step, by kernel: actors, and bytes that one device receives.
-std::string BoxingText(const proto::Program& program) {
+std::string BoxingText(const proto::Program& program, const proto::ProgramFacts& facts) {
   const std::vector<double> firings = FiringsOf(program);
   std::map<std::string, std::pair<int, double>> sums;
   for (int a = 0; a < program.actor_size(); ++a) {
     if (!program.actor(a).has_boxing()) continue;
     auto& [count, bytes] = sums[program.actor(a).kernel()];
     ++count;
-    bytes += program.actor(a).bytes_moved() * firings[a];
+    bytes += FactsOf(facts, a).bytes_moved() * firings[a];
   }
   std::string text;
   for (const auto& [kernel, sum] : sums) {
@@ -133,7 +133,7 @@ std::string BoxingText(const proto::Program& program) {
   return text;
 }
 
-std::string ProgramSummary(const proto::Program& program, int stages) {
+std::string ProgramSummary(const proto::Plan& plan, const proto::Program& program) {
   std::string text = absl::StrCat("program ", program.name(), ": ", program.actor_size(),
                                   " actors, ", program.register__size(), " registers");
   if (program.micro_batches() > 1)
@@ -143,13 +143,13 @@ std::string ProgramSummary(const proto::Program& program, int stages) {
   if (program.steps_a_round() > 1)
     absl::StrAppend(&text, ", ", program.steps_a_round(), " steps a round");
   text += "\n";
-  for (int s = 0; s < stages; ++s) {
+  for (int s = 0; s < plan.memory_size(); ++s) {
     for (const proto::Stream& stream : program.stream()) {
       if (stream.stage() != s || stream.kind() != proto::Stream::COMPUTE) continue;
       absl::StrAppend(&text, "    stage ", s, ": ", OrderText(program, stream), "\n");
     }
   }
-  return text + BoxingText(program);
+  return text + BoxingText(program, FactsOf(plan, program));
 }
 
 std::string Header(const proto::Plan& plan) {
@@ -188,7 +188,7 @@ std::string MemoryText(const proto::Plan& plan) {
                     BytesText(m.arena_bytes()), " = weights and optimizer ",
                     BytesText(m.persistent_bytes()), " + registers and workspaces ",
                     BytesText(m.register_bytes()), "; lower bound ",
-                    BytesText(m.lower_bound_bytes()), "\n");
+                    BytesText(LowerBoundBytes(plan, m.stage())), "\n");
   }
   return text;
 }
@@ -205,7 +205,7 @@ std::string TimesText(const std::vector<std::string>& names, int64_t times) {
 std::string NotesText(const proto::Plan& plan) {
   std::vector<std::pair<std::string, const std::string*>> notes;
   std::map<std::string, int> times;
-  for (const std::string& note : plan.note()) {
+  for (const std::string& note : plan.facts().note()) {
     const size_t name = std::min(note.find(' '), note.size());
     std::string alike = WithoutNumbers(note.substr(0, name)) + note.substr(name);
     if (++times[alike] == 1) notes.emplace_back(std::move(alike), &note);
@@ -307,9 +307,8 @@ std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
   absl::StrAppend(&text, "variables: ", plan.variable_size(), " with ", elements,
                   " elements, states of the optimizer included\n");
   text += DropoutText(plan.graph()) + MemoryText(plan);
-  for (const proto::Program& program : plan.program())
-    text += ProgramSummary(program, plan.memory_size());
-  if (plan.note_size() > 0) {
+  for (const proto::Program& program : plan.program()) text += ProgramSummary(plan, program);
+  if (plan.facts().note_size() > 0) {
     text += "inferred (S(i) splits dimension i, B is whole on each device, P a part of the sum):\n";
   }
   return absl::StrCat(text, NotesText(plan), "proof: ", proof, "\n");

@@ -1,7 +1,9 @@
 #include "oneflow_core/plan/verify_boxing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -13,6 +15,15 @@ namespace {
 absl::Status Bad(const std::string& where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
 }
+
+// What the name of a collective promises of each axis of its group.
+struct Form {
+  std::string_view kernel;
+  bool reduces, cuts_input, cuts_output;
+};
+constexpr Form kForms[] = {{"all_gather", false, true, false},
+                           {"reduce_scatter", true, false, true},
+                           {"all_reduce", true, false, false}};
 
 bool CutsBy(const Layout& layout, int axis) {
   return std::any_of(layout.cuts.begin(), layout.cuts.end(),
@@ -47,7 +58,27 @@ absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register
   const Covering covering{in, out, along, copies};
   const auto [known, fresh] = coverings_.try_emplace(covering);
   if (fresh) known->second = Uncovered(covering);
-  return known->second.empty() ? absl::OkStatus() : Bad(where, known->second);
+  if (!known->second.empty()) return Bad(where, known->second);
+  return along.empty() ? absl::OkStatus() : CheckForm(actor, covering, where);
+}
+
+// An all_to_all is whatever does not reduce.
+absl::Status BoxingCheck::CheckForm(const proto::Actor& actor, const Covering& covering,
+                                    const std::string& where) const {
+  const Form* form = std::find_if(std::begin(kForms), std::end(kForms),
+                                  [&](const Form& f) { return f.kernel == actor.kernel(); });
+  const bool named = form != std::end(kForms);
+  const auto& reduced = actor.boxing().reduce_axis();
+  bool good = (actor.boxing().reduce() != proto::Boxing::NONE) == (named && form->reduces);
+  for (const int axis : covering.along) {
+    if (!named || mesh_.axes[axis].size == 1) continue;
+    good &= CutsBy(covering.in, axis) == form->cuts_input &&
+            CutsBy(covering.out, axis) == form->cuts_output &&
+            (std::find(reduced.begin(), reduced.end(), axis) != reduced.end()) == form->reduces;
+  }
+  return good ? absl::OkStatus()
+              : Bad(where,
+                    absl::StrCat("does not go between its layouts as ", actor.kernel(), " does"));
 }
 
 // Members that hold the same part, where each is held as often.

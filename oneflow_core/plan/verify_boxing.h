@@ -1,5 +1,6 @@
 // Part of verify_types: what an actor of the boxing family reads covers what it writes, on every
-// device: once, or once for each combination of members that are reduced or hold the same.
+// device: once, or once for each combination of members that are reduced or hold the same; and an
+// exchange does what its name says.
 //
 // Requires an actor whose registers and group exist; takes nothing else in it for granted.
 #pragma once
@@ -38,6 +39,8 @@ class BoxingCheck {
   };
 
   absl::Status CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
+                         const std::string& where) const;
+  absl::Status CheckForm(const proto::Actor& actor, const Covering& covering,
                          const std::string& where) const;
   int64_t Holders(const Layout& in, const std::vector<int>& along) const;
   std::string Uncovered(const Covering& covering) const;

@@ -101,6 +101,12 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
     return Bad(where,
                absl::StrCat("kernel ", kernel, pairs ? " has no partner" : " has a partner"));
   }
+  // The mode of an exchange is that of its outputs, and nothing is added to order.
+  for (const int id : actor.output()) {
+    const proto::Register& r = *net.registers[id].proto;
+    if (r.slot_bytes() > 0 || r.fill_mode() == proto::Register::FRESH) continue;
+    return Bad(where, absl::StrCat("adds to ", r.name(), ", which has no bytes"));
+  }
   if (kernel == "send") return VerifySend(net, actor, group, where, boxing);
   if (kernel == "receive") {
     const proto::Actor& send = net.actor(actor.exchange().partner());

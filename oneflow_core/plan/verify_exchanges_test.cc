@@ -325,7 +325,19 @@ TEST_CASE("collectives") {
        {[](Plan& p) { Act(p, 1).mutable_exchange()->set_partner(1); }, "has partner 1"},
        {[](Plan& p) { Act(p, 1).mutable_exchange()->set_partner(3); }, "has partner 3"},
        {[](Plan& p) { Act(p, 1).mutable_boxing()->clear_reduce_axis(); },
-        "its sources hold 64 of 16 elements it needs on rank 0"}});
+        "its sources hold 64 of 16 elements it needs on rank 0"},
+       {[](Plan& p) { Act(p, 1).set_kernel("reduce_scatter"); },
+        "does not go between its layouts as reduce_scatter does"},
+       {[](Plan& p) { Act(p, 1).set_kernel("all_gather"); }, "as all_gather does"},
+       {[](Plan& p) { Act(p, 1).set_kernel("all_to_all"); }, "64 of 256 elements"},
+       {[](Plan& p) {
+          proto::Register& token = *Train(p).add_register_();
+          token = p.program(0).register_(0);
+          token.set_id(Train(p).register__size() - 1), token.set_slot_bytes(0);
+          token.set_fill_mode(proto::Register::ACCUMULATE);
+          Act(p, 1).add_output(token.id());
+        },
+        "actor x.sum: adds to x, which has no bytes"}});
 }
 
 TEST_CASE("sends and receives") {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/check_graph.h"
@@ -129,6 +130,20 @@ class ActorOp {
     return CheckWorkspaceBytes();
   }
 
+  // Whether a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
+  // that it has been checked. What the host gives may be anything.
+  bool MayWrite(int reg, Sbp partial, int axis) const {
+    if (host_ != nullptr) return true;
+    const std::vector<Signature> rows = def_->signatures(view());
+    return std::any_of(rows.begin(), rows.end(), [&](const Signature& row) {
+      if (!Fits(row, axis)) return false;
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        if (outputs_[i] == reg && row.out[i] == partial) return true;
+      }
+      return false;
+    });
+  }
+
  private:
   const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
   const Op& op() const { return graph_.ops[0]; }
@@ -243,6 +258,10 @@ class ActorOp {
     return !sbp.split();
   }
 
+  bool Fits(const Signature& row, int axis) const {
+    return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
+  }
+
   bool AllFit(const std::vector<Sbp>& row, const std::vector<TensorId>& tensors, int axis) const {
     if (row.size() != tensors.size()) return false;
     for (size_t i = 0; i < row.size(); ++i) {
@@ -255,9 +274,7 @@ class ActorOp {
   absl::Status CheckRows() const {
     const std::vector<Signature> rows = def_->signatures(view());
     for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
-      const auto fits = [&](const Signature& row) {
-        return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
-      };
+      const auto fits = [&](const Signature& row) { return Fits(row, axis); };
       if (std::any_of(rows.begin(), rows.end(), fits)) continue;
       return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
                                       " as they are by axis ", mesh_.axes[axis].name));
@@ -266,7 +283,6 @@ class ActorOp {
   }
 
   absl::Status CheckWorkspaceBytes() const {
-    if (!def_->workspace) return absl::OkStatus();
     const auto local = [&](const std::vector<TensorId>& tensors) {
       std::vector<Dims> dims;
       dims.reserve(tensors.size());
@@ -275,8 +291,8 @@ class ActorOp {
       }
       return dims;
     };
-    const int64_t needed = def_->workspace(local(op().inputs), local(op().outputs), op().attrs,
-                                           net_.plan->kernel_threads());
+    const int64_t needed = WorkspaceBytes(net_.plan->device_kind(), def_->kind, local(op().inputs),
+                                          local(op().outputs), net_.plan->kernel_threads());
     const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;
     if (has >= needed) return absl::OkStatus();
     return Bad(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,
@@ -372,6 +388,46 @@ absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Acto
   return Bad(where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed));
 }
 
+// Who computes what a register holds, and where: boxing only moves it. -1: nobody, or it is not
+// known.
+struct Origin {
+  int actor = -1, reg = -1;
+};
+Origin OriginOf(const PlanNet& net, int reg) {
+  for (size_t moves = 0; moves <= net.actors.size(); ++moves) {
+    const int writer = net.registers[reg].writer;
+    if (writer < 0) break;
+    const proto::Actor& actor = net.actor(writer);
+    if (!actor.has_boxing()) return {writer, reg};
+    if (actor.kernel() == "zero_fill") break;
+    const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
+    const bool received = actor.exchange().has_partner();
+    const std::vector<int> in = DataInputs(
+        *net.plan, *net.program, received ? net.actor(actor.exchange().partner()) : actor);
+    reg = in[std::find(out.begin(), out.end(), reg) - out.begin()];
+  }
+  return {};
+}
+
+// Sums are taken of what may be parts of a sum, maxima of what may be parts of a maximum.
+absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings& holdings,
+                            const proto::Actor& actor, int input, const std::string& where) {
+  if (actor.boxing().reduce() == proto::Boxing::NONE) return absl::OkStatus();
+  const Origin origin = OriginOf(net, input);
+  if (origin.actor < 0) return absl::OkStatus();
+  const bool sum = actor.boxing().reduce() == proto::Boxing::SUM;
+  const proto::Actor& writer = net.actor(origin.actor);
+  ActorOp op(net, mesh, holdings, writer, where);
+  RETURN_IF_ERROR(op.Check());
+  for (const int axis : actor.boxing().reduce_axis()) {
+    if (mesh.axes[axis].size == 1 || op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
+    return Bad(where, absl::StrCat("takes the ", sum ? "sum" : "maximum", " along axis ",
+                                   mesh.axes[axis].name, " of what ", writer.name(), ", kernel ",
+                                   writer.kernel(), ", does not give parts of"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status VerifyKernels(const PlanNet& net) {
@@ -390,6 +446,7 @@ absl::Status VerifyKernels(const PlanNet& net) {
     const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
     for (size_t i = 0; i < in.size(); ++i) {
       RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out[i]).Check());
+      RETURN_IF_ERROR(CheckReduction(net, mesh, holdings, actor, in[i], where));
     }
   }
   return absl::OkStatus();

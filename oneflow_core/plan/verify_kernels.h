@@ -15,7 +15,8 @@ namespace oneflow {
 //  3. on each mesh axis a row of its table fits the cuts: S where cut, B or P where whole;
 //  4. it says `boxing` exactly if it is one, and names axes that exist;
 //  5. a report fires once a step;
-//  6. the slots it touches have the bytes of their largest part, rounded up to 64, and the
+//  6. a sum over devices is of what its table lets be parts of a sum, a maximum likewise;
+//  7. the slots it touches have the bytes of their largest part, rounded up to 64, and the
 //     workspace is enough for plan.kernel_threads.
 // An actor without a kernel touches control registers only.
 absl::Status VerifyKernels(const PlanNet& net);

@@ -9,18 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/kernel/kernel.h"
-#include "compiler/lower/groups.h"
-#include "compiler/lower/lower_to_actors.h"
-#include "compiler/memory/plan_memory.h"
-#include "compiler/passes/infer_sbp.h"
-#include "compiler/passes/insert_boxing.h"
-#include "compiler/schedule/issue_order.h"
-#include "compiler/schedule/schedule.h"
-#include "compiler/schedule/slots.h"
-#include "compiler/schedule/streams.h"
-#include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/tensor/all_sbps.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -76,11 +67,6 @@ Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
   return whole;
 }
 
-NdSbp AllWhole(const Mesh& mesh) { return NdSbp(mesh.axes.size(), B()); }
-
-// How that lies which is fed.
-NdSbp FedAs(const BoxingCase& c) { return c.constrained ? AllWhole(c.mesh) : c.from; }
-
 // What rank `rank` holds: pieces of tensors drawn for each place on the partial axes.
 Values Fed(const BoxingCase& c, int rank) {
   const NdSbp lies = FedAs(c);
@@ -96,35 +82,6 @@ Values Fed(const BoxingCase& c, int rank) {
   Values piece(slice.elements());
   for (int64_t i = 0; i < slice.elements(); ++i) piece[i] = tensor[IndexInTensor(c.dims, slice, i)];
   return piece;
-}
-
-TensorId Add(Graph* graph, const char* kind, const std::string& name, std::vector<TensorId> inputs,
-             const BoxingCase& c, const NdSbp& lies) {
-  const OpId op = graph->AddOp(kind, name, std::move(inputs), {});
-  Tensor& tensor = graph->tensors[graph->ops[op].outputs[0]];
-  tensor.shape = Shape(c.dims);
-  tensor.sbp = lies;
-  return graph->ops[op].outputs[0];
-}
-
-// What infer_sbp chooses where each tensor is constrained to lie as it does.
-SbpChoice Infer(const BoxingCase& c, Graph* graph) {
-  std::vector<NdSbp> wanted;
-  for (Tensor& tensor : graph->tensors) {
-    for (size_t a = 0; a < c.mesh.axes.size(); ++a) {
-      tensor.constraint[c.mesh.axes[a].name] = tensor.sbp[a];
-    }
-    wanted.push_back(std::move(tensor.sbp));
-  }
-  absl::StatusOr<SbpChoice> choice = InferSbp(graph, {.cluster = c.cluster});
-  INFO(choice.status().ToString());
-  REQUIRE(choice.ok());
-  for (size_t t = 0; t < wanted.size(); ++t) {
-    for (size_t a = 0; a < c.mesh.axes.size(); ++a) {
-      if (c.mesh.axes[a].size > 1) REQUIRE(graph->tensors[t].sbp[a] == wanted[t][a]);
-    }
-  }
-  return *std::move(choice);
 }
 
 using Pieces = std::map<int, Values>;  // by rank
@@ -155,6 +112,8 @@ std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
 
 }  // namespace
 
+NdSbp FedAs(const BoxingCase& c) { return c.constrained ? NdSbp(c.mesh.axes.size(), B()) : c.from; }
+
 std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank) {
   std::vector<Sbp> any = {B(), P(), PMax()};
   for (int d = 0; d < rank; ++d) any.push_back(S(d));
@@ -174,41 +133,10 @@ proto::Cluster NodesOfTwo() {
   return cluster;
 }
 
-proto::Plan PlanOf(const BoxingCase& c) {
-  Graph graph;
-  graph.mesh = c.mesh;
-  SbpChoice choice{.op_inputs = {{}}};
-  TensorId x = Add(&graph, "input", "x", {}, c, FedAs(c));
-  if (c.constrained) x = Add(&graph, "add_n", "x.laid", {x}, c, c.from);
-  LowerOptions options{.name = "run", .cluster = c.cluster, .feed_inputs = true};
-  for (size_t i = 0; i < c.to.size(); ++i) {
-    const std::string name = "y" + std::to_string(i);
-    const TensorId y = Add(&graph, "add_n", name, {x}, c, c.to[i]);
-    graph.ops.back().stage = c.mesh.stages() - 1;
-    choice.op_inputs.push_back({c.to[i]});
-    options.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
-  }
-  if (c.constrained) choice = Infer(c, &graph);
-  REQUIRE(InsertBoxing(&graph, choice, c.cluster).ok());
-  proto::Plan plan;
-  plan.set_version(kPlanVersion);
-  *plan.mutable_mesh() = ToProto(c.mesh);
-  plan.set_stage_axis(c.mesh.stage_axis());
-  plan.set_kernel_threads(1);
-  plan.set_launch_queue(1);
-  options.groups = GroupsOf({&graph});
-  for (const proto::Group& group : options.groups) *plan.add_group() = group;
-  auto lowered = LowerToActors(graph, {}, options);
-  REQUIRE(lowered.ok());
-  AddStreams(&*lowered, c.mesh.stages(), *FindSchedule("1f1b"));
-  *plan.add_program() = lowered->program;
-  REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
-  REQUIRE(PlanMemory(c.mesh.stages(), &plan).ok());
-  const std::vector<double> seconds(plan.program(0).actor_size(), 1);
-  auto issue = PlayIssueOrders(plan, plan.program(0), seconds);
-  REQUIRE(issue.ok());
-  for (const proto::IssueOrder& order : *issue) *plan.mutable_program(0)->add_issue() = order;
-  return plan;
+std::string KeyOf(const BoxingCase& c) {
+  std::string key = absl::StrCat(ToString(c.mesh), ToString(c.dims), ToString(c.from));
+  for (const NdSbp& to : c.to) absl::StrAppend(&key, ToString(to));
+  return absl::StrCat(key, c.cluster.ShortDebugString(), c.constrained ? "constrained" : "");
 }
 
 void CheckBoxing(const BoxingCase& c, uint64_t seed) {

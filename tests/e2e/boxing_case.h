@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "oneflow_core/tensor/mesh.h"
@@ -29,6 +30,12 @@ std::vector<NdSbp> AllSbps(const Mesh& mesh, int rank);
 
 // Pairs of slow and fast links: nodes of two devices.
 proto::Cluster NodesOfTwo();
+
+// The layout of what is fed.
+NdSbp FedAs(const BoxingCase& c);
+
+// What tells cases apart of which plans are recorded (recorded_plans.h).
+std::string KeyOf(const BoxingCase& c);
 
 // A program "run" that feeds x, boxes it for readers y0, y1, ..., and fetches what they get, raw.
 proto::Plan PlanOf(const BoxingCase& c);

@@ -10,6 +10,7 @@
 #include "actor_runtime/simulate/simulate.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -24,7 +25,8 @@ struct StageTimes {
 
 // The first actor of each F, B and W takes the time of its segment, a send and its receive that of
 // a transfer, all others none.
-std::vector<double> ActorTimes(const proto::Program& program, int chunks, const StageTimes& times) {
+std::vector<double> ActorTimes(const proto::Program& program, const proto::ProgramFacts& facts,
+                               int chunks, const StageTimes& times) {
   const auto named = [](const proto::Segment& segment, char part) {
     return segment.name()[0] == part &&
            std::all_of(segment.name().begin() + 1, segment.name().end(),
@@ -41,7 +43,8 @@ std::vector<double> ActorTimes(const proto::Program& program, int chunks, const 
     if (named(segment, 'W')) first = times.weights / chunks;
   }
   for (const proto::Actor& actor : program.actor()) {
-    const bool number = actor.bytes_moved() <= sizeof(double);  // a term of the norm
+    const bool number =
+        FactsOf(facts, actor.id()).bytes_moved() <= sizeof(double);  // a term of the norm
     if (actor.kernel() != "receive" || number) continue;
     seconds[actor.id()] = seconds[actor.exchange().partner()] = times.transfer;
   }
@@ -63,9 +66,11 @@ double StepSeconds(const SmallRun& small, const StageTimes& times = {}) {
   const proto::Plan plan = CompileSmall(small);
   const proto::Program& program = plan.program(1);
   REQUIRE(program.name() == "train");
-  const absl::StatusOr<SimulatedRun> run = Simulate(
-      plan, "train",
-      {.steps = 3, .actor_seconds = ActorTimes(program, std::max(1, small.chunks), times)});
+  const absl::StatusOr<SimulatedRun> run =
+      Simulate(plan, "train",
+               {.steps = 3,
+                .actor_seconds =
+                    ActorTimes(program, FactsOf(plan, program), std::max(1, small.chunks), times)});
   INFO(run.status());
   REQUIRE(run.ok());
   return run->StepSeconds();
@@ -76,8 +81,10 @@ Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batc
   const proto::Plan plan = CompileSmall(RunOf(schedule, stages, micro_batches));
   for (const proto::Program& program : plan.program()) {
     if (program.name() != "train") continue;
-    const absl::StatusOr<SimulatedRun> run = Simulate(
-        plan, "train", {.steps = steps, .actor_seconds = ActorTimes(program, /*chunks=*/1, {})});
+    const absl::StatusOr<SimulatedRun> run =
+        Simulate(plan, "train",
+                 {.steps = steps,
+                  .actor_seconds = ActorTimes(program, FactsOf(plan, program), /*chunks=*/1, {})});
     INFO(run.status());
     REQUIRE(run.ok());
     return UtilizationOf(*run);

@@ -43,8 +43,8 @@ class DiffTest(unittest.TestCase):
         for what in ["stages", "actors, receive", "received in a step, receive", "bubble, part of a step", "memory"]:
             self.assertIn(what, whats)
         self.assertTrue(any(what.startswith("time of a step on ") for what in whats))
-        self.assertTrue(any("(receive)" in actor for actor in result["actors_only_in_a"]))
-        self.assertTrue(any("(all_reduce)" in actor or "(reduce_scatter)" in actor for actor in result["actors_only_in_b"]))
+        self.assertTrue(any("(receive, group stage" in actor for actor in result["actors_only_in_a"]))
+        self.assertTrue(any("(all_reduce, group tensor)" in actor or "(reduce_scatter, group tensor)" in actor for actor in result["actors_only_in_b"]))
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ class TextMutator {
 // well-formed, if it is.
 size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed) {
   std::string text = PlanSummary(plan, "") + PlanText(plan);
-  for (const proto::Program& program : plan.program()) text += BoxingTable(program);
+  for (const proto::Program& program : plan.program()) text += BoxingTable(plan, program);
   text += VerifyPlan(plan).ToString();
   if (!well_formed) return text.size();
   text += PlanJson(plan, "");

@@ -108,9 +108,9 @@ TEST_CASE("An order fitted to a cluster gives the bits of any other that is comp
     run.schedule = "zero_bubble";
     run.extra_in_flight = 12;
     const proto::Plan plan = CompileSmall(run);
-    CHECK(std::any_of(plan.note().begin(), plan.note().end(), [](const std::string& note) {
-      return note.find("schedule zero_bubble: fitted") == 0;
-    }));
+    CHECK(std::any_of(
+        plan.facts().note().begin(), plan.facts().note().end(),
+        [](const std::string& note) { return note.find("schedule zero_bubble: fitted") == 0; }));
     CHECK(Train(run) == one);
   }
 }

@@ -5,13 +5,13 @@
 #include <memory>
 #include <stdexcept>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/random/random.h"
-#include "compiler/compile.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -56,37 +56,17 @@ SmallRun::SmallRun() {
   model.vocab = 21;  // odd: vocabulary parallelism is ragged
 }
 
-proto::Plan CompileSmall(const SmallRun& run) {
-  CompileOptions options;
-  options.mesh = Value(ParseMesh(run.mesh));
-  options.train.set_batch(run.batch);
-  options.train.set_micro_batches(run.micro_batches);
-  options.train.set_schedule(run.schedule);
-  options.train.set_chunks(run.chunks);
-  options.train.set_recompute(run.recompute);
-  options.train.set_no_fusion(!run.fuse);
-  options.train.set_extra_in_flight(run.extra_in_flight);
-  options.train.set_no_global_norm(!run.global_norm);
-  options.train.set_precision(run.precision);
-  options.train.set_residual(run.residual);
-  proto::Optimizer& optimizer = *options.train.mutable_optimizer();
-  optimizer.set_learning_rate(1e-2);
-  optimizer.set_beta1(0.9);
-  optimizer.set_beta2(0.95);
-  optimizer.set_epsilon(1e-8);
-  optimizer.set_weight_decay(0.1);
-  optimizer.set_clip(run.global_norm ? 1 : 0);
-  options.cluster = run.cluster;
-  options.cluster.mutable_device()->set_kernel_threads(run.threads);
-  options.generate = run.generate;
-  options.split_positions = run.split_positions;
-  if (run.split_positions) {
-    options.cluster.add_level()->set_size(8);
-    options.cluster.mutable_device()->set_firing_seconds(1e-15);
+std::string KeyOf(const SmallRun& run) {
+  const GptConfig& m = run.model;
+  std::string key = absl::StrCat(run.mesh, ";", run.schedule, ";", run.recompute);
+  for (const int64_t n :
+       {int64_t{m.layers}, int64_t{m.heads}, int64_t{m.hidden}, int64_t{m.sequence},
+        int64_t{m.vocab}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
+        int64_t{run.threads}, int64_t{run.precision}, int64_t{run.residual}, int64_t{run.fuse},
+        int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions}}) {
+    absl::StrAppend(&key, ";", n);
   }
-  proto::Graph graph = BuildGpt(run.model);
-  if (run.edit) run.edit(&graph);
-  return Value(Compile(graph, "small", options));
+  return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "");
 }
 
 namespace {

@@ -1,7 +1,7 @@
 """Checks of the source tree that no compiler makes. `python3 check_sources.py [root]` prints them.
 
 1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
-2. Folders of oneflow_core: base <- tensor <- graph <- op <- {model, plan <- cost}.
+2. Folders of oneflow_core: base <- tensor <- {device, graph <- op} <- {model, plan <- cost}.
 3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
 4. Tests do not sleep; sources leave no work markers behind.
 """
@@ -27,10 +27,11 @@ ROOMS = {
 CORE_FOLDERS = {
     "base": set(),
     "tensor": {"base"},
+    "device": {"base", "tensor"},
     "graph": {"base", "tensor"},
     "op": {"base", "tensor", "graph"},
     "model": {"base", "tensor", "graph", "op"},
-    "plan": {"base", "tensor", "graph", "op"},
+    "plan": {"base", "tensor", "device", "graph", "op"},
     "train": {"base", "tensor"},
     "cost": {"base", "tensor", "graph", "op", "plan"},
 }

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "actor_runtime/kernel/gemm.h"
-#include "oneflow_core/op/workspace.h"
+#include "oneflow_core/device/cpu_scratch.h"
 #include "tools/benchmarks/onednn_product.h"
 #include "tools/measure/repeat.h"
 

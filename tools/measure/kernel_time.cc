@@ -16,6 +16,7 @@
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
+#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/bf16.h"
@@ -79,7 +80,6 @@ int UpdateInputs(const std::string& kind) { return kind == "adamw" ? 3 : 0; }
 class Bench {
  public:
   Bench(const Graph& graph, int threads) : graph_(graph), op_(graph.ops.back()), pool_(threads) {
-    const OpDef& def = *FindOpDef(op_.kind);
     setup_.kind = setup_.name = op_.kind;
     setup_.attrs = op_.attrs;
     setup_.threads = threads;
@@ -95,9 +95,7 @@ class Bench {
       out_dims.push_back(graph.tensors[t].shape.dims);
       out_.push_back(BufferOf(graph.tensors[t]));
     }
-    if (def.workspace) {
-      setup_.workspace_bytes = def.workspace(in_dims, out_dims, setup_.attrs, threads);
-    }
+    setup_.workspace_bytes = WorkspaceBytes(proto::CPU, op_.kind, in_dims, out_dims, threads);
     workspace_.resize(static_cast<size_t>(setup_.workspace_bytes) / sizeof(Line) + 1);
     run_.optimizer = [](int64_t step) { return StepNumbers{1e-4, 0.9, 0.95, 1e-8, 0.1, 1, step}; };
     MakeCall();

@@ -64,7 +64,7 @@ absl::Status Explain(const Arguments& args) {
     text =
         FLAGS_full ? PlanText(plan, only) : PlanSummary(plan, ProofOf(plan)) + PrecisionText(plan);
     for (const proto::Program& program : plan.program()) {
-      if (only.empty() || program.name() == only) text += BoxingTable(program);
+      if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
   }
   std::fputs(text.c_str(), stdout);

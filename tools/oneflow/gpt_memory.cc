@@ -103,6 +103,7 @@ void AddStates(const PlanNet& net, int stage, GptMemory* memory) {
 
 std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
   const std::vector<char> parts = PartsOf(net);
+  const proto::ProgramFacts& facts = FactsOf(*net.plan, *net.program);
   const auto segment_of = [&net](int actor) { return net.actors[actor].segment; };
   std::vector<KeptRegister> result;
   for (int id = 0; id < static_cast<int>(net.registers.size()); ++id) {
@@ -119,7 +120,7 @@ std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
       if (part != 'B' && part != 'W') continue;
       if (kept.returned < 0 || part == 'W') kept.returned = segment;
       std::string_view rest;
-      kept.block = std::max(kept.block, BlockOf(net.actor(reader.actor).scope(), &rest));
+      kept.block = std::max(kept.block, BlockOf(FactsOf(facts, reader.actor).scope(), &rest));
     }
     if (kept.taken >= 0 && kept.returned >= 0) result.push_back(kept);
   }

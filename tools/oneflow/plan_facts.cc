@@ -48,8 +48,10 @@ double FlopsOfStep(const proto::Plan& plan) {
   const double devices_a_stage = static_cast<double>(devices) / std::max(1, plan.memory_size());
   double flops = 0;
   const std::vector<double> firings = FiringsOf(*program);
+  const proto::ProgramFacts& facts = FactsOf(plan, *program);
   for (int a = 0; a < program->actor_size(); ++a) {
-    if (!program->actor(a).again()) flops += firings[a] * program->actor(a).flops();
+    const proto::ActorFacts& actor = FactsOf(facts, a);
+    if (!actor.recomputed()) flops += firings[a] * actor.flops();
   }
   return flops * devices_a_stage;
 }

@@ -13,7 +13,7 @@
 
 #include "actor_runtime/kernel/simd/attention_kernels.h"
 #include "actor_runtime/kernel/simd/product_kernels.h"
-#include "oneflow_core/op/workspace.h"
+#include "oneflow_core/device/cpu_scratch.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors wider than the ABI's stay inside this file
 

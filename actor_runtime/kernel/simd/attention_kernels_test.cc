@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "oneflow_core/op/workspace.h"
+#include "oneflow_core/device/cpu_scratch.h"
 
 namespace oneflow {
 namespace {

@@ -1,4 +1,4 @@
-#include "oneflow_core/op/workspace.h"
+#include "oneflow_core/device/cpu_scratch.h"
 
 #include <algorithm>
 

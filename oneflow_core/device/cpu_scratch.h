@@ -1,9 +1,8 @@
-// Scratch memory of kernels: bytes that one firing needs, all threads together. The compiler plans
-// them and the kernels cut them up, so both read the formulas (and the block sizes behind them)
-// here.
+// Scratch memory of CPU kernels: the block sizes that kernels work with, and the bytes that follow.
+// Kernels cut their workspace up by these formulas, and the plan's bytes (workspace.h) come from
+// them.
 //
 // It is not an allocator. The formulas hold for bf16, f32 and f64 and for any instruction set.
-// Of an op: FindOpDef(kind)->workspace(local input dims, local output dims, attributes, threads).
 #pragma once
 
 #include <cstdint>
