@@ -165,6 +165,16 @@ TEST_CASE("kernels before all members or behind them keep none apart") {
   CHECK(Text(e.graph) == "a+b");
 }
 
+TEST_CASE("transfers wait for no kernels but those whose results they send") {
+  Example e;
+  e.Kernel("squares", {e.Exchange("a", e.Gradient())});
+  const TensorId d = e.Gradient();
+  e.stage = 1;
+  e.Exchange("c", e.Add(kUpdate, "transfer", "there", {d}, {P(), B()}));
+  e.Exchange("d", e.Kernel("sum", {e.Gradient()}));
+  CHECK(Text(e.graph) == "a c+d");
+}
+
 TEST_CASE("a bucket of several holds no more than it may, and a large one leaves room in it") {
   Example e;
   e.Exchange("a", e.Gradient());
@@ -182,17 +192,17 @@ TEST_CASE("what counts is the larger of what an exchange reads and writes on a d
   for (const bool gathers : {false, true}) {
     Example e;
     for (const char* name : {"a", "b"}) {
-      const TensorId w = e.Add(kForward, "variable", name + std::string("/w"), {},
-                               {gathers ? S(0) : P(), B()});
-      e.Exchange(name, w, gathers ? "all_gather" : "reduce_scatter",
-                 {gathers ? B() : S(0), B()});
+      const TensorId w =
+          e.Add(kForward, "variable", name + std::string("/w"), {}, {gathers ? S(0) : P(), B()});
+      e.Exchange(name, w, gathers ? "all_gather" : "reduce_scatter", {gathers ? B() : S(0), B()});
     }
     CHECK(Text(e.graph, 128) == "a+b");
     CHECK(Text(e.graph, 127) == "a b");
   }
 }
 
-TEST_CASE("gradients are exchanged with the last of a bucket, weights are gathered with the first") {
+TEST_CASE(
+    "gradients are exchanged with the last of a bucket, weights are gathered with the first") {
   Example e;
   const std::vector<TensorId> d = {e.Gradient(), e.Gradient(), e.Gradient()};
   e.Exchange("a", d[0]);
@@ -312,7 +322,8 @@ class Play {
   std::optional<Queue> QueueOf(OpId id) const {
     const Op& op = graph_.ops[id];
     if (!OnceAStep(id)) return std::nullopt;
-    if (op.kind == "transfer") return Queue{op.kind, graph_.ProducerOf(op.inputs[0]).stage, op.stage};
+    if (op.kind == "transfer")
+      return Queue{op.kind, graph_.ProducerOf(op.inputs[0]).stage, op.stage};
     return IsExchange(op.kind) ? std::nullopt : std::optional(Queue{"kernel", op.stage, -1});
   }
   bool IsReady(const std::vector<OpId>& ops) const {
@@ -367,7 +378,8 @@ TEST_CASE("devices that issue kernels and buckets in their orders never wait for
     }
     for (const Op& op : graph.ops) sent += op.kind == "transfer";
   }
-  CHECK(joined > 700);  CHECK(sent > 500);
+  CHECK(joined > 700);
+  CHECK(sent > 500);
 }
 
 }  // namespace oneflow
