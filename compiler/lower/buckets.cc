@@ -1,7 +1,6 @@
 #include "compiler/lower/buckets.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -18,9 +17,8 @@ namespace {
 struct Kind {
   int stage = 0;
   Phase phase = Phase::kUpdate;
-  // Exchanges of once a step on the longest way that leads to it: none of as many waits for
-  // another.
   int depth = 0;
+  bool late = false;
   std::string kind;
   std::vector<int> along;
   std::vector<Sbp::Kind> reduced;
@@ -30,73 +28,76 @@ struct Kind {
 struct Bucket {
   std::vector<OpId> ops;
   int64_t bytes = 0;
-  // Ops that the update computes: the last that a member waits for, the first that waits for one.
-  OpId last_before = -1, first_after = std::numeric_limits<OpId>::max();
-  bool emitted = false;
+  OpId place = 0;  // it is issued with this op
 };
 
-// Invariant: an edge between buckets leads from a smaller depth to a greater one, so a bucket never
-// waits for itself.
+// An op waits for what it reads, and for what stands before it on its stream: kernels of a stage
+// and transfers between two stages are taken in op order.
+//
+// Invariants:
+//  1. An op of depth d waits for others of at most depth d, and for exchanges of less than d.
+//     So no bucket waits for itself.
+//  2. A bucket's place is not before that of any that it waits for, and its depth is greater. So
+//     issued by place, then by depth, no bucket waits for one behind it.
 class Bucketing {
  public:
   Bucketing(const Graph& graph, const std::vector<Lane>& lanes, int64_t bytes)
-      : graph_(graph), lanes_(lanes), most_(bytes), bucket_of_(graph.ops.size(), -1) {
-    LookBack();
-    LookAhead();
+      : graph_(graph),
+        lanes_(lanes),
+        most_(bytes),
+        waits_(graph.ops.size()),
+        depth_(graph.ops.size(), 0),
+        late_(graph.ops.size(), false),
+        bucket_of_(graph.ops.size(), -1) {
+    FindWaits();
   }
 
   std::vector<std::vector<OpId>> Run() {
-    for (OpId id = 0; id < static_cast<OpId>(graph_.ops.size()); ++id) {
-      if (lanes_[id] == Lane::kGradient) bucket_of_[id] = Join(id);
+    for (OpId id = 0; id < size(); ++id) {
+      if (IsJoined(id)) bucket_of_[id] = Join(id);
     }
-    std::vector<std::pair<OpId, int>> places;
-    for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
-      const std::vector<OpId>& ops = buckets_[b].ops;
-      const bool prepares = graph_.ops[ops[0]].phase == Phase::kPrepare;
-      places.emplace_back(prepares ? ops.front() : ops.back(), b);
+    for (Bucket& bucket : buckets_) {
+      const bool prepares = graph_.ops[bucket.ops[0]].phase == Phase::kPrepare;
+      bucket.place = prepares ? bucket.ops.front() : bucket.ops.back();
     }
-    std::sort(places.begin(), places.end());
-    for (const auto& [place, bucket] : places) Emit(bucket);
-    return std::move(result_);
+    PlaceBehind();
+    std::stable_sort(buckets_.begin(), buckets_.end(), [this](const Bucket& a, const Bucket& b) {
+      return std::pair(a.place, depth_[a.ops[0]]) < std::pair(b.place, depth_[b.ops[0]]);
+    });
+    std::vector<std::vector<OpId>> result;
+    for (Bucket& bucket : buckets_) result.push_back(std::move(bucket.ops));
+    return result;
   }
 
  private:
-  bool Computes(OpId id) const {
-    const Op& op = graph_.ops[id];
-    return op.phase == Phase::kUpdate && !IsExchange(op.kind) && !IsVariable(op);
-  }
+  OpId size() const { return static_cast<OpId>(graph_.ops.size()); }
+  bool IsJoined(OpId id) const { return lanes_[id] == Lane::kGradient; }
 
-  void LookBack() {
-    const size_t n = graph_.ops.size();
-    depth_.assign(n, 0), last_before_.assign(n, -1), crossed_.assign(n, false);
-    for (OpId id = 0; id < static_cast<OpId>(n); ++id) {
+  void FindWaits() {
+    std::map<std::tuple<Phase, int, int>, OpId> streams;  // the last op of each
+    for (OpId id = 0; id < size(); ++id) {
       const Op& op = graph_.ops[id];
-      for (const TensorId t : op.inputs) {
-        const OpId producer = graph_.tensors[t].producer;
-        depth_[id] = std::max(depth_[id], depth_[producer] + (lanes_[producer] == Lane::kGradient));
-        last_before_[id] =
-            std::max(last_before_[id], Computes(producer) ? producer : last_before_[producer]);
-        if (crossed_[producer]) crossed_[id] = true;
-      }
-      if (op.kind == "transfer" && op.phase == Phase::kUpdate) crossed_[id] = true;
+      if (!IsOnceAStep(op.phase) || IsVariable(op)) continue;
+      for (const TensorId t : op.inputs) AddWait(id, graph_.tensors[t].producer);
+      if (IsJoined(id)) continue;
+      const int from = op.kind == "transfer" ? graph_.ProducerOf(op.inputs[0]).stage : op.stage;
+      const auto [last, first] = streams.try_emplace({op.phase, from, op.stage}, id);
+      if (!first) AddWait(id, std::exchange(last->second, id));
     }
   }
 
-  void LookAhead() {
-    first_after_.assign(graph_.ops.size(), std::numeric_limits<OpId>::max());
-    for (OpId id = static_cast<OpId>(graph_.ops.size()); id-- > 0;) {
-      const OpId first = Computes(id) ? id : first_after_[id];
-      for (const TensorId t : graph_.ops[id].inputs) {
-        OpId& of = first_after_[graph_.tensors[t].producer];
-        of = std::min(of, first);
-      }
-    }
+  void AddWait(OpId id, OpId before) {
+    const Op& op = graph_.ops[before];
+    const bool computes = op.phase == Phase::kUpdate && !IsVariable(op) && !IsJoined(before);
+    waits_[id].push_back(before);
+    depth_[id] = std::max(depth_[id], depth_[before] + IsJoined(before));
+    late_[id] = late_[id] || late_[before] || computes;
   }
 
   Kind KindOf(OpId id) const {
     const Op& op = graph_.ops[id];
     const NdSbp &from = graph_.tensors[op.inputs[0]].sbp, &to = graph_.tensors[op.outputs[0]].sbp;
-    Kind kind{op.stage, op.phase, depth_[id], op.kind};
+    Kind kind{op.stage, op.phase, depth_[id], late_[id], op.kind};
     kind.along = PrimitiveBetween(graph_.mesh, from, to).along;
     for (const int axis : kind.along) kind.reduced.push_back(from[axis].kind);
     return kind;
@@ -114,53 +115,45 @@ class Bucketing {
     const int64_t bytes = std::max(BytesOf(op.inputs[0]), BytesOf(op.outputs[0]));
     Kind kind = KindOf(id);
     const auto open = open_.find(kind);
-    if (open != open_.end() && Fits(buckets_[open->second], id, bytes)) {
-      Bucket& bucket = buckets_[open->second];
-      bucket.ops.push_back(id);
-      bucket.bytes += bytes;
-      bucket.last_before = std::max(bucket.last_before, last_before_[id]);
-      bucket.first_after = std::min(bucket.first_after, first_after_[id]);
+    if (open != open_.end() && buckets_[open->second].bytes + bytes <= most_) {
+      buckets_[open->second].ops.push_back(id);
+      buckets_[open->second].bytes += bytes;
       return open->second;
     }
     const int fresh = static_cast<int>(buckets_.size());
-    buckets_.push_back({{id}, bytes, last_before_[id], first_after_[id]});
+    buckets_.push_back({{id}, bytes});
     // One that nothing fits beside leaves the open one as it is.
-    if (bytes < most_ && !crossed_[id]) open_[std::move(kind)] = fresh;
+    if (bytes < most_) open_[std::move(kind)] = fresh;
     return fresh;
   }
 
-  bool Fits(const Bucket& bucket, OpId id, int64_t bytes) const {
-    return !crossed_[id] && bucket.bytes + bytes <= most_ &&
-           std::max(bucket.last_before, last_before_[id]) <
-               std::min(bucket.first_after, first_after_[id]);
-  }
-
-  void Emit(int b) {
-    if (std::exchange(buckets_[b].emitted, true)) return;
-    for (const OpId id : buckets_[b].ops) {
-      for (const TensorId t : graph_.ops[id].inputs) EmitBefore(graph_.tensors[t].producer);
+  // Moves buckets behind those that they wait for.
+  void PlaceBehind() {
+    std::vector<OpId> by_depth,
+        behind(size(), -1);  // behind: the place of the last bucket waited for
+    for (OpId id = 0; id < size(); ++id) by_depth.push_back(id);
+    std::stable_sort(by_depth.begin(), by_depth.end(),
+                     [this](OpId a, OpId b) { return depth_[a] < depth_[b]; });
+    for (const OpId id : by_depth) {
+      for (const OpId before : waits_[id]) {
+        const int bucket = bucket_of_[before];
+        behind[id] = std::max(behind[id], bucket < 0 ? behind[before] : buckets_[bucket].place);
+      }
+      if (bucket_of_[id] < 0) continue;
+      OpId& place = buckets_[bucket_of_[id]].place;
+      place = std::max(place, behind[id]);
     }
-    result_.push_back(buckets_[b].ops);
-  }
-
-  // The buckets that an op, of no bucket or of one, comes behind.
-  void EmitBefore(OpId id) {
-    if (bucket_of_[id] >= 0) return Emit(bucket_of_[id]);
-    if (depth_[id] == 0 || std::exchange(seen_[id], true)) return;
-    for (const TensorId t : graph_.ops[id].inputs) EmitBefore(graph_.tensors[t].producer);
   }
 
   const Graph& graph_;
   const std::vector<Lane>& lanes_;
   const int64_t most_;
-  std::vector<int> depth_;                       // by op
-  std::vector<OpId> last_before_, first_after_;  // by op: as in Bucket
-  std::vector<bool> crossed_;                    // by op: it waits for another stage's update
+  std::vector<std::vector<OpId>> waits_;  // by op
+  std::vector<int> depth_;                // by op: exchanges on the longest way that leads to it
+  std::vector<bool> late_;                // by op: it waits for something that the update computes
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;  // by op; -1: of none
   std::map<Kind, int> open_;
-  std::map<OpId, bool> seen_;
-  std::vector<std::vector<OpId>> result_;
 };
 
 }  // namespace

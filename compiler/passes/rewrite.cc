@@ -66,10 +66,17 @@ bool GathersOnce(const Graph& graph, const Op& producer, int axis) {
   if (!IsOfVariable(producer)) return false;
   const Op* root = &producer;
   while (!IsVariable(*root)) root = &graph.ProducerOf(root->inputs[0]);
-  const std::string once = AttrString(*root, "gather_once");
-  if (once.empty()) return false;
-  const std::vector<std::string> axes = absl::StrSplit(once, ',');
-  return std::find(axes.begin(), axes.end(), graph.mesh.axes[axis].name) != axes.end();
+  // Its name, and that of the axis it is a factor of ("data" for data.0).
+  const std::string& name = graph.mesh.axes[axis].name;
+  const std::string_view base = std::string_view(name).substr(0, name.rfind('.'));
+  const std::vector<std::string> once = GatherOnceAxes(*root);
+  return std::any_of(once.begin(), once.end(),
+                     [&](const std::string& axis) { return axis == name || axis == base; });
+}
+
+std::vector<std::string> GatherOnceAxes(const Op& variable) {
+  const std::string axes = AttrString(variable, "gather_once");
+  return axes.empty() ? std::vector<std::string>() : absl::StrSplit(axes, ',');
 }
 
 int64_t BytesOf(const Tensor& tensor) {

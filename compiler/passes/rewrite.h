@@ -29,8 +29,10 @@ std::string VariableOf(const Op& op);
 
 // Whether an op is a variable, or prepares something from one: a cast.
 bool IsOfVariable(const Op& op);
+// The mesh axes over which a variable says that it is gathered once a step: `gather_once`.
+std::vector<std::string> GatherOnceAxes(const Op& variable);
 // Whether what is split on a mesh axis of what `producer` makes is gathered once a step for all
-// readers of the micro-batches, as its variable says (`gather_once`).
+// readers of the micro-batches, as its variable says of the axis, or of the one it is a factor of.
 bool GathersOnce(const Graph& graph, const Op& producer, int axis);
 
 int64_t BytesOf(const Tensor& tensor);

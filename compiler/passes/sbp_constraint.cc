@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -26,10 +27,29 @@ bool IsConventional(std::string_view name) {
          std::end(kConventionalAxes);
 }
 
+// Whether a graph may name the axis: the mesh has it, or others may.
+bool IsKnown(const Mesh& mesh, std::string_view name) {
+  return HasAxis(mesh, name) || IsConventional(name);
+}
+
 std::string AxisList(const Mesh& mesh) {
   std::string list;
   for (const Mesh::Axis& axis : mesh.axes) list += (list.empty() ? "" : ", ") + axis.name;
   return list.empty() ? "no axis" : "the axes " + list;
+}
+
+absl::Status CheckGatherOnce(const Graph& graph, const Op& variable) {
+  for (const std::string& axis : GatherOnceAxes(variable)) {
+    const std::string what = "gather_once names axis \"" + axis + '"';
+    if (!IsKnown(graph.mesh, axis)) {
+      return InputError(Where(variable), what + ", which the mesh has not",
+                        "the mesh has " + AxisList(graph.mesh));
+    }
+    if (axis == "pipe") {
+      return InputError(Where(variable), what + ", which selects stages", "leave it out");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -43,12 +63,15 @@ std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis
 }
 
 absl::Status CheckConstraints(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    if (IsVariable(op)) RETURN_IF_ERROR(CheckGatherOnce(graph, op));
+  }
   for (const Tensor& tensor : graph.tensors) {
     const Op& op = graph.ops[tensor.producer];
     for (const auto& [axis, sbp] : tensor.constraint) {
       const std::string what =
           tensor.name + " is constrained to " + ToString(sbp) + " on axis " + axis;
-      if (!HasAxis(graph.mesh, axis) && !IsConventional(axis)) {
+      if (!IsKnown(graph.mesh, axis)) {
         return InputError(Where(op), what + ", which the mesh has not",
                           "the mesh has " + AxisList(graph.mesh));
       }

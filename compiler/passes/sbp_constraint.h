@@ -12,8 +12,8 @@ namespace oneflow {
 // factor of ("data" for data.0); nothing if free.
 std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis);
 
-// Every constraint names an axis of the mesh, or one that other meshes have (data, tensor, ...),
-// and a dimension that its tensor has.
+// Every constraint, and every `gather_once`, names an axis of the mesh, or one that other meshes
+// have (data, tensor, ...), and a constraint a dimension that its tensor has.
 absl::Status CheckConstraints(const Graph& graph);
 
 }  // namespace oneflow

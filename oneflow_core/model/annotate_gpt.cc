@@ -1,6 +1,7 @@
 #include "oneflow_core/model/annotate_gpt.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,12 +32,22 @@ int DegreeOf(const Mesh& mesh, const std::vector<std::string>& axes) {
   return degree;
 }
 
-// The user's constraint stays: on the axis, or on the axis it is a factor of.
+// What is asked of a tensor on an axis, or on the axis it is a factor of; nullptr: nothing.
+const Sbp* AskedOn(const Tensor& tensor, const std::string& axis) {
+  auto found = tensor.constraint.find(axis);
+  if (found == tensor.constraint.end()) {
+    found = tensor.constraint.find(axis.substr(0, axis.find('.')));
+  }
+  return found == tensor.constraint.end() ? nullptr : &found->second;
+}
+
+// The user's constraint stays.
 void Constrain(Graph* graph, const Op& op, const std::vector<std::string>& axes, Sbp sbp) {
   Tensor* tensor = &graph->tensors[op.outputs[0]];
   for (const std::string& axis : axes) {
-    if (tensor->constraint.contains(axis.substr(0, axis.find('.')))) continue;
-    if (tensor->constraint.emplace(axis, sbp).second) tensor->usual.insert(axis);
+    if (AskedOn(*tensor, axis) != nullptr) continue;
+    tensor->constraint.emplace(axis, sbp);
+    tensor->usual.insert(axis);
   }
 }
 
@@ -229,14 +240,17 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& data,
                     AnnotateOptions::Shard shard, Graph* graph) {
   for (Op& op : graph->ops) {
     if (op.kind != "variable") continue;
-    const Sbp sbp = BestSplit(graph->tensors[op.outputs[0]], data, DegreeOf(mesh, data));
-    Constrain(graph, op, data, sbp);
-    if (!sbp.split() || shard == AnnotateOptions::kWeights) continue;
-    op.attrs.emplace("gather_once", absl::StrJoin(data, ","));
+    const Tensor& tensor = graph->tensors[op.outputs[0]];
+    Constrain(graph, op, data, BestSplit(tensor, data, DegreeOf(mesh, data)));
+    std::vector<std::string> split;
+    std::copy_if(data.begin(), data.end(), std::back_inserter(split),
+                 [&](const std::string& axis) { return AskedOn(tensor, axis)->split(); });
+    if (split.empty() || shard == AnnotateOptions::kWeights) continue;
+    op.attrs.emplace("gather_once", absl::StrJoin(split, ","));
   }
 }
 
-void ConstrainGpt(Graph* graph, const Mesh& mesh, const std::vector<std::string>& data,
+void ConstrainGpt(Graph* graph, const std::vector<std::string>& data,
                   const std::vector<std::string>& tensor, const AnnotateOptions& options) {
   for (const Op& op : graph->ops) {
     if (op.kind == "variable") {
@@ -247,7 +261,6 @@ void ConstrainGpt(Graph* graph, const Mesh& mesh, const std::vector<std::string>
       if (!options.split_positions || op.kind == "input") Constrain(graph, op, tensor, B());
     }
   }
-  if (options.shard != AnnotateOptions::kNone) ShardVariables(mesh, data, options.shard, graph);
 }
 
 void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
@@ -270,11 +283,12 @@ absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& 
                         "write `stage` into the graph");
     }
     ConstrainInputs(graph, data);
-    return absl::OkStatus();
+  } else {
+    RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
+    RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
+    ConstrainGpt(graph, data, tensor, options);
   }
-  RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
-  RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
-  ConstrainGpt(graph, mesh, data, tensor, options);
+  if (options.shard != AnnotateOptions::kNone) ShardVariables(mesh, data, options.shard, graph);
   return absl::OkStatus();
 }
 

@@ -42,8 +42,9 @@ struct AnnotateOptions {
 // Annotates `graph` for `mesh` (graph->mesh is not looked at). What the user wrote wins: a
 // constraint on (tensor, axis) is kept, and where any op has a stage, all stages are. A graph
 // without the blocks of a GPT only gets S(0) on data axes, on inputs whose first dimension is named
-// "batch". Errors: fewer blocks than places; fewer heads or words than parts; stage_layers that are
-// not these places and blocks, or come with stages of the user's own.
+// "batch", and what `shard` says of its variables. Errors: fewer blocks than places; fewer heads or
+// words than parts; stage_layers that are not these places and blocks, or come with stages of the
+// user's own.
 absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& options = {});
 
 }  // namespace oneflow

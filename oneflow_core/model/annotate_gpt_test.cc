@@ -1,6 +1,9 @@
 #include "oneflow_core/model/annotate_gpt.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -16,9 +19,9 @@ Graph Gpt(int64_t layers) {
   return *GraphFromProto(BuildGpt(config), "gpt");
 }
 
-Graph Annotated(int64_t layers, const char* mesh) {
+Graph Annotated(int64_t layers, const char* mesh, const AnnotateOptions& options = {}) {
   Graph graph = Gpt(layers);
-  const absl::Status status = AnnotateGpt(&graph, *ParseMesh(mesh));
+  const absl::Status status = AnnotateGpt(&graph, *ParseMesh(mesh), options);
   REQUIRE(status.ok());
   return graph;
 }
@@ -30,6 +33,10 @@ std::string Want(const Graph& graph, const char* tensor) {
     text += (text.empty() ? "" : " ") + axis + ':' + ToString(sbp);
   }
   return text;
+}
+
+std::string Once(const Graph& graph, const char* variable) {
+  return AttrString(*graph.FindOp(variable), "gather_once");
 }
 
 int StageOf(const Graph& graph, const char* op) { return graph.FindOp(op)->stage; }
@@ -181,6 +188,83 @@ graph mesh=1 ops=4 boxing=0
   w   variable       -> w   f32[8,8]
   fc  linear    x w  -> fc  f32[]
 )");
+  // Variables are split where that was asked for.
+  REQUIRE(
+      AnnotateGpt(&graph, *ParseMesh("data=2,tensor=4"), {.shard = AnnotateOptions::kStates}).ok());
+  CHECK(Want(graph, "w") == "data:S(0)");
+  CHECK(Once(graph, "w") == "data");
+}
+
+TEST_CASE("sharded variables are split where no tensor axis does, as evenly as can be") {
+  // Of 17 words, 8 of hidden, 2 heads of 4, 4 positions and 32 inside.
+  for (const auto shard : {AnnotateOptions::kStates, AnnotateOptions::kWeights}) {
+    const Graph graph = Annotated(1, "data=4,tensor=2", {.shard = shard});
+    CHECK(Want(graph, "wte") == "data:S(1) tensor:S(0)");
+    CHECK(Want(graph, "wpe") == "data:S(0) tensor:B");
+    CHECK(Want(graph, "h.0.ln_1.weight") == "data:S(0) tensor:B");
+    CHECK(Want(graph, "h.0.attn.qkv.weight") == "data:S(0) tensor:S(2)");
+    CHECK(Want(graph, "h.0.attn.qkv.bias") == "data:S(2) tensor:S(1)");  // [3,2,4]
+    CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:S(0) tensor:S(1)");
+    CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:S(1) tensor:S(0)");
+    CHECK(Want(graph, "h.0.mlp.proj.bias") == "data:S(0) tensor:B");
+    // What is no variable is as without.
+    CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
+    CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:B");
+  }
+}
+
+TEST_CASE("of dimensions that cannot be split evenly the one with the smallest largest part") {
+  // 17 words on 5 devices: 4 of 17; 8 of hidden: 2 of 8; 4 positions: too few.
+  const Graph graph = Annotated(1, "data=5", {.shard = AnnotateOptions::kStates});
+  CHECK(Want(graph, "wte") == "data:S(0)");
+  CHECK(Want(graph, "wpe") == "data:S(1)");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:S(1)");    // [8,32]
+  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:S(0)");  // [32,8]
+}
+
+TEST_CASE("variables that no dimension allows to be split stay whole") {
+  const Graph graph = Annotated(1, "data=10,tensor=2", {.shard = AnnotateOptions::kStates});
+  CHECK(Want(graph, "wte") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.ln_1.weight") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.mlp.fc.bias") == "data:B tensor:S(0)");
+  CHECK(Once(graph, "wte").empty());
+  CHECK(Once(graph, "h.0.mlp.fc.bias").empty());
+}
+
+TEST_CASE("sharded states are gathered once a step, sharded weights for each use") {
+  const auto once = [](const char* mesh, AnnotateOptions::Shard shard) {
+    return Once(Annotated(1, mesh, {.shard = shard}), "wte");
+  };
+  CHECK(once("data=4", AnnotateOptions::kStates) == "data");
+  CHECK(once("data=2x2,tensor=2", AnnotateOptions::kStates) == "data.0,data.1");
+  CHECK(once("tensor=2", AnnotateOptions::kStates).empty());
+  CHECK(once("data=4", AnnotateOptions::kWeights).empty());
+  CHECK(once("data=4", AnnotateOptions::kNone).empty());
+}
+
+TEST_CASE("what the user wrote of variables wins, and is gathered once a step where it is split") {
+  Graph graph = Gpt(1);
+  const auto ask = [&](const char* variable, std::map<std::string, Sbp> constraint) {
+    graph.tensors[graph.FindTensor(variable)].constraint = std::move(constraint);
+  };
+  ask("wte", {{"data", B()}});
+  ask("wpe", {{"data", S(1)}});
+  ask("h.0.mlp.fc.weight", {{"data.1", B()}});
+  ask("h.0.mlp.proj.weight", {{"expert", S(0)}});
+  ask("h.0.mlp.proj.bias", {{"data.0", S(0)}, {"data.1", B()}});
+  graph.ops[graph.tensors[graph.FindTensor("h.0.ln_1.weight")].producer].attrs["gather_once"] =
+      std::string("data.1");
+  REQUIRE(AnnotateGpt(&graph, *ParseMesh("data=2x2,expert=2"), {.shard = AnnotateOptions::kStates})
+              .ok());
+  CHECK(Want(graph, "wte") == "data:B");
+  CHECK(Once(graph, "wte").empty());
+  CHECK(Want(graph, "wpe") == "data:S(1)");
+  CHECK(Once(graph, "wpe") == "data.0,data.1");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data.0:S(0) data.1:B");
+  CHECK(Once(graph, "h.0.mlp.fc.weight") == "data.0");
+  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data.0:S(1) data.1:S(1) expert:S(0)");
+  CHECK(Once(graph, "h.0.mlp.proj.bias") == "data.0");
+  CHECK(Once(graph, "h.0.ln_1.weight") == "data.1");
 }
 
 }  // namespace oneflow

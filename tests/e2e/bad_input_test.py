@@ -34,6 +34,7 @@ GRAPHS = {
     "illegal_sbp": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" sbp { on { key: "tensor" value: "Pmax" } }'),
                     ["y", "tensor", "Pmax"]),
     "unknown_axis": (HEAD + WEIGHT % 'sbp { on { key: "tensr" value: "S(1)" } }' + MATMUL, ["w", "tensr"]),
+    "gather_once": (HEAD + WEIGHT % 'attr { key: "gather_once" value { s: "tensor,tensr" } }' + MATMUL, ["w", "gather_once", "tensr", "axes tensor"]),
     "dropout_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" attr { key: "rate" value { f: 1.5 } } }\noutput: "y"\n',
                      ["y", "rate", "1.5"]),
     "dropout_without_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" }\noutput: "y"\n', ["y", "rate"]),
@@ -230,6 +231,12 @@ class BadInputTest(BadInputCase):
         self.train(["--precision", "--plan"], "--data=text.txt", "--precision=bf16")
         self.train(["--sequence_parallel", "--plan"], "--data=text.txt", "--sequence_parallel")
         self.train(["--keep_axis_order", "--plan"], "--data=text.txt", "--keep_axis_order")
+        self.compile(["--overlap=maybe", "auto, true or false"], "--overlap=maybe", "--batch=4")
+        self.compile(["--shard=all", "none, states or weights"], "--shard=all", "--batch=4")
+        for size in ["x", "-1"]:
+            self.compile(["--bucket_bytes=" + size, "is not a size"], "--bucket_bytes=" + size, "--batch=4")
+        for flag in ["--overlap=true", "--shard=states", "--bucket_bytes=1MB"]:
+            self.train([flag.split("=")[0], "--plan"], "--data=text.txt", flag)
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers
         for size, limit in [("2.5KB", "2,500 bytes"), ("2KiB", "2,048 bytes"), ("0.001MB", "1,000 bytes"), ("1e-6GB", "1,000 bytes")]:

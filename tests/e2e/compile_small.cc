@@ -31,6 +31,8 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.cluster.mutable_device()->set_kernel_threads(run.threads);
   options.generate = run.generate;
   options.split_positions = run.split_positions;
+  options.overlap = run.overlap;
+  options.shard = run.shard;
   if (run.split_positions) {
     options.cluster.add_level()->set_size(8);
     options.cluster.mutable_device()->set_firing_seconds(1e-15);

@@ -15,7 +15,12 @@ struct Case {
   const char* mesh;
   const char* schedule;
   proto::DataType precision = proto::F32;
+  bool overlap = false;
+  AnnotateOptions::Shard shard = AnnotateOptions::kNone;
+  int64_t batch = 8;
 };
+constexpr AnnotateOptions::Shard kStates = AnnotateOptions::kStates,
+                                 kWeights = AnnotateOptions::kWeights;
 constexpr Case kCases[] = {{"", "1f1b"},
                            {"data=2,tensor=2", "1f1b"},
                            {"pipe=4", "1f1b"},
@@ -23,15 +28,26 @@ constexpr Case kCases[] = {{"", "1f1b"},
                            {"pipe=2,data=2,tensor=2", "1f1b"},
                            {"pipe=2,data=2", "interleaved"},
                            {"pipe=4", "zero_bubble"},
-                           {"pipe=2,data=2", "1f1b", proto::BF16}};
+                           {"pipe=2,data=2", "1f1b", proto::BF16},
+                           {"data=2,tensor=2", "1f1b", proto::F32, true, kStates},
+                           {"pipe=2,data=3", "interleaved", proto::BF16, true, kStates, 12},
+                           {"pipe=2,data=2", "zero_bubble", proto::F32, true, kWeights}};
 
 uint64_t Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 200 : 8; }
+
+std::string NameOf(const Case& c) {
+  return std::string(c.mesh) + " " + c.schedule + (c.overlap ? " overlap" : "") + " shard " +
+         std::to_string(c.shard);
+}
 
 SmallRun RunOf(const Case& c) {
   SmallRun run;
   run.mesh = c.mesh;
   run.schedule = c.schedule;
   run.precision = c.precision;
+  run.overlap = c.overlap;
+  run.shard = c.shard;
+  run.batch = c.batch;
   return run;
 }
 
@@ -45,7 +61,7 @@ TEST_CASE("No interleaving sticks, with completions at once or behind") {
       REQUIRE(runtime.ok());
       for (const proto::Program& program : plan.program()) {
         for (uint64_t seed = 0; seed < Seeds() / 2; ++seed) {
-          INFO(c.mesh << " " << c.schedule << " " << program.name() << " seed " << seed);
+          INFO(NameOf(c) << " " << program.name() << " seed " << seed);
           const absl::Status status = (*runtime)->Run(program.name(), {}, /*steps=*/2, seed);
           INFO(status.ToString());
           REQUIRE(status.ok());
@@ -61,7 +77,7 @@ TEST_CASE("Interleavings compute the bits of the threaded runtime") {
     run.steps = 3;
     const SmallResult threaded = Train(run);
     for (uint64_t seed = 0; seed < 2; ++seed) {
-      INFO(c.mesh << " " << c.schedule << " seed " << seed);
+      INFO(NameOf(c) << " seed " << seed);
       CHECK(TrainInterleaved(run, seed) == threaded);
     }
   }

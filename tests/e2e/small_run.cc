@@ -63,7 +63,8 @@ std::string KeyOf(const SmallRun& run) {
        {int64_t{m.layers}, int64_t{m.heads}, int64_t{m.hidden}, int64_t{m.sequence},
         int64_t{m.vocab}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
         int64_t{run.threads}, int64_t{run.precision}, int64_t{run.residual}, int64_t{run.fuse},
-        int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions}}) {
+        int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions},
+        int64_t{run.overlap}, int64_t{run.shard}}) {
     absl::StrAppend(&key, ";", n);
   }
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actor_runtime/exec/run_context.h"
+#include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/model/gpt.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -31,9 +32,11 @@ struct SmallRun {
   int threads = 1;
   proto::Cluster cluster;  // that it is compiled for; its threads are those above
   uint64_t seed = 1;
-  bool generate = false;                    // the programs that continue a text, none that trains
-  bool split_positions = false;             // and nothing that messages cost, so that it is done
-  std::function<void(proto::Graph*)> edit;  // of the model's graph; may be null
+  bool generate = false;         // the programs that continue a text, none that trains
+  bool split_positions = false;  // and nothing that messages cost, so that it is done
+  bool overlap = false;
+  AnnotateOptions::Shard shard = AnnotateOptions::kNone;
+  std::function<void(proto::Graph*)> edit;      // of the model's graph; may be null
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
   // Called by Train and RunEveryProgram around each program they run; may be null.
   std::function<void(const Runtime&runtime, const std::string&program)> before, after;

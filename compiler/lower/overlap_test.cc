@@ -1,0 +1,96 @@
+#include "compiler/lower/overlap.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "oneflow_core/graph/graph_for_test.h"
+
+namespace oneflow {
+namespace {
+
+constexpr Phase kPrepare = Phase::kPrepare, kForward = Phase::kForward,
+                kBackward = Phase::kBackward, kUpdate = Phase::kUpdate;
+
+struct Example : GraphForTest {
+  Example() : GraphForTest("data=2,tensor=2") {}
+  Lane LaneOf(const std::string& op) const {
+    return ExchangeLanes(graph)[graph.FindOp(op) - graph.ops.data()];
+  }
+};
+
+}  // namespace
+
+TEST_CASE("exchanges of once a step stand together") {
+  Example e;
+  const TensorId w = e.Add(kForward, "variable", "w", {}, {S(0), B()});
+  const TensorId cast = e.Add(kPrepare, "cast", "cast", {w}, {S(0), B()});
+  e.Add(kPrepare, "all_gather", "prepared", {cast}, {B(), B()});
+  e.Add(kPrepare, "all_gather", "at_once", {w}, {B(), B()});
+  const TensorId dw = e.Add(kBackward, "matmul_grad_b", "dw", {}, {P(), B()});
+  const TensorId g = e.Add(kUpdate, "reduce_scatter", "gradient", {dw}, {S(0), B()});
+  const TensorId squares = e.Add(kUpdate, "sum_squares", "squares", {g}, {P(), B()});
+  e.Add(kUpdate, "all_reduce", "norm", {squares}, {B(), B()});
+  // As the update reads a variable, which is laid out otherwise on another stage.
+  e.Add(kUpdate, "all_gather", "old", {w}, {B(), B()});
+  for (const char* op : {"prepared", "at_once", "gradient", "norm", "old"}) {
+    INFO(op);
+    CHECK(e.LaneOf(op) == Lane::kGradient);
+  }
+  for (const char* op : {"w", "cast", "dw", "squares"}) {
+    INFO(op);
+    CHECK(e.LaneOf(op) == Lane::kCompute);
+  }
+}
+
+TEST_CASE("exchanges of activations and their gradients stand together") {
+  Example e;
+  const TensorId w = e.Add(kForward, "variable", "w", {}, {B(), S(0)});
+  const TensorId y = e.Add(kForward, "matmul", "y", {w, w}, {S(0), P()});
+  const TensorId sum = e.Add(kForward, "all_reduce", "sum", {y}, {S(0), B()});
+  // Of an activation, however much was made of it on the way.
+  const TensorId part = e.Add(kForward, "slice", "part", {sum}, {S(0), S(1)});
+  e.Add(kForward, "all_gather", "whole", {part}, {S(0), B()});
+  const TensorId dy = e.Add(kBackward, "matmul_grad_a", "dy", {sum}, {S(0), P()});
+  e.Add(kBackward, "reduce_scatter", "dx", {dy}, {S(0), S(1)});
+  e.Add(kBackward, "all_gather", "again", {part}, {S(0), B()});
+  for (const char* op : {"sum", "whole", "dx", "again"}) {
+    INFO(op);
+    CHECK(e.LaneOf(op) == Lane::kCollective);
+  }
+  CHECK(e.LaneOf("part") == Lane::kCompute);
+}
+
+TEST_CASE("what is gathered of a variable in every micro-batch stays where it is read") {
+  Example e;
+  const TensorId w = e.Add(kForward, "variable", "w", {}, {S(0), S(1)});
+  const TensorId half = e.Add(kForward, "all_gather", "half", {w}, {B(), S(1)});
+  e.Add(kForward, "all_gather", "whole", {half}, {B(), B()});
+  const TensorId cast = e.Add(kPrepare, "cast", "cast", {w}, {S(0), S(1)});
+  e.Add(kBackward, "all_to_all", "of_cast", {cast}, {B(), S(1)});
+  // Over one axis once a step, over the other anew.
+  const TensorId once = e.Add(kPrepare, "all_gather", "once", {cast}, {S(0), B()});
+  const TensorId part = e.Add(kForward, "slice", "part", {once}, {S(0), S(1)});
+  e.Add(kForward, "all_gather", "anew", {part}, {B(), S(1)});
+  for (const char* op : {"half", "whole", "of_cast", "part", "anew"}) {
+    INFO(op);
+    CHECK(e.LaneOf(op) == Lane::kCompute);
+  }
+  CHECK(e.LaneOf("once") == Lane::kGradient);
+}
+
+TEST_CASE("what no devices of one stage meet for has no such lane, in no phase") {
+  for (const Phase phase : {kForward, kBackward, kUpdate}) {
+    Example e;
+    const TensorId x = e.Add(phase, "gelu", "x", {}, {B(), B()});
+    const TensorId part = e.Add(phase, "slice", "slice", {x}, {S(0), B()});
+    e.Add(phase, "zero_fill", "zero_fill", {part}, {P(), B()});
+    e.stage = 1;
+    e.Add(phase, "transfer", "transfer", {x}, {B(), B()});
+    for (const char* op : {"x", "slice", "zero_fill", "transfer"}) {
+      INFO(op);
+      CHECK(e.LaneOf(op) == Lane::kCompute);
+    }
+  }
+}
+
+}  // namespace oneflow

@@ -1,0 +1,239 @@
+// Plans whose exchanges go on while they compute, and whose states are split: on which streams
+// exchanges stand, and what it takes of bytes.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/plan/verify_plan.h"
+
+namespace oneflow {
+namespace {
+
+using Shard = AnnotateOptions::Shard;
+constexpr Shard kNone = AnnotateOptions::kNone, kStates = AnnotateOptions::kStates,
+                kWeights = AnnotateOptions::kWeights;
+
+CompileOptions OptionsFor(const std::string& mesh, Shard shard, int64_t batch = 16,
+                          const std::string& schedule = "1f1b") {
+  CompileOptions options;
+  options.mesh = *ParseMesh(mesh);
+  options.train.set_batch(batch);
+  options.train.set_micro_batches(4);
+  options.train.set_schedule(schedule);
+  options.shard = shard;
+  options.overlap = true;
+  return options;
+}
+
+proto::Plan Compiled(const GptConfig& model, const CompileOptions& options) {
+  const absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  CHECK(VerifyPlan(*plan).ok());
+  return *plan;
+}
+
+GptConfig Tiny() {
+  return {.layers = 4, .heads = 4, .hidden = 32, .sequence = 16, .vocab = 64};
+}
+
+// The actors of a program, by the name of their stream, each once for each stage.
+std::map<std::string, std::set<int>> ActorsOnStreams(const proto::Program& program) {
+  std::map<std::string, std::set<int>> actors;
+  for (const proto::Stream& stream : program.stream()) {
+    for (const proto::OrderRun& run : stream.order()) {
+      for (const int id : run.segment()) {
+        const proto::Segment& segment = program.segment(id);
+        actors[stream.name()].insert(segment.actor().begin(), segment.actor().end());
+      }
+    }
+  }
+  return actors;
+}
+
+// By actor: whether it makes something of a variable alone, by casts and boxing.
+std::vector<bool> OfVariables(const proto::Plan& plan, const proto::Program& program) {
+  std::vector<bool> of_variable(program.actor_size(), false);
+  std::map<int, int> writer;
+  for (const proto::Actor& actor : program.actor()) {
+    for (const int output : actor.output()) writer.emplace(output, actor.id());
+  }
+  // Buckets stand behind what reads of them, so until nothing changes.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const proto::Actor& actor : program.actor()) {
+      if (of_variable[actor.id()] || (actor.kernel() != "cast" && !actor.has_boxing())) continue;
+      const bool all = std::all_of(
+          actor.input().begin(), actor.input().end(), [&](const proto::Input& input) {
+            const int reg = input.register_();
+            if (reg < plan.persistent_size()) return true;
+            return writer.contains(reg) && of_variable[writer.at(reg)];
+          });
+      if (all && actor.input_size() > 0) of_variable[actor.id()] = changed = true;
+    }
+  }
+  return of_variable;
+}
+
+// Exchanges on streams of compute, those of variables in `gathers`.
+struct OnCompute {
+  int gathers = 0, others = 0;
+};
+
+OnCompute ExchangesOnCompute(const proto::Plan& plan) {
+  OnCompute found;
+  for (const proto::Program& program : plan.program()) {
+    const std::vector<bool> of_variable = OfVariables(plan, program);
+    const std::map<std::string, std::set<int>> actors = ActorsOnStreams(program);
+    if (!actors.contains("compute")) continue;
+    for (const int id : actors.at("compute")) {
+      if (program.actor(id).has_exchange()) ++(of_variable[id] ? found.gathers : found.others);
+    }
+  }
+  return found;
+}
+
+int CountOn(const proto::Plan& plan, const std::string& stream) {
+  const proto::Program* train = FindProgram(plan, "train");
+  REQUIRE(train != nullptr);
+  return static_cast<int>(ActorsOnStreams(*train)[stream].size());
+}
+
+int64_t MostBytes(const proto::Plan& plan) {
+  int64_t most = 0;
+  for (const proto::StageMemory& memory : plan.memory()) {
+    most = std::max(most, memory.arena_bytes());
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in micro-batches") {
+  const auto check = [](const std::string& mesh, Shard shard, const std::string& schedule) {
+    INFO(mesh << ", " << schedule << ", shard " << shard);
+    const bool data = mesh.find("data") != std::string::npos;
+    const bool tensor = mesh.find("tensor") != std::string::npos;
+    const proto::Plan plan = Compiled(Tiny(), OptionsFor(mesh, shard, 32, schedule));
+    const OnCompute on_compute = ExchangesOnCompute(plan);
+    CHECK(on_compute.others == 0);
+    if (shard == kWeights && data) CHECK(on_compute.gathers > 0);
+    // Small tables are gathered over tensor, too.
+    if (shard != kWeights && !tensor) CHECK(on_compute.gathers == 0);
+    CHECK(CountOn(plan, "gradient") > 0);
+    CHECK((CountOn(plan, "collective") > 0) == tensor);
+  };
+  for (const Shard shard : {kNone, kStates, kWeights}) {
+    for (const char* mesh : {"data=4", "tensor=2", "data=2,tensor=2", "pipe=2,data=2"}) {
+      check(mesh, shard, "1f1b");
+    }
+  }
+  check("pipe=2,data=2x2,tensor=2", kStates, "1f1b");
+  for (const char* schedule : {"gpipe", "interleaved", "zero_bubble"}) {
+    check("pipe=2,data=2", kStates, schedule);
+  }
+}
+
+TEST_CASE("without overlap all exchanges of a stage stand with its compute") {
+  CompileOptions options = OptionsFor("data=2,tensor=2", kStates);
+  options.overlap = false;
+  const proto::Plan plan = Compiled(Tiny(), options);
+  CHECK(CountOn(plan, "gradient") == 0);
+  CHECK(CountOn(plan, "collective") == 0);
+  CHECK(ExchangesOnCompute(plan).others > 0);
+  // Devices that are CPUs do not overlap unless they are told to; others do.
+  options.overlap = std::nullopt;
+  CHECK(CountOn(Compiled(Tiny(), options), "gradient") == 0);
+  options.cluster.mutable_device()->set_kind(proto::Device::CUDA);
+  CHECK(OverlapsExchanges(options));
+}
+
+TEST_CASE("buckets hold what they may") {
+  CompileOptions options = OptionsFor("data=2", kNone);
+  const int joined = CountOn(Compiled(Tiny(), options), "gradient");
+  options.bucket_bytes = 1;
+  const int apart = CountOn(Compiled(Tiny(), options), "gradient");
+  CHECK(joined <= 4);
+  CHECK(apart > 10 * joined);
+}
+
+TEST_CASE("overlap takes few bytes") {
+  const GptConfig model = *GptPreset("gpt2-124m");
+  for (const std::string mesh : {"data=2", "pipe=2,data=2", "pipe=4,tensor=2"}) {
+    CompileOptions options = OptionsFor(mesh, kNone);
+    const int64_t with = MostBytes(Compiled(model, options));
+    options.overlap = false;
+    const int64_t without = MostBytes(Compiled(model, options));
+    INFO(mesh << ": " << with << " bytes, without overlap " << without);
+    CHECK(static_cast<double>(with) <= 1.02 * static_cast<double>(without));
+  }
+}
+
+namespace {
+
+// Bytes of a device for each parameter of the model: variables, states of the optimizer, and
+// weights that are gathered for the step.
+double BytesAParameter(const proto::Plan& plan) {
+  const proto::Program& train = *FindProgram(plan, "train");
+  int64_t bytes = plan.memory(0).persistent_bytes(), parameters = 0;
+  for (const proto::Stream& stream : train.stream()) {
+    if (stream.name() != "gradient") continue;
+    const proto::Segment& prepare = train.segment(stream.order(0).segment(0));
+    CHECK(prepare.name() == "P");
+    for (const int id : prepare.actor()) {
+      for (const int output : train.actor(id).output()) {
+        bytes += FindRegister(plan, train, output)->slot_bytes();
+      }
+    }
+  }
+  for (const proto::Variable& variable : plan.variable()) {
+    if (variable.name().find('/') != std::string::npos) continue;  // a state
+    int64_t elements = 1;
+    for (const int64_t size : variable.layout().dim()) elements *= size;
+    parameters += elements;
+  }
+  return static_cast<double>(bytes) / static_cast<double>(parameters);
+}
+
+}  // namespace
+
+TEST_CASE("with states split over N devices weights and optimizer take 12/N bytes a parameter") {
+  const GptConfig model{.layers = 8, .heads = 8, .hidden = 512, .sequence = 1024, .vocab = 256};
+  for (const int n : {2, 4, 8}) {
+    const std::string mesh = "data=" + std::to_string(n);
+    CompileOptions options = OptionsFor(mesh, kStates, 32 * n);
+    const double f32 = BytesAParameter(Compiled(model, options));
+    options.train.set_precision(proto::BF16);
+    const double bf16 = BytesAParameter(Compiled(model, options));
+    INFO(mesh << ": " << f32 << " bytes a parameter in f32, " << bf16 << " in bf16");
+    // ... and what is gathered of them.
+    CHECK(f32 <= (4 + 12.0 / n) * 1.03);
+    CHECK(std::abs(bf16 / (2 + 12.0 / n) - 1) <= 0.03);
+  }
+}
+
+TEST_CASE("states are split where nothing is divisible by the devices") {
+  GptConfig model = Tiny();
+  model.vocab = 65;
+  for (const std::string mesh : {"data=3", "data=7", "pipe=2,data=5"}) {
+    INFO(mesh);
+    const CompileOptions options = OptionsFor(mesh, kStates, 4 * 105);
+    const proto::Plan plan = Compiled(model, options);
+    CHECK(ExchangesOnCompute(plan).others == 0);
+    const int axis = options.mesh.FindAxis("data");
+    for (const proto::Variable& variable : plan.variable()) {
+      INFO(variable.name());
+      CHECK(std::any_of(variable.layout().cut().begin(), variable.layout().cut().end(),
+                        [&](const proto::Layout::Cut& cut) { return cut.axis() == axis; }));
+    }
+  }
+}
+
+}  // namespace oneflow
