@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/passes/gradient_mirror.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
@@ -23,15 +24,6 @@ struct UseGradient {
 struct VariableGradients {
   TensorId variable = -1;
   std::vector<UseGradient> uses;  // in op order, never empty
-};
-
-// That `grad` is the gradient of what `reader` reads at `input`; reader -1: of `of` as it was made,
-// over all of its readers. infer_sbp lays gradients out as the tensors they belong to.
-struct GradientMirror {
-  TensorId of = -1;
-  OpId reader = -1;
-  int input = 0;
-  TensorId grad = -1;
 };
 
 struct Gradients {

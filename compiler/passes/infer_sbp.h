@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/passes/differentiate.h"
+#include "compiler/passes/gradient_mirror.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/cluster.pb.h"
 

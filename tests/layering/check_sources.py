@@ -1,7 +1,8 @@
 """Checks of the source tree that no compiler makes. `python3 check_sources.py [root]` prints them.
 
 1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
-2. Folders of oneflow_core: base <- tensor <- {device, graph <- op} <- {model, plan <- cost}.
+2. Folders of oneflow_core: base <- tensor <- {device, graph <- op} <- {model, plan <- {cost, print, net <- verify}}. In the
+   other rooms, too, no folder includes another that includes it, straight or by way of others.
 3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
 4. Tests do not sleep; sources leave no work markers behind.
 """
@@ -34,6 +35,9 @@ CORE_FOLDERS = {
     "plan": {"base", "tensor", "device", "graph", "op"},
     "train": {"base", "tensor"},
     "cost": {"base", "tensor", "graph", "op", "plan"},
+    "print": {"base", "tensor", "graph", "op", "plan"},
+    "net": {"base", "tensor", "graph", "op", "plan"},
+    "verify": {"base", "tensor", "device", "graph", "op", "plan", "net"},
 }
 
 CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
@@ -78,11 +82,40 @@ def include_problem(path, included):
     if other != room:
         return None if other in ROOMS[room] else f"{room} must not include {other}"
     folder, other = core_folder(path), core_folder(included)
-    if folder is None or other is None or folder == other:
+    if folder is None or other is None or folder == other or is_test(path):
         return None
     if other not in CORE_FOLDERS.get(folder, set()):
         return f"oneflow_core/{folder} must not include oneflow_core/{other}"
     return None
+
+
+def folder_of(path):
+    """The folder of a room that a path lies in, "compiler/passes"; the room's own files are one, too."""
+    return "/".join(path.parts[:2]) if len(path.parts) > 2 else path.parts[0]
+
+
+def folder_cycles(root):
+    """Folders that include each other: "a -> b -> a". Tests are left out."""
+    edges = {}
+    for path in source_files(root):
+        if is_test(path) or path.stem.endswith(("_for_test", "_test_util")) or path.suffix == ".proto":
+            continue
+        for line in (root / path).read_text(encoding="utf-8").splitlines():
+            include = INCLUDE.match(line)
+            other = pathlib.PurePosixPath(include[1]) if include else None
+            if other and other.parts[0] in ROOMS and folder_of(other) != folder_of(path):
+                edges.setdefault(folder_of(path), set()).add(folder_of(other))
+    for start in sorted(edges):
+        ways, seen = [[start]], {start}
+        while ways:
+            way = ways.pop()
+            for folder in sorted(edges.get(way[-1], ())):
+                if folder == start and start == min(way):
+                    yield " -> ".join([*way, start]) + ": folders include each other"
+                    return
+                if folder not in seen:
+                    seen.add(folder)
+                    ways.append([*way, folder])
 
 
 def allowed_lines(root):
@@ -124,6 +157,7 @@ def problems(root):
         found += file_problems(root, path, allowed.get(str(path), MAX_LINES))
     for path in python_tests(root):
         found += file_problems(root, path, MAX_LINES)
+    found += folder_cycles(root)
     for path in sorted(allowed):
         if not (root / path).exists():
             found.append(f"tests/layering/long_files.txt: {path} does not exist")

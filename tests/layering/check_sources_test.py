@@ -66,6 +66,14 @@ class CheckSourcesTest(unittest.TestCase):
                 found = problems_of_include(f"oneflow_core/{folder}/a.h", f"oneflow_core/{other}/b.h")
                 self.assert_one(found, f"oneflow_core/{folder} must not include oneflow_core/{other}")
 
+    def test_folder_cycles(self):
+        include = '#include "compiler/{}/b.h"\n'.format
+        tree = {"compiler/lower/a.h": include("schedule"), "compiler/schedule/a.h": include("memory"),
+                "compiler/memory/a_test.cc": include("lower"), "compiler/lower/b.h": include("lower")}
+        self.assertEqual([], problems_of(tree))
+        self.assert_one(problems_of({**tree, "compiler/memory/a.h": include("lower")}),
+                        "compiler/lower -> compiler/schedule -> compiler/memory -> compiler/lower")
+
     def test_unknown_core_folder(self):
         self.assert_one(problems_of({"oneflow_core/new/a.h": "\n"}), "is not in CORE_FOLDERS")
 
