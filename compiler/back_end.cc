@@ -17,8 +17,8 @@
 #include "compiler/schedule/tell_receives.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
-#include "oneflow_core/plan/plan_net.h"
-#include "oneflow_core/plan/verify_liveness.h"
+#include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/verify/verify_liveness.h"
 
 namespace oneflow {
 namespace {

@@ -28,9 +28,9 @@
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_format.h"
-#include "oneflow_core/plan/plan_text.h"
-#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

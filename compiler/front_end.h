@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "compiler/passes/differentiate.h"
-#include "compiler/passes/infer_sbp.h"
 #include "compiler/programs.h"
+#include "compiler/sbp/infer_sbp.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/plan.pb.h"
 

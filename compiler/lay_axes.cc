@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/passes/boxing_primitive.h"
+#include "compiler/boxing/boxing_primitive.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
 

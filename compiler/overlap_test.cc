@@ -11,7 +11,7 @@
 #include "compiler/compile.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {
@@ -40,9 +40,7 @@ proto::Plan Compiled(const GptConfig& model, const CompileOptions& options) {
   return *plan;
 }
 
-GptConfig Tiny() {
-  return {.layers = 4, .heads = 4, .hidden = 32, .sequence = 16, .vocab = 64};
-}
+GptConfig Tiny() { return {.layers = 4, .heads = 4, .hidden = 32, .sequence = 16, .vocab = 64}; }
 
 // The actors of a program, by the name of their stream, each once for each stage.
 std::map<std::string, std::set<int>> ActorsOnStreams(const proto::Program& program) {
@@ -70,8 +68,8 @@ std::vector<bool> OfVariables(const proto::Plan& plan, const proto::Program& pro
     changed = false;
     for (const proto::Actor& actor : program.actor()) {
       if (of_variable[actor.id()] || (actor.kernel() != "cast" && !actor.has_boxing())) continue;
-      const bool all = std::all_of(
-          actor.input().begin(), actor.input().end(), [&](const proto::Input& input) {
+      const bool all =
+          std::all_of(actor.input().begin(), actor.input().end(), [&](const proto::Input& input) {
             const int reg = input.register_();
             if (reg < plan.persistent_size()) return true;
             return writer.contains(reg) && of_variable[writer.at(reg)];

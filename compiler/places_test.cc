@@ -1,16 +1,16 @@
-// Where the fills of compiled plans lie, against brute force (oneflow_core/plan/byte_game.h): in no
+// Where the fills of compiled plans lie, against brute force (oneflow_core/net/byte_game.h): in no
 // legal order may two live fills overlap. memory_fuzz_test does so with programs that are drawn.
 #include <catch2/catch.hpp>
 #include <random>
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/gpt.h"
-#include "oneflow_core/plan/byte_game.h"
+#include "oneflow_core/net/byte_game.h"
+#include "oneflow_core/net/random_program.h"
 #include "oneflow_core/plan/places.h"
-#include "oneflow_core/plan/random_program.h"
-#include "oneflow_core/plan/verify_liveness.h"
-#include "oneflow_core/plan/verify_memory.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_memory.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

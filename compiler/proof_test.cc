@@ -10,7 +10,7 @@
 #include "compiler/memory/lifetimes.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/gpt.h"
-#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

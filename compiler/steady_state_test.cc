@@ -8,12 +8,12 @@
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/net/random_program.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/random_program.h"
-#include "oneflow_core/plan/skip_game.h"
-#include "oneflow_core/plan/verify_liveness.h"
-#include "oneflow_core/plan/verify_memory.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/verify/skip_game.h"
+#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_memory.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

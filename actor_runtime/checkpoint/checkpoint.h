@@ -33,7 +33,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"

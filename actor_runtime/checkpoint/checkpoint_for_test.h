@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/plan.pb.h"

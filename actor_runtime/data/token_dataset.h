@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/token_file.h"
-#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/run_context.h"
 
 namespace oneflow {
 

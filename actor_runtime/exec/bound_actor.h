@@ -13,7 +13,7 @@
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/kernel/kernel.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 

@@ -20,7 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/loaded_plan.h"
-#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/run_context.h"
 
 namespace oneflow {
 

@@ -9,7 +9,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/places.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_net.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

@@ -9,8 +9,8 @@
 #include "actor_runtime/exchange/local_communicator.h"
 #include "actor_runtime/exec/instantiate.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/verify_plan.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

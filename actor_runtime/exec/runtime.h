@@ -25,8 +25,8 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/bound_actor.h"
 #include "actor_runtime/exec/loaded_plan.h"
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/exec/worker_report.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

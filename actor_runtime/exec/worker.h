@@ -18,9 +18,9 @@
 #include "actor_runtime/actor/actor_state.h"
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/exec/snapshot_desk.h"
 #include "actor_runtime/exec/trace.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/transport/bus.h"
 
 namespace oneflow {

@@ -27,7 +27,7 @@
 
 namespace oneflow {
 
-struct RunContext;  // actor_runtime/exec/run_context.h: seed, step offset, data, checkpoint,
+struct RunContext;  // actor_runtime/kernel/run_context.h: seed, step offset, data, checkpoint,
                     // metrics
 
 // One source or destination of a kernel: the local piece of a logical tensor.

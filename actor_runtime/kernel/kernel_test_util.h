@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/kernel/run_context.h"
 
 namespace oneflow {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"

@@ -7,7 +7,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiler/boxing/boxing_path.h"
+#include "compiler/boxing/boxing_primitive.h"
 #include "compiler/lower/groups.h"
-#include "compiler/passes/boxing_path.h"
-#include "compiler/passes/boxing_primitive.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
 

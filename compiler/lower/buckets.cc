@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "compiler/passes/boxing_primitive.h"
-#include "compiler/passes/rewrite.h"
+#include "compiler/boxing/boxing_primitive.h"
+#include "compiler/graph/rewrite.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {

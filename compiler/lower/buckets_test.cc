@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/boxing/boxing_primitive.h"
 #include "compiler/lower/overlap.h"
-#include "compiler/passes/boxing_primitive.h"
 #include "oneflow_core/graph/graph_for_test.h"
 
 namespace oneflow {

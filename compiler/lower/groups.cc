@@ -8,8 +8,8 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/passes/boxing_primitive.h"
-#include "compiler/passes/rewrite.h"
+#include "compiler/boxing/boxing_primitive.h"
+#include "compiler/graph/rewrite.h"
 
 namespace oneflow {
 namespace {

@@ -7,7 +7,7 @@
 #include "compiler/lower/prune.h"
 #include "compiler/lower/state_programs.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/plan_text.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {

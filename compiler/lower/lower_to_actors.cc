@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/graph/rewrite.h"
 #include "compiler/lower/boxing.h"
 #include "compiler/lower/buckets.h"
 #include "compiler/lower/overlap.h"
 #include "compiler/lower/registers.h"
-#include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compiler/schedule/order.h"
+#include "compiler/lower/order.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

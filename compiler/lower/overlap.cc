@@ -1,6 +1,6 @@
 #include "compiler/lower/overlap.h"
 
-#include "compiler/passes/rewrite.h"
+#include "compiler/graph/rewrite.h"
 
 namespace oneflow {
 std::vector<Lane> ExchangeLanes(const Graph& graph) {

@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
+#include "compiler/graph/rewrite.h"
 #include "compiler/lower/registers.h"
-#include "compiler/passes/rewrite.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"

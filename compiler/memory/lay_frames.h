@@ -1,4 +1,4 @@
-// Frames (oneflow_core/plan/frames.h) for registers that fill once a micro-batch.
+// Frames (oneflow_core/verify/frames.h) for registers that fill once a micro-batch.
 //
 // What is saved for the backward has a slot for every micro-batch in flight, and each slot is empty
 // for part of the time: from when the backward has returned it until its turn comes again. No

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/stream_clocks.h"
+#include "oneflow_core/net/stream_clocks.h"
 
 namespace oneflow {
 namespace {

@@ -3,7 +3,7 @@
 //
 // Sharing bytes needs happens-before, not time: what counts is from when on the compute stream
 // knows that all accesses are over, and what it has completed, for certain, when the first write
-// comes. Both are found by playing the game of the memory proof (oneflow_core/plan/stream_clocks.h)
+// comes. Both are found by playing the game of the memory proof (oneflow_core/net/stream_clocks.h)
 // on slots alone, before anything has a place.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "compiler/memory/pairs.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 

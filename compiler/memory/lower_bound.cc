@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "oneflow_core/plan/marking.h"
+#include "oneflow_core/net/marking.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 

@@ -1,8 +1,8 @@
 // The memory proof against brute force. Small programs are drawn and their memory is planned; then
 // registers are moved about as long as the proof lets them. What it lets pass is played in random
-// legal orders on all devices (oneflow_core/plan/byte_game.h): no two live fills may overlap. Both
+// legal orders on all devices (oneflow_core/net/byte_game.h): no two live fills may overlap. Both
 // plays of the proof must agree, what is skipped must leave no better a state than if it had been
-// played (oneflow_core/plan/skip_game.h), no plan as the planner made it may be refused, and of
+// played (oneflow_core/verify/skip_game.h), no plan as the planner made it may be refused, and of
 // what is refused nearly all must overlap in some order: else the proof would be needlessly strict.
 // 30,000 programs with ONEFLOW_TEST_FULL, else 1,000.
 #include <catch2/catch.hpp>
@@ -13,13 +13,13 @@
 #include <utility>
 
 #include "compiler/memory/plan_memory.h"
-#include "oneflow_core/plan/byte_game.h"
-#include "oneflow_core/plan/frames.h"
-#include "oneflow_core/plan/random_program.h"
-#include "oneflow_core/plan/skip_game.h"
-#include "oneflow_core/plan/verify_liveness.h"
-#include "oneflow_core/plan/verify_memory.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/net/byte_game.h"
+#include "oneflow_core/net/random_program.h"
+#include "oneflow_core/verify/frames.h"
+#include "oneflow_core/verify/skip_game.h"
+#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_memory.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

@@ -14,8 +14,8 @@
 #include "compiler/memory/pack.h"
 #include "compiler/memory/place_rings.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/plan_net.h"
-#include "oneflow_core/plan/plan_text.h"
+#include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "compiler/memory/lifetimes.h"
 #include "compiler/memory/pack.h"
-#include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

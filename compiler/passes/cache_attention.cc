@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/graph/rewrite.h"
 #include "compiler/passes/infer_shapes.h"
-#include "compiler/passes/rewrite.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {

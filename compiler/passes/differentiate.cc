@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "compiler/passes/rewrite.h"
+#include "compiler/graph/rewrite.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/passes/gradient_mirror.h"
+#include "compiler/sbp/gradient_mirror.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {

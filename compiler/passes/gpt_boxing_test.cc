@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/graph/rewrite.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/rewrite.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/model/gpt.h"

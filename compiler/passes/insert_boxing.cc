@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/boxing_path.h"
-#include "compiler/passes/boxing_primitive.h"
-#include "compiler/passes/rewrite.h"
+#include "compiler/boxing/boxing_path.h"
+#include "compiler/boxing/boxing_primitive.h"
+#include "compiler/graph/rewrite.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
 

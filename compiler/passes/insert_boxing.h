@@ -25,7 +25,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "compiler/passes/infer_sbp.h"
+#include "compiler/sbp/infer_sbp.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/cluster.pb.h"
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "compiler/passes/rewrite.h"
+#include "compiler/graph/rewrite.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {

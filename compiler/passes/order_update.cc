@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/rewrite.h"
+#include "compiler/graph/rewrite.h"
 
 namespace oneflow {
 namespace {

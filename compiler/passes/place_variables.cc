@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/rewrite.h"
+#include "compiler/graph/rewrite.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {

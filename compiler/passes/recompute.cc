@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/passes/rewrite.h"
+#include "compiler/graph/rewrite.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {

@@ -13,7 +13,7 @@
 // original) and run the same kernels: not a bit changes (law 6).
 #pragma once
 
-#include "compiler/passes/infer_sbp.h"
+#include "compiler/sbp/infer_sbp.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/plan/plan_for_test.h"
+#include "oneflow_core/net/plan_for_test.h"
 
 namespace oneflow {
 namespace {

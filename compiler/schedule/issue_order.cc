@@ -6,7 +6,7 @@
 #include "compiler/schedule/timed_game.h"
 #include "oneflow_core/base/runs.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/plan/plan_for_test.h"
-#include "oneflow_core/plan/plan_net.h"
-#include "oneflow_core/plan/random_program.h"
-#include "oneflow_core/plan/verify_liveness.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/net/plan_for_test.h"
+#include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/net/random_program.h"
+#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/schedule/order.h"
+#include "compiler/lower/order.h"
 
 namespace oneflow {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/schedule/order.h"
+#include "compiler/lower/order.h"
 #include "compiler/schedule/update_rule.h"
 #include "proto/train.pb.h"
 

@@ -11,9 +11,9 @@
 #include "compiler/schedule/order_file.h"
 #include "compiler/schedule/play_orders.h"
 #include "compiler/schedule/slots.h"
-#include "oneflow_core/plan/plan_for_test.h"
-#include "oneflow_core/plan/plan_net.h"
-#include "oneflow_core/plan/verify_liveness.h"
+#include "oneflow_core/net/plan_for_test.h"
+#include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/verify/verify_liveness.h"
 
 namespace oneflow {
 namespace {

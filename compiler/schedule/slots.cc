@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/marking.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/marking.h"
+#include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 namespace {

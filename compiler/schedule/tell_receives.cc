@@ -9,7 +9,7 @@
 #include "compiler/lower/order_only.h"
 #include "compiler/schedule/timed_game.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 namespace {

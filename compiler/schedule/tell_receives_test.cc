@@ -7,8 +7,8 @@
 
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/timed_game.h"
-#include "oneflow_core/plan/plan_for_test.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_for_test.h"
+#include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@
 #include <queue>
 #include <tuple>
 
-#include "oneflow_core/plan/marking.h"
+#include "oneflow_core/net/marking.h"
 
 namespace oneflow {
 namespace {

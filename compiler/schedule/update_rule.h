@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "compiler/schedule/order.h"
+#include "compiler/lower/order.h"
 
 namespace oneflow {
 

@@ -15,8 +15,8 @@ namespace oneflow {
 
 struct GraphForTest {
   Graph graph;
-  int stage = 0;      // of what is added next
-  Dims dims = {16};   // the same
+  int stage = 0;     // of what is added next
+  Dims dims = {16};  // the same
 
   explicit GraphForTest(const std::string& mesh) { graph.mesh = *ParseMesh(mesh); }
 

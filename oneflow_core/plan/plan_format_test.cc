@@ -8,13 +8,13 @@
 
 #include "google/protobuf/util/message_differencer.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/plan/fingerprint.h"
-#include "oneflow_core/plan/plan_for_test.h"
-#include "oneflow_core/plan/plan_json.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/plan_text.h"
-#include "oneflow_core/plan/read_plan.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/print/plan_json.h"
+#include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/verify/read_plan.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

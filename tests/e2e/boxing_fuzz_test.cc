@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/verify/verify_plan.h"
 #include "tests/e2e/boxing_case.h"
 
 namespace oneflow {

@@ -17,8 +17,8 @@
 
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "oneflow_core/graph/graph.h"
-#include "oneflow_core/plan/verify_liveness.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_types.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/model/annotate_gpt.h"
 #include "oneflow_core/model/gpt.h"
 #include "proto/cluster.pb.h"

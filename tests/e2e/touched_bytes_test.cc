@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "actor_runtime/exec/runtime.h"
+#include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/plan_net.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "tests/e2e/small_run.h"
 

@@ -22,9 +22,9 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/plan/plan_format.h"
-#include "oneflow_core/plan/plan_text.h"
-#include "oneflow_core/plan/verify_plan.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

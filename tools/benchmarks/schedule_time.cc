@@ -24,8 +24,8 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/plan_net.h"
 #include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {

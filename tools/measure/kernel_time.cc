@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "actor_runtime/device/thread_pool.h"
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/device/workspace.h"

@@ -11,7 +11,7 @@
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"
-#include "oneflow_core/plan/verify_types.h"
+#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
-#include "oneflow_core/plan/plan_json.h"
-#include "oneflow_core/plan/plan_text.h"
+#include "oneflow_core/print/plan_json.h"
+#include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "oneflow_core/plan/plan_net.h"
+#include "oneflow_core/net/plan_net.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

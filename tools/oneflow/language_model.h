@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "tools/oneflow/plan_facts.h"
 
 namespace oneflow {

@@ -16,11 +16,11 @@
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/plan/verify_plan.h"
-#include "oneflow_core/plan/verify_types.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
+#include "oneflow_core/verify/verify_plan.h"
+#include "oneflow_core/verify/verify_types.h"
 #include "tools/oneflow/check_cluster.h"
 #include "tools/oneflow/flags.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/simd/isa.h"
-#include "oneflow_core/plan/read_plan.h"
+#include "oneflow_core/verify/read_plan.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "actor_runtime/data/npy.h"
-#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

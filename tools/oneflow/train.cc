@@ -13,7 +13,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/plan/plan_text.h"
+#include "oneflow_core/print/plan_text.h"
 #include "tools/measure/kernel_time.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/kernel/attributes.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "glog/logging.h"
 #include "oneflow_core/base/status.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/exec/run_context.h"
+#include "actor_runtime/kernel/run_context.h"
 
 namespace oneflow {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <string>
 
-#include "actor_runtime/exec/run_context.h"
 #include "actor_runtime/kernel/attributes.h"
+#include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/random/random.h"
 #include "oneflow_core/base/status.h"
 

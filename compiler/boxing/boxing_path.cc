@@ -1,0 +1,265 @@
+#include "compiler/boxing/boxing_path.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "compiler/boxing/boxing_primitive.h"
+#include "compiler/boxing/device_prices.h"
+#include "oneflow_core/cost/link_cost.h"
+#include "oneflow_core/tensor/layout.h"
+
+namespace oneflow {
+namespace {
+
+// What is received over the slowest of the links, all latencies once.
+double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along, double bytes) {
+  double most = 0;
+  for (const int axis : along) {
+    if (prices.mesh.axes[axis].size == 1) continue;
+    const Link link = LinkOfAxis(prices.cluster, prices.mesh, axis);
+    most = std::max(most, link.latency + bytes / link.bandwidth);
+  }
+  return most;
+}
+
+constexpr double kNoWay = std::numeric_limits<double>::infinity();
+// Sums in another order may be a rounding apart.
+constexpr double kRounding = 1 + 1e-12;
+
+// Of a step that leads to `to`, whatever is received: a firing, and what is written.
+double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
+  const int64_t written = MaxElements(LayoutOf(tensor.dims, to), prices.mesh);
+  return FiringSeconds(prices.cluster) +
+         static_cast<double>(written * tensor.element_bytes) / MemoryBandwidth(prices.cluster);
+}
+
+bool AnyPartial(const NdSbp& sbp) {
+  return std::any_of(sbp.begin(), sbp.end(), [](Sbp s) { return s.partial(); });
+}
+
+int Changes(const NdSbp& a, const NdSbp& b) {
+  int changes = 0;
+  for (size_t i = 0; i < a.size(); ++i) changes += a[i] == b[i] ? 0 : 1;
+  return changes;
+}
+
+// Dijkstra over nd-SBPs. What cannot be on a way shorter than one that is known is left out
+// (LeastFrom).
+class PathSearch {
+ public:
+  // most_axes: that one step changes. most_seconds: ways that take longer are not looked for.
+  PathSearch(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& from,
+             const NdSbp& to, int most_axes, double most_seconds)
+      : prices_(prices),
+        tensor_(tensor),
+        from_(from),
+        to_(to),
+        most_axes_(most_axes),
+        most_seconds_(most_seconds) {
+    const Dims at_first = PartsOf(from), at_last = PartsOf(to);
+    for (size_t d = 0; d < tensor.dims.size(); ++d) {
+      most_parts_.push_back(std::max({tensor.dims[d], at_first[d], at_last[d]}));
+    }
+    const Coordinate first(prices.mesh.axes.size(), 0);
+    Coordinate last;
+    for (const Mesh::Axis& axis : prices.mesh.axes) last.push_back(axis.size - 1);
+    for (const Coordinate& c : {first, last}) {
+      corners_.push_back({c, SliceOf(LayoutOf(tensor.dims, to), prices.mesh, c)});
+    }
+  }
+
+  // Nothing where there is no way.
+  std::optional<std::vector<BoxingStep>> Run() {
+    nodes_[Find(from_)].seconds = 0;
+    while (true) {
+      const int at = Nearest();
+      if (at < 0) return std::nullopt;
+      nodes_[at].done = true;
+      if (nodes_[at].lies == to_) return Unwind(at);
+      for (const NdSbp& next : Neighbours(nodes_[at].lies)) Relax(at, next);
+    }
+  }
+
+ private:
+  struct Node {
+    NdSbp lies;
+    double written = 0, rest = 0;  // LocalSeconds to it; LeastFrom it
+    double seconds = kNoWay;
+    int steps = 0;
+    int before = -1;
+    BoxingStep step;
+    bool done = false;
+  };
+
+  int Nearest() const {
+    int best = -1;
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+      const Node& node = nodes_[i];
+      if (node.done || node.seconds == kNoWay) continue;
+      if (best < 0 || std::pair(node.seconds, node.steps) <
+                          std::pair(nodes_[best].seconds, nodes_[best].steps)) {
+        best = i;
+      }
+    }
+    return best;
+  }
+
+  // The node of an SBP: a new one where there is none yet.
+  int Find(const NdSbp& lies) {
+    std::string key;
+    for (const Sbp sbp : lies) key += {static_cast<char>(sbp.kind), static_cast<char>(sbp.dim)};
+    const auto [it, fresh] = known_.try_emplace(std::move(key), static_cast<int>(nodes_.size()));
+    if (fresh) nodes_.push_back({lies, LocalSeconds(prices_, tensor_, lies), LeastFrom(lies)});
+    return it->second;
+  }
+
+  bool IsSum(const NdSbp& lies) const {
+    for (size_t a = 0; a < lies.size(); ++a) {
+      if (lies[a].partial() && prices_.mesh.axes[a].size > 1) return true;
+    }
+    return false;
+  }
+
+  // Seconds that any way from here to `to_` takes: a last firing, what it writes, and what a device
+  // lacks, over the fastest link. Of a sum that is taken on the way each device lacks all.
+  double LeastFrom(const NdSbp& lies) const {
+    if (lies == to_) return 0;
+    int64_t lacking = 0;
+    for (const auto& [c, mine] : corners_) {
+      if (AnyPartial(to_)) continue;
+      const Slice held = SliceOf(LayoutOf(tensor_.dims, lies), prices_.mesh, c);
+      const int64_t has = IsSum(lies) ? 0 : Intersect(mine, held).elements();
+      lacking = std::max(lacking, mine.elements() - has);
+    }
+    return LocalSeconds(prices_, tensor_, to_) +
+           static_cast<double>(lacking * tensor_.element_bytes) / FastestBandwidth(prices_.cluster);
+  }
+
+  // SBPs worth passing through on an axis: nothing becomes partial that does not end so.
+  std::vector<Sbp> Options(int axis) const {
+    std::vector<Sbp> options = {to_[axis]};
+    const auto add = [&options](Sbp sbp) {
+      if (std::find(options.begin(), options.end(), sbp) == options.end()) options.push_back(sbp);
+    };
+    const Mesh& mesh = prices_.mesh;
+    if (axis == mesh.stage_axis()) return options;
+    const bool one = mesh.axes[axis].size == 1;
+    // A part of a sum is none of a maximum, on one device either: what is between them is B.
+    if (one && !from_[axis].partial() && !to_[axis].partial()) return options;
+    add(B());
+    if (one) return options;
+    for (int d = 0; d < static_cast<int>(tensor_.dims.size()); ++d) add(S(d));
+    return options;
+  }
+
+  // What one primitive may lead to, `to_` first: all that differ on one axis; and on several, where
+  // none of these is partial.
+  std::vector<NdSbp> Neighbours(const NdSbp& at) const {
+    std::vector<NdSbp> all = {at};
+    for (int axis = 0; axis < static_cast<int>(at.size()); ++axis) {
+      const size_t before = all.size();
+      for (const Sbp next : Options(axis)) {
+        for (size_t i = 0; i < before && !(next == at[axis]); ++i) {
+          const bool partial = at[axis].partial() || next.partial();
+          if (i > 0 && (partial || Changes(at, all[i]) == most_axes_)) break;
+          all.push_back(all[i]);
+          all.back()[axis] = next;
+        }
+      }
+    }
+    all.erase(all.begin());
+    std::stable_sort(all.begin(), all.end(), [&](const NdSbp& a, const NdSbp& b) {
+      return std::pair(a != to_, Changes(at, a)) < std::pair(b != to_, Changes(at, b));
+    });
+    return all;
+  }
+
+  // Into how many parts each dimension is cut.
+  Dims PartsOf(const NdSbp& lies) const {
+    Dims parts(tensor_.dims.size(), 1);
+    for (size_t a = 0; a < lies.size(); ++a) {
+      if (lies[a].split()) parts[lies[a].dim] *= prices_.mesh.axes[a].size;
+    }
+    return parts;
+  }
+
+  // No part is empty but where an end's are.
+  bool LeavesRoom(const NdSbp& lies) const {
+    const Dims parts = PartsOf(lies);
+    for (size_t d = 0; d < parts.size(); ++d) {
+      if (parts[d] > most_parts_[d]) return false;
+    }
+    return true;
+  }
+
+  void Relax(int at, const NdSbp& next) {
+    const int found = Find(next);
+    const Node& now = nodes_[at];
+    if (nodes_[found].done) return;
+    // What a step receives costs the most to find out, and the rest is often too much already.
+    const double least = now.seconds + nodes_[found].written;
+    if (least + nodes_[found].rest > kRounding * most_seconds_) return;
+    if (least > kRounding * nodes_[found].seconds) return;
+    if (nodes_[found].seconds == kNoWay && !LeavesRoom(next)) return;
+    const BoxingStep step = BoxingStepBetween(prices_, tensor_, now.lies, next);
+    if (step.kind.empty()) return;
+    const double seconds = now.seconds + step.seconds;
+    Node& node = nodes_[found];
+    if (std::pair(seconds, now.steps + 1) >= std::pair(node.seconds, node.steps)) return;
+    node.seconds = seconds, node.steps = now.steps + 1, node.before = at, node.step = step;
+    if (next == to_) most_seconds_ = std::min(most_seconds_, seconds);
+  }
+
+  std::vector<BoxingStep> Unwind(int at) const {
+    std::vector<BoxingStep> steps;
+    for (; nodes_[at].before >= 0; at = nodes_[at].before) steps.push_back(nodes_[at].step);
+    std::reverse(steps.begin(), steps.end());
+    return steps;
+  }
+
+  const BoxingPrices& prices_;
+  const BoxedTensor& tensor_;
+  const NdSbp &from_, &to_;
+  const int most_axes_;
+  Dims most_parts_;                                    // by dimension
+  double most_seconds_;                                // of the whole way
+  std::vector<std::pair<Coordinate, Slice>> corners_;  // two devices, and what they need of `to_`
+  std::unordered_map<std::string, int> known_;         // nodes, by how they lie
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
+                             const NdSbp& from, const NdSbp& to) {
+  BoxingStep step{"", to};
+  const BoxingPrimitive primitive = PrimitiveBetween(prices.mesh, from, to);
+  if (primitive.kind.empty()) return step;
+  step.kind = primitive.kind;
+  const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
+  step.bytes = received * tensor.element_bytes;
+  step.seconds = LocalSeconds(prices, tensor, to) +
+                 ReceiveSeconds(prices, primitive.along, static_cast<double>(step.bytes));
+  return step;
+}
+
+std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
+                                   const NdSbp& from, const NdSbp& to) {
+  CHECK_EQ(from.size(), prices.mesh.axes.size());
+  CHECK_EQ(to.size(), prices.mesh.axes.size());
+  // A way by one axis at a time is soon found, and spares most of the search among all.
+  const auto one = PathSearch(prices, tensor, from, to, 1, kNoWay).Run();
+  double seconds = one ? 0 : kNoWay;
+  for (size_t i = 0; one && i < one->size(); ++i) seconds += (*one)[i].seconds;
+  auto best = PathSearch(prices, tensor, from, to, std::numeric_limits<int>::max(), seconds).Run();
+  CHECK(best.has_value()) << "no boxing from " << ToString(from) << " to " << ToString(to);
+  return *std::move(best);
+}
+
+}  // namespace oneflow

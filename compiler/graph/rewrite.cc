@@ -1,0 +1,86 @@
+#include "compiler/graph/rewrite.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+
+void SetOps(Graph* graph, std::vector<Op> ops) {
+  for (Tensor& tensor : graph->tensors) tensor.producer = -1;
+  graph->ops = std::move(ops);
+  for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
+    const Op& op = graph->ops[id];
+    for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) {
+      Tensor& tensor = graph->tensors[op.outputs[i]];
+      CHECK_EQ(tensor.producer, -1) << tensor.name << " has two producers";
+      tensor.producer = id;
+      tensor.output = i;
+    }
+  }
+  for (const Tensor& tensor : graph->tensors) {
+    CHECK_GE(tensor.producer, 0) << tensor.name << " lost its producer";
+  }
+}
+
+TensorId AddTensor(Graph* graph, std::string name) {
+  graph->tensors.emplace_back();
+  graph->tensors.back().name = std::move(name);
+  return static_cast<TensorId>(graph->tensors.size()) - 1;
+}
+
+absl::Status InferOutputs(Graph* graph, const Op& op) {
+  const OpDef* def = FindOpDef(op.kind);
+  CHECK(def != nullptr) << op.name << ": no op of kind " << op.kind;
+  auto specs = def->infer(OpView{*graph, op});
+  if (!specs.ok()) return Annotate(specs.status(), op.name);
+  CHECK_EQ(specs->size(), op.outputs.size()) << op.name;
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    Tensor& tensor = graph->tensors[op.outputs[i]];
+    tensor.shape = (*specs)[i].shape;
+    tensor.dtype = (*specs)[i].dtype;
+  }
+  return absl::OkStatus();
+}
+
+std::string FreeName(const Graph& graph, std::string_view wish) {
+  std::string name(wish);
+  for (int i = 2; graph.FindOp(name) != nullptr; ++i) {
+    name = std::string(wish) + "." + std::to_string(i);
+  }
+  return name;
+}
+
+bool IsVariable(const Op& op) { return op.kind == "variable"; }
+
+std::string VariableOf(const Op& op) { return AttrString(op, "variable", op.name); }
+
+bool IsOfVariable(const Op& op) { return IsVariable(op) || op.phase == Phase::kPrepare; }
+
+bool GathersOnce(const Graph& graph, const Op& producer, int axis) {
+  if (!IsOfVariable(producer)) return false;
+  const Op* root = &producer;
+  while (!IsVariable(*root)) root = &graph.ProducerOf(root->inputs[0]);
+  // Its name, and that of the axis it is a factor of ("data" for data.0).
+  const std::string& name = graph.mesh.axes[axis].name;
+  const std::string_view base = std::string_view(name).substr(0, name.rfind('.'));
+  const std::vector<std::string> once = GatherOnceAxes(*root);
+  return std::any_of(once.begin(), once.end(),
+                     [&](const std::string& axis) { return axis == name || axis == base; });
+}
+
+std::vector<std::string> GatherOnceAxes(const Op& variable) {
+  const std::string axes = AttrString(variable, "gather_once");
+  return axes.empty() ? std::vector<std::string>() : absl::StrSplit(axes, ',');
+}
+
+int64_t BytesOf(const Tensor& tensor) {
+  return tensor.shape.elements() * static_cast<int64_t>(SizeOf(tensor.dtype));
+}
+
+}  // namespace oneflow

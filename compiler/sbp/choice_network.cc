@@ -1,0 +1,327 @@
+#include "compiler/sbp/choice_network.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "compiler/sbp/choice_descent.h"
+
+namespace oneflow {
+namespace {
+
+// A table over variables, by its place among the tables known.
+struct Factor {
+  std::vector<int> variables;  // ascending
+  int table = -1;
+};
+
+// FNV-1a over whole numbers.
+template <typename T>
+uint64_t HashOf(const std::vector<T>& values) {
+  uint64_t hash = 1469598103934665603u;
+  for (const T value : values) hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211u;
+  return hash;
+}
+
+// Each different table once.
+class TableStore {
+ public:
+  int Intern(CostTable table) {
+    std::vector<int>& alike = by_hash_[HashOf(table.costs)];
+    for (const int id : alike) {
+      if (tables_[id] == table) return id;
+    }
+    alike.push_back(static_cast<int>(tables_.size()));
+    tables_.push_back(std::move(table));
+    return alike.back();
+  }
+  const CostTable& operator[](int id) const { return tables_[id]; }
+
+ private:
+  std::vector<CostTable> tables_;
+  std::unordered_map<uint64_t, std::vector<int>> by_hash_;
+};
+
+std::vector<int> StridesIn(const std::vector<int>& outer, const std::vector<int>& variables,
+                           const CostTable& table) {
+  std::vector<int> strides(outer.size(), 0);
+  int stride = 1;
+  for (size_t i = variables.size(); i-- > 0;) {
+    const auto at = std::lower_bound(outer.begin(), outer.end(), variables[i]) - outer.begin();
+    strides[at] = stride;
+    stride *= table.sizes[i];
+  }
+  return strides;
+}
+
+class Elimination {
+ public:
+  Elimination(const ChoiceNetwork& network, int64_t max_cells)
+      : network_(network), max_cells_(max_cells), factors_of_(network.variables()) {
+    std::map<const CostTable*, int> known;
+    for (const ChoiceNetwork::Term& term : network.terms()) {
+      if (term.variables.empty()) {
+        bound_ = AddCosts(bound_, term.table->costs[0]);
+        continue;
+      }
+      const auto [it, fresh] = known.try_emplace(term.table.get(), -1);
+      if (fresh) it->second = tables_.Intern(*term.table);
+      AddFactor({term.variables, it->second});
+    }
+  }
+
+  Choices Run() {
+    weight_.resize(network_.variables());
+    for (int v = 0; v < network_.variables(); ++v) queue_.insert({weight_[v] = Weight(v), v});
+    std::vector<int> order;
+    while (!queue_.empty()) {
+      const int v = queue_.begin()->second;
+      queue_.erase(queue_.begin());
+      Eliminate(v);
+      order.push_back(v);
+    }
+    Choices choices{std::vector<int>(network_.variables(), 0), 0, bound_};
+    for (size_t i = order.size(); i-- > 0;) {
+      choices.label[order[i]] = BestLabel(order[i], choices.label);
+    }
+    choices.cost = network_.CostOf(choices.label);
+    return choices;
+  }
+
+ private:
+  struct KeyHash {
+    size_t operator()(const std::vector<int>& key) const { return HashOf(key); }
+  };
+  // What is left of tables once a variable is gone: their least costs less `least`, the smallest.
+  struct Message {
+    int table = -1;
+    Cost least = 0;
+  };
+
+  void AddFactor(Factor factor) {
+    const int id = static_cast<int>(factors_.size());
+    for (const int v : factor.variables) factors_of_[v].push_back(id);
+    factors_.push_back(std::move(factor));
+  }
+
+  // The variables of all these, ascending.
+  void ScopeOf(const std::vector<int>& factors, std::vector<int>* scope) const {
+    scope->clear();
+    for (const int f : factors) {
+      scope->insert(scope->end(), factors_[f].variables.begin(), factors_[f].variables.end());
+    }
+    std::sort(scope->begin(), scope->end());
+    scope->erase(std::unique(scope->begin(), scope->end()), scope->end());
+  }
+  std::vector<int> Scope(const std::vector<int>& factors) const {
+    std::vector<int> scope;
+    ScopeOf(factors, &scope);
+    return scope;
+  }
+
+  double Cells(const std::vector<int>& scope) const {
+    double cells = 1;
+    for (const int v : scope) cells *= network_.labels(v);
+    return cells;
+  }
+
+  double Weight(int v) {
+    ScopeOf(factors_of_[v], &scope_);
+    return Cells(scope_);
+  }
+
+  // The factors of `v`, in parts whose tables are not too large: one part where that is exact.
+  std::vector<std::vector<int>> Parts(int v) const {
+    if (weight_[v] <= static_cast<double>(max_cells_)) return {factors_of_[v]};
+    std::vector<std::vector<int>> parts;
+    for (const int f : factors_of_[v]) {
+      bool placed = false;
+      for (std::vector<int>& part : parts) {
+        part.push_back(f);
+        placed = Cells(Scope(part)) <= static_cast<double>(max_cells_);
+        if (placed) break;
+        part.pop_back();
+      }
+      if (!placed) parts.push_back({f});
+    }
+    return parts;
+  }
+
+  void Eliminate(int v) {
+    std::vector<int> neighbours;
+    std::vector<Factor> messages;
+    for (const std::vector<int>& part : Parts(v)) {
+      const std::vector<int> scope = Scope(part);
+      const Message message = MessageOf(part, scope, v);
+      bound_ = AddCosts(bound_, message.least);
+      Factor factor{{}, message.table};
+      for (const int u : scope) {
+        if (u != v) factor.variables.push_back(u);
+      }
+      neighbours.insert(neighbours.end(), factor.variables.begin(), factor.variables.end());
+      if (!factor.variables.empty()) messages.push_back(std::move(factor));
+    }
+    std::sort(neighbours.begin(), neighbours.end());
+    neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
+    for (const int u : neighbours) {
+      std::erase_if(factors_of_[u], [&](int f) {
+        const std::vector<int>& of_v = factors_of_[v];
+        return std::find(of_v.begin(), of_v.end(), f) != of_v.end();
+      });
+    }
+    for (Factor& message : messages) AddFactor(std::move(message));
+    for (const int u : neighbours) {
+      const double weight = Weight(u);
+      if (weight == weight_[u]) continue;
+      queue_.erase({weight_[u], u});
+      queue_.insert({weight_[u] = weight, u});
+    }
+  }
+
+  Message MessageOf(const std::vector<int>& part, const std::vector<int>& scope, int v) {
+    std::vector<int>& key = key_;
+    key.clear();
+    for (const int u : scope) key.push_back(u == v ? -network_.labels(u) : network_.labels(u));
+    for (const int f : part) {
+      key.push_back(factors_[f].table);
+      for (const int u : factors_[f].variables) {
+        key.push_back(
+            static_cast<int>(std::lower_bound(scope.begin(), scope.end(), u) - scope.begin()));
+      }
+    }
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
+    return known_.emplace(key, Minimise(part, scope, v)).first->second;
+  }
+
+  // Walks over all labels of the scope, `v` innermost.
+  Message Minimise(const std::vector<int>& part, std::vector<int> scope, int v) {
+    const auto place = std::find(scope.begin(), scope.end(), v) - scope.begin();
+    std::vector<std::vector<int>> strides;  // of each factor, by variable of the scope
+    std::vector<const Cost*> costs;
+    for (const int f : part) {
+      const CostTable& table = tables_[factors_[f].table];
+      strides.push_back(StridesIn(scope, factors_[f].variables, table));
+      costs.push_back(table.costs.data());
+    }
+    CostTable least;
+    for (const int u : scope) {
+      if (u != v) least.sizes.push_back(network_.labels(u));
+    }
+    std::vector<int> label(scope.size(), 0);
+    std::vector<int64_t> at(part.size(), 0);
+    while (true) {
+      least.costs.push_back(LeastOver(v, place, strides, costs, at));
+      size_t i = scope.size();
+      while (i-- > 0) {
+        if (static_cast<int64_t>(i) == place) continue;
+        const bool carry = ++label[i] == network_.labels(scope[i]);
+        if (carry) label[i] = 0;
+        const int step = carry ? 1 - network_.labels(scope[i]) : 1;
+        for (size_t f = 0; f < at.size(); ++f) at[f] += step * strides[f][i];
+        if (!carry) break;
+      }
+      if (i == static_cast<size_t>(-1)) break;
+    }
+    const Cost smallest = *std::min_element(least.costs.begin(), least.costs.end());
+    for (Cost& cost : least.costs) cost = cost >= kNever ? kNever : cost - smallest;
+    return {tables_.Intern(std::move(least)), smallest};
+  }
+
+  Cost LeastOver(int v, int64_t place, const std::vector<std::vector<int>>& strides,
+                 const std::vector<const Cost*>& costs, const std::vector<int64_t>& at) const {
+    Cost least = kNever;
+    for (int l = 0; l < network_.labels(v); ++l) {
+      Cost sum = 0;
+      for (size_t f = 0; f < at.size(); ++f) {
+        sum = AddCosts(sum, costs[f][at[f] + l * strides[f][place]]);
+      }
+      least = std::min(least, sum);
+    }
+    return least;
+  }
+
+  // The first of the best, given the labels of the variables that were eliminated later.
+  int BestLabel(int v, std::vector<int>& label) const {
+    int best = 0;
+    Cost least = 0;
+    for (int l = 0; l < network_.labels(v); ++l) {
+      label[v] = l;
+      Cost sum = 0;
+      for (const int f : factors_of_[v]) {
+        const CostTable& table = tables_[factors_[f].table];
+        int64_t at = 0;
+        for (size_t i = 0; i < table.sizes.size(); ++i) {
+          at = at * table.sizes[i] + label[factors_[f].variables[i]];
+        }
+        sum = AddCosts(sum, table.costs[at]);
+      }
+      if (l > 0 && sum >= least) continue;
+      best = l;
+      least = sum;
+    }
+    return best;
+  }
+
+  const ChoiceNetwork& network_;
+  const int64_t max_cells_;
+  TableStore tables_;
+  std::vector<Factor> factors_;
+  std::vector<std::vector<int>> factors_of_;  // of a variable that is gone: those it went with
+  std::vector<double> weight_;                // cells of the table of a variable and its neighbours
+  std::set<std::pair<double, int>> queue_;
+  std::unordered_map<std::vector<int>, Message, KeyHash> known_;
+  std::vector<int> scope_, key_;  // room for what a call works on
+  Cost bound_ = 0;
+};
+
+}  // namespace
+
+int ChoiceNetwork::AddVariable(int labels) {
+  CHECK_GT(labels, 0);
+  labels_.push_back(labels);
+  return variables() - 1;
+}
+
+void ChoiceNetwork::AddTerm(std::vector<int> variables, std::shared_ptr<const CostTable> table) {
+  CHECK_EQ(variables.size(), table->sizes.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    CHECK(i == 0 || variables[i] > variables[i - 1]);
+    CHECK_EQ(table->sizes[i], labels_[variables[i]]);
+  }
+  terms_.push_back({std::move(variables), std::move(table)});
+}
+
+Cost ChoiceNetwork::CostOf(const Term& term, const std::vector<int>& label) const {
+  int64_t at = 0;
+  for (size_t i = 0; i < term.variables.size(); ++i) {
+    at = at * term.table->sizes[i] + label[term.variables[i]];
+  }
+  return term.table->costs[at];
+}
+
+Cost ChoiceNetwork::CostOf(const std::vector<int>& label) const {
+  Cost cost = 0;
+  for (const Term& term : terms_) cost = AddCosts(cost, CostOf(term, label));
+  return cost;
+}
+
+Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells) {
+  return Elimination(network, max_cells).Run();
+}
+
+Choices Solve(const ChoiceNetwork& network, int64_t max_cells) {
+  Choices choices = Eliminate(network, max_cells);
+  if (choices.proved()) return choices;
+  std::vector<int> last(network.variables());
+  for (int v = 0; v < network.variables(); ++v) last[v] = network.labels(v) - 1;
+  Descend(network, {choices.label, std::vector<int>(network.variables(), 0), std::move(last)},
+          &choices);
+  return choices;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,92 @@
+// Least labels of chains, trees and small dense networks against brute force; bounds where they are
+// too large to be solved; and that layers which are alike are worked out once.
+#include "compiler/sbp/choice_network.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <set>
+
+#include "compiler/sbp/brute_force.h"
+
+namespace oneflow {
+namespace {
+
+std::shared_ptr<const CostTable> DrawTable(const ChoiceNetwork& network,
+                                           const std::vector<int>& variables,
+                                           std::mt19937* random) {
+  CostTable table;
+  size_t cells = 1;
+  for (const int v : variables) {
+    table.sizes.push_back(network.labels(v));
+    cells *= network.labels(v);
+  }
+  for (size_t i = 0; i < cells; ++i) {
+    table.costs.push_back((*random)() % 12 == 0 ? kNever : static_cast<Cost>((*random)() % 100));
+  }
+  return std::make_shared<const CostTable>(std::move(table));
+}
+
+// Of `variables` variables, with `terms` tables over up to three of them each.
+ChoiceNetwork Draw(int variables, int terms, std::mt19937* random) {
+  ChoiceNetwork network;
+  for (int v = 0; v < variables; ++v) network.AddVariable(1 + static_cast<int>((*random)() % 3));
+  network.AddTerm({}, std::make_shared<const CostTable>(CostTable{{}, {7}}));
+  for (int t = 0; t < terms; ++t) {
+    std::set<int> over;
+    for (int i = 0; i < 3; ++i) over.insert(static_cast<int>((*random)() % variables));
+    const std::vector<int> chosen(over.begin(), over.end());
+    network.AddTerm(chosen, DrawTable(network, chosen, random));
+  }
+  return network;
+}
+
+TEST_CASE("choice network: small networks of any form cost what brute force finds") {
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    const ChoiceNetwork network = Draw(9, 1 + static_cast<int>(random() % 14), &random);
+    const Choices choices = Solve(network);
+    CHECK(choices.proved());
+    CHECK(choices.cost == BruteForce(network));
+    CHECK(choices.cost == network.CostOf(choices.label));
+  }
+}
+
+TEST_CASE("choice network: where tables are too large the bound holds, and labels are no worse") {
+  std::mt19937 random(2);
+  int proved = 0;
+  for (int i = 0; i < 100; ++i) {
+    const ChoiceNetwork network = Draw(9, 20, &random);
+    const Choices choices = Solve(network, /*max_cells=*/9);
+    const Cost least = BruteForce(network);
+    CHECK(choices.bound <= least);
+    CHECK(choices.cost >= least);
+    CHECK(choices.cost == network.CostOf(choices.label));
+    proved += choices.proved() ? 1 : 0;
+  }
+  CHECK(proved < 100);
+}
+
+TEST_CASE("choice network: a long chain of like links") {
+  std::mt19937 random(3);
+  ChoiceNetwork network;
+  for (int v = 0; v < 5000; ++v) network.AddVariable(4);
+  const auto link = DrawTable(network, {0, 1}, &random);
+  for (int v = 1; v < 5000; ++v) network.AddTerm({v - 1, v}, link);
+  // By the textbook's recursion, from front to back.
+  std::vector<Cost> least(4, 0);
+  for (int v = 1; v < 5000; ++v) {
+    std::vector<Cost> next(4, kNever);
+    for (int a = 0; a < 4; ++a) {
+      for (int b = 0; b < 4; ++b) {
+        next[b] = std::min(next[b], AddCosts(least[a], link->costs[4 * a + b]));
+      }
+    }
+    least = next;
+  }
+  const Choices choices = Solve(network);
+  CHECK(choices.proved());
+  CHECK(choices.cost == *std::min_element(least.begin(), least.end()));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,265 @@
+// The choice on one axis, and on several at once, is the least of all: small graphs of any form
+// against brute force over every combination of rows.
+#include "compiler/sbp/infer_sbp.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "compiler/passes/infer_shapes.h"
+#include "compiler/passes/place_variables.h"
+#include "compiler/sbp/brute_force.h"
+#include "compiler/sbp/sbp_choice.h"
+#include "compiler/sbp/sbp_network.h"
+
+namespace oneflow {
+namespace {
+
+TensorId Add(Graph* graph, const char* kind, std::vector<TensorId> inputs, Dims dims = {}) {
+  const std::string name = std::string(kind) + std::to_string(graph->ops.size());
+  const OpId op = graph->AddOp(kind, name, std::move(inputs), {});
+  if (!dims.empty()) graph->tensors[graph->ops[op].outputs[0]].shape = Shape(std::move(dims));
+  return graph->ops[op].outputs[0];
+}
+
+// `layers` products, sums and gelus of earlier tensors; 16 x 16 each.
+Graph Draw(int layers, const Mesh& mesh, std::mt19937* random) {
+  Graph graph;
+  graph.mesh = mesh;
+  std::vector<TensorId> made = {Add(&graph, "input", {}, {16, 16})};
+  const auto any = [&] { return made[(*random)() % made.size()]; };
+  for (int i = 0; i < layers; ++i) {
+    switch ((*random)() % 3) {
+      case 0: {
+        const TensorId w = Add(&graph, "variable", {}, {16, 16});
+        made.push_back(Add(&graph, "linear", {any(), w}));
+        break;
+      }
+      case 1: made.push_back(Add(&graph, "gelu", {any()})); break;
+      default: made.push_back(Add(&graph, "add", {any(), any()}));
+    }
+    if ((*random)() % 4 == 0) {
+      const Sbp wishes[] = {B(), S(0), S(1)};
+      graph.tensors[made.back()].constraint["x"] = wishes[(*random)() % 3];
+    }
+  }
+  graph.outputs = {made.back()};
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  REQUIRE(PlaceVariables(&graph).ok());
+  return graph;
+}
+
+// Links and devices at which neither boxing nor computing is negligible.
+proto::Cluster Slow(std::mt19937* random) {
+  proto::Cluster cluster;
+  proto::Level* level = cluster.add_level();
+  level->set_size(8);
+  level->set_latency(1e-8 * static_cast<double>((*random)() % 100));
+  level->set_bandwidth(1e8 * static_cast<double>(1 + (*random)() % 100));
+  cluster.mutable_device()->set_peak_flops(1e9 * static_cast<double>(1 + (*random)() % 100));
+  cluster.mutable_device()->set_memory_bandwidth(1e9 * static_cast<double>(1 + (*random)() % 20));
+  return cluster;
+}
+
+// The choice on all axes of the graph's mesh at once, as a network.
+ChoiceNetwork NetworkOf(Graph* graph, const SbpOptions& options) {
+  const SbpChoice whole = LayWhole(graph);
+  std::vector<int> axes(graph->mesh.axes.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  const auto labels = SbpLabels::Make(*graph, whole, options, axes);
+  REQUIRE(labels.ok());
+  return SbpNetwork({*graph, whole, options, *labels, ObservedBy(*graph)});
+}
+
+// Whether it was small enough to be tried.
+bool CheckLeast(const ChoiceNetwork& network) {
+  double combinations = 1;
+  for (int v = 0; v < network.variables(); ++v) combinations *= network.labels(v);
+  if (combinations > 2e5) return false;
+  const Choices best = Solve(network);
+  CHECK(best.proved());
+  CHECK(best.cost == BruteForce(network));
+  return true;
+}
+
+TEST_CASE("infer_sbp: small graphs of any form are given the cheapest of all layouts") {
+  std::mt19937 random(11);
+  for (int i = 0; i < 60; ++i) {
+    const int layers = 2 + static_cast<int>(random() % 4);
+    Graph graph = Draw(layers, Mesh{{{"x", 2 + static_cast<int>(random() % 3)}}}, &random);
+    CheckLeast(NetworkOf(&graph, {.cluster = Slow(&random)}));
+  }
+}
+
+// A product, and a gelu that reads it; of different parts the tensors lie in the same ways.
+struct Part {
+  int64_t width = 16;
+  const char* x = "input";
+  Phase reader = Phase::kForward;
+  std::optional<Sbp> wish = std::nullopt;  // how the product is to lie on one axis
+};
+
+// The network of several parts side by side.
+ChoiceNetwork NetworkOf(const std::vector<Part>& parts) {
+  Graph graph;
+  graph.mesh = *ParseMesh("x=2,y=2");
+  SbpOptions options{.micro_batches = 4};
+  for (const Part& part : parts) {
+    const TensorId x = Add(&graph, part.x, {}, {part.width, part.width});
+    const TensorId w = Add(&graph, "variable", {}, {part.width, part.width});
+    const TensorId y = Add(&graph, "linear", {x, w}), z = Add(&graph, "gelu", {y});
+    graph.ops[graph.tensors[z].producer].phase = part.reader;
+    if (part.wish) graph.tensors[y].constraint["x"] = *part.wish;
+    graph.outputs.push_back(y);
+    options.mirrors.push_back({x, graph.tensors[y].producer, 0, y});
+  }
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  return NetworkOf(&graph, options);
+}
+
+TEST_CASE("infer_sbp: only what costs alike shares a price") {
+  std::mt19937 random(15);
+  const Part plain;
+  const std::pair<Part, Part> unlike[] = {{plain, {.width = 32}},
+                                          {plain, {.x = "variable"}},
+                                          {plain, {.reader = Phase::kUpdate}},
+                                          {{.wish = B()}, {.wish = P()}},
+                                          {{.wish = S(0)}, {.wish = S(1)}}};
+  for (const auto& [a, b] : unlike) {
+    for (const auto& [first, second] : {std::pair(a, b), std::pair(b, a)}) {
+      const ChoiceNetwork one = NetworkOf({first}), two = NetworkOf({second});
+      const ChoiceNetwork both = NetworkOf({first, second});
+      REQUIRE(both.variables() == one.variables() + two.variables());
+      for (int i = 0; i < 100; ++i) {
+        std::vector<int> label, rest;
+        for (int v = 0; v < one.variables(); ++v) label.push_back(random() % one.labels(v));
+        for (int v = 0; v < two.variables(); ++v) rest.push_back(random() % two.labels(v));
+        const Cost apart = AddCosts(one.CostOf(label), two.CostOf(rest));
+        label.insert(label.end(), rest.begin(), rest.end());
+        CHECK(both.CostOf(label) == apart);
+      }
+    }
+  }
+}
+
+// Draws graphs of up to `layers` layers: all axes of the mesh together are the cheapest of all
+// ways, and InferSbp says so. Returns how many were small enough to be tried.
+int TryAllAxes(const char* mesh, int layers, int graphs, unsigned seed) {
+  std::mt19937 random(seed);
+  int tried = 0;
+  for (int i = 0; i < graphs; ++i) {
+    Graph graph = Draw(1 + static_cast<int>(random() % layers), *ParseMesh(mesh), &random);
+    const SbpOptions options{.cluster = Slow(&random)};
+    tried += CheckLeast(NetworkOf(&graph, options)) ? 1 : 0;
+    const auto choice = InferSbp(&graph, options);
+    REQUIRE(choice.ok());
+    CHECK(choice->notes.back() == "all axes together: no other layout takes less time");
+  }
+  return tried;
+}
+
+TEST_CASE("infer_sbp: all axes are chosen together, the cheapest of all ways") {
+  CHECK(TryAllAxes("x=2,y=2", 3, 80, 12) > 20);
+  CHECK(TryAllAxes("x=2,y=2,z=2", 2, 40, 13) > 10);
+}
+
+TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many are told so") {
+  const auto note_of = [](const char* mesh, int layers) {
+    std::mt19937 random(14);
+    Graph graph = Draw(layers, *ParseMesh(mesh), &random);
+    const auto choice = InferSbp(&graph, {.cluster = Slow(&random)});
+    REQUIRE(choice.ok());
+    return choice->notes.back();
+  };
+  CHECK_THAT(note_of("x=2,b=2,c=2,d=2", 12), Catch::StartsWith("all axes together: "));
+  CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2", 12), Catch::StartsWith("all axes together: "));
+  CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2", 12),
+             Catch::StartsWith("all axes together: not looked at"));
+  CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2,j=2,k=2,l=2,m=2,n=2,o=2,p=2", 2),
+             Catch::StartsWith("all axes together: not looked at"));
+}
+
+TEST_CASE("infer_sbp: no axis may cut what another left too small") {
+  // 3 rows cannot be cut by both axes, and the product's other dimensions are as small.
+  Graph graph;
+  graph.mesh = *ParseMesh("x=2,y=2");
+  const TensorId x = Add(&graph, "input", {}, {3, 3});
+  graph.outputs = {Add(&graph, "gelu", {x})};
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  REQUIRE(InferSbp(&graph, {.cluster = {}}).ok());
+  const NdSbp& lies = graph.tensors[graph.outputs[0]].sbp;
+  CHECK((!lies[0].split() || !(lies[0] == lies[1])));
+}
+
+TEST_CASE(
+    "infer_sbp: what the writer's constraint leaves small, its reader may cut by another axis") {
+  Graph graph;
+  graph.mesh = *ParseMesh("a=2,b=2");
+  const TensorId x = Add(&graph, "input", {}, {2, 13});
+  const TensorId y = Add(&graph, "add_n", {x});
+  graph.outputs = {y};
+  graph.tensors[x].constraint = {{"a", S(1)}, {"b", S(0)}};
+  graph.tensors[y].constraint = {{"a", S(0)}, {"b", B()}};
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  const auto choice = InferSbp(&graph);
+  REQUIRE(choice.ok());
+  CHECK(choice->op_inputs[graph.tensors[y].producer][0] == NdSbp{S(0), B()});
+  // A layout of its own that leaves a device without an element is refused.
+  graph.tensors[y].constraint = {{"a", S(0)}, {"b", S(0)}};
+  CHECK_THAT(InferSbp(&graph).status().ToString(),
+             Catch::Contains("leaves some of its 2 devices without an element"));
+}
+
+TEST_CASE("infer_sbp: products are priced at the rate of their type") {
+  // Some columns of x w each, and the result gathered: worth it where the product takes long.
+  const auto product_lies = [](DType dtype) {
+    Graph graph;
+    graph.mesh = Mesh{{{"x", 8}}};
+    const TensorId x = Add(&graph, "input", {}, {64, 4096});
+    const TensorId w = Add(&graph, "variable", {}, {4096, 4096});
+    const TensorId product = Add(&graph, "linear", {x, w});
+    graph.outputs = {Add(&graph, "gelu", {product})};
+    for (const TensorId whole : {x, graph.outputs[0]}) graph.tensors[whole].constraint["x"] = B();
+    REQUIRE(CheckAndInferShapes(&graph).ok());
+    for (Tensor& tensor : graph.tensors) tensor.dtype = dtype;
+    REQUIRE(PlaceVariables(&graph).ok());
+    proto::Cluster cluster;
+    cluster.mutable_device()->set_peak_flops(20e12);
+    cluster.mutable_device()->set_peak_flops_bf16(300e12);
+    cluster.mutable_device()->set_memory_bandwidth(2e12);
+    cluster.add_level()->set_size(8);
+    cluster.mutable_level(0)->set_bandwidth(20e9);
+    REQUIRE(InferSbp(&graph, {.cluster = cluster}).ok());
+    return ToString(graph.tensors[product].sbp);
+  };
+  CHECK(product_lies(DType::kF32) == "S(1)");
+  CHECK(product_lies(DType::kBF16) == "B");
+}
+
+TEST_CASE("infer_sbp: a tensor with very many readers is shared among those that need it alike") {
+  // The readers are split along the batch, as asked; x is whole: one slice for all of them.
+  Graph graph;
+  graph.mesh = Mesh{{{"x", 2}}};
+  const TensorId x = Add(&graph, "input", {}, {16, 16});
+  graph.tensors[x].constraint["x"] = S(1);
+  for (int i = 0; i < 12; ++i) {
+    const TensorId w = Add(&graph, "variable", {}, {16, 16});
+    graph.outputs.push_back(Add(&graph, "linear", {x, w}));
+  }
+  REQUIRE(CheckAndInferShapes(&graph).ok());
+  REQUIRE(PlaceVariables(&graph).ok());
+  const auto choice = InferSbp(&graph);
+  REQUIRE(choice.ok());
+  const NdSbp first = choice->op_inputs[graph.tensors[graph.outputs[0]].producer][0];
+  for (const TensorId y : graph.outputs) {
+    CHECK(choice->op_inputs[graph.tensors[y].producer][0] == first);
+  }
+  CHECK(choice->notes.back() ==
+        "axis x: no other layout takes less time, given the axes before it");
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,111 @@
+#include "compiler/sbp/sbp_choice.h"
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "compiler/graph/rewrite.h"
+#include "compiler/sbp/sbp_constraint.h"
+
+namespace oneflow {
+namespace {
+
+// Whether an op lies on axes()[k] as this row says.
+bool Stands(const SbpProblem& problem, OpId id, int k, const Signature& row, const Graph& graph,
+            const SbpChoice& choice) {
+  const Op& op = graph.ops[id];
+  const int axis = problem.labels.axes()[k];
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!(row.in[i] == choice.op_inputs[id][i][axis])) return false;
+  }
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    if (!(row.out[i] == graph.tensors[op.outputs[i]].sbp[axis])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<int> AxesToChoose(const Mesh& mesh) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
+    if (axis != mesh.stage_axis() && mesh.axes[axis].size > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
+SbpChoice LayWhole(Graph* graph) {
+  const NdSbp whole(graph->mesh.axes.size(), B());
+  SbpChoice choice;
+  for (Tensor& tensor : graph->tensors) tensor.sbp = whole;
+  for (const Op& op : graph->ops) choice.op_inputs.emplace_back(op.inputs.size(), whole);
+  return choice;
+}
+
+void Store(const SbpProblem& problem, const std::vector<int>& label, Graph* graph,
+           SbpChoice* choice) {
+  for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
+    const Op& op = graph->ops[id];
+    for (int k = 0; k < static_cast<int>(problem.labels.axes().size()); ++k) {
+      const int axis = problem.labels.axes()[k];
+      const int variable = problem.Variable(problem.labels.UnitOf(id), k);
+      const Signature& row = problem.labels.Row(id, k, label[variable]);
+      for (size_t i = 0; i < op.inputs.size(); ++i) choice->op_inputs[id][i][axis] = row.in[i];
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        graph->tensors[op.outputs[i]].sbp[axis] = row.out[i];
+      }
+    }
+  }
+}
+
+std::vector<int> LabelsOf(const SbpProblem& problem, const Graph& graph, const SbpChoice& choice) {
+  const SbpLabels& labels = problem.labels;
+  std::vector<int> chosen;
+  for (int unit = 0; unit < labels.size(); ++unit) {
+    for (int k = 0; k < static_cast<int>(labels.axes().size()); ++k) {
+      const auto all_stand = [&](int label) {
+        for (const OpId op : labels.OpsOf(unit)) {
+          if (!Stands(problem, op, k, labels.Row(op, k, label), graph, choice)) return false;
+        }
+        return true;
+      };
+      int label = 0;
+      while (label + 1 < labels.labels(unit, k) && !all_stand(label)) ++label;
+      chosen.push_back(label);
+    }
+  }
+  return chosen;
+}
+
+void AddNotes(const Graph& graph, int axis, SbpChoice* choice) {
+  const std::string& name = graph.mesh.axes[axis].name;
+  int split = 0, forward = 0;
+  for (const Op& op : graph.ops) {
+    if (op.phase != Phase::kForward || op.outputs.empty()) continue;
+    const Tensor& tensor = graph.tensors[op.outputs[0]];
+    const Sbp sbp = tensor.sbp[axis];
+    ++forward;
+    if (!sbp.broadcast()) ++split;
+    const bool asked = ConstraintOn(tensor, graph.mesh, axis).has_value();
+    if (sbp.broadcast() || !(IsVariable(op) || sbp.partial() || asked)) continue;
+    choice->notes.push_back(tensor.name + " is " + ToString(sbp) + " on " + name +
+                            (tensor.usual.contains(name) ? ": the default says so"
+                             : asked                     ? ": the graph says so"
+                             : IsVariable(op)            ? ": its readers want it so"
+                                              : ": each device has a part of the sum or maximum"));
+  }
+  choice->notes.push_back("axis " + name + ": " + std::to_string(split) + " of " +
+                          std::to_string(forward) + " forward ops put out less than the whole");
+}
+
+std::string ProofText(const Choices& best) {
+  if (best.proved()) return "no other layout takes less time";
+  const double share =
+      std::min(1.0, static_cast<double>(best.cost - best.bound) / static_cast<double>(best.cost));
+  char text[96];
+  std::snprintf(text, sizeof(text), "another layout could take at most %.2g %% less time",
+                100 * share);
+  return text;
+}
+
+}  // namespace oneflow

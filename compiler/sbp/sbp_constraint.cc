@@ -1,0 +1,91 @@
+#include "compiler/sbp/sbp_constraint.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "compiler/graph/rewrite.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr std::string_view kConventionalAxes[] = {"data", "tensor", "expert", "seq"};
+
+// "data" of "data.1"; the name itself otherwise.
+std::string_view BaseName(std::string_view axis) { return axis.substr(0, axis.rfind('.')); }
+
+bool HasAxis(const Mesh& mesh, std::string_view name) {
+  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [name](const Mesh::Axis& axis) {
+    return axis.name == name || BaseName(axis.name) == name;
+  });
+}
+
+// A graph may be written for meshes that have more axes.
+bool IsConventional(std::string_view name) {
+  return std::find(std::begin(kConventionalAxes), std::end(kConventionalAxes), BaseName(name)) !=
+         std::end(kConventionalAxes);
+}
+
+// Whether a graph may name the axis: the mesh has it, or others may.
+bool IsKnown(const Mesh& mesh, std::string_view name) {
+  return HasAxis(mesh, name) || IsConventional(name);
+}
+
+std::string AxisList(const Mesh& mesh) {
+  std::string list;
+  for (const Mesh::Axis& axis : mesh.axes) list += (list.empty() ? "" : ", ") + axis.name;
+  return list.empty() ? "no axis" : "the axes " + list;
+}
+
+absl::Status CheckGatherOnce(const Graph& graph, const Op& variable) {
+  for (const std::string& axis : GatherOnceAxes(variable)) {
+    const std::string what = "gather_once names axis \"" + axis + '"';
+    if (!IsKnown(graph.mesh, axis)) {
+      return InputError(Where(variable), what + ", which the mesh has not",
+                        "the mesh has " + AxisList(graph.mesh));
+    }
+    if (axis == "pipe") {
+      return InputError(Where(variable), what + ", which selects stages", "leave it out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis) {
+  const std::string& name = mesh.axes[axis].name;
+  if (auto it = tensor.constraint.find(name); it != tensor.constraint.end()) return it->second;
+  const std::string base(BaseName(name));
+  if (auto it = tensor.constraint.find(base); it != tensor.constraint.end()) return it->second;
+  return std::nullopt;
+}
+
+absl::Status CheckConstraints(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    if (IsVariable(op)) RETURN_IF_ERROR(CheckGatherOnce(graph, op));
+  }
+  for (const Tensor& tensor : graph.tensors) {
+    const Op& op = graph.ops[tensor.producer];
+    for (const auto& [axis, sbp] : tensor.constraint) {
+      const std::string what =
+          tensor.name + " is constrained to " + ToString(sbp) + " on axis " + axis;
+      if (!IsKnown(graph.mesh, axis)) {
+        return InputError(Where(op), what + ", which the mesh has not",
+                          "the mesh has " + AxisList(graph.mesh));
+      }
+      if (axis == "pipe" && !sbp.broadcast()) {
+        return InputError(Where(op), what + ", which selects stages", "set `stage` instead");
+      }
+      if (sbp.split() && sbp.dim >= tensor.shape.rank()) {
+        return InputError(Where(op),
+                          what + " but has " + std::to_string(tensor.shape.rank()) + " dims",
+                          "dims count from 0");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,260 @@
+#include "compiler/sbp/sbp_units.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "compiler/graph/rewrite.h"
+#include "compiler/sbp/sbp_constraint.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// Both have the gradient as their fourth input.
+bool IsAdamW(const Op& op) { return op.kind == "adamw" || op.kind == "next_adamw"; }
+
+// Whether it cuts the dimension "seq".
+bool SplitsPositions(const Tensor& tensor, Sbp sbp) {
+  const std::vector<std::string>& names = tensor.shape.names;
+  return sbp.split() && sbp.dim < static_cast<int>(names.size()) && names[sbp.dim] == "seq";
+}
+
+// Union-find over ops; the root of a set is its first op.
+class OpSets {
+ public:
+  explicit OpSets(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0); }
+  OpId Find(OpId op) {
+    while (parent_[op] != op) op = parent_[op] = parent_[parent_[op]];
+    return op;
+  }
+  void Join(OpId a, OpId b) {
+    a = Find(a), b = Find(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<OpId> parent_;
+};
+
+}  // namespace
+
+std::string RowText(const Signature& row) {
+  std::string text = "(";
+  for (size_t i = 0; i < row.in.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.in[i]);
+  text += ") -> ";
+  for (size_t i = 0; i < row.out.size(); ++i) text += (i > 0 ? ", " : "") + ToString(row.out[i]);
+  return text;
+}
+
+SbpUnits::SbpUnits(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
+                   int axis)
+    : graph_(&graph),
+      settled_(&settled),
+      options_(&options),
+      axis_(axis),
+      devices_(graph.mesh.axes[axis].size) {}
+
+absl::StatusOr<SbpUnits> SbpUnits::Make(const Graph& graph, const SbpChoice& settled,
+                                        const SbpOptions& options, int axis) {
+  SbpUnits units(graph, settled, options, axis);
+  units.FindReplicas();
+  units.FindSplitPositions();
+  RETURN_IF_ERROR(units.FillTable());
+  units.FillUnits();
+  for (Unit& unit : units.units_) RETURN_IF_ERROR(units.FillLabels(&unit));
+  return units;
+}
+
+void SbpUnits::FindReplicas() {
+  std::map<std::string, OpId> variables, inputs;
+  std::map<std::vector<TensorId>, OpId> sums;
+  std::map<OpId, OpId> updates;   // by the variable updated
+  std::map<OpId, OpId> prepared;  // by the variable read
+  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+    const Op& op = graph_->ops[id];
+    OpId first = id;
+    if (IsVariable(op)) first = variables.emplace(VariableOf(op), id).first->second;
+    if (op.kind == "input") {
+      first = inputs.emplace(AttrString(op, "input", op.name), id).first->second;
+    }
+    if (op.phase == Phase::kPrepare) {
+      first = prepared.emplace(first_[graph_->tensors[op.inputs[0]].producer], id).first->second;
+    }
+    if (op.kind == "sum_uses") first = sums.emplace(op.inputs, id).first->second;
+    if (IsAdamW(op)) {
+      const OpId variable = first_[graph_->tensors[op.inputs[0]].producer];
+      first = updates.emplace(variable, id).first->second;
+    }
+    first_.push_back(first);
+  }
+}
+
+// Positions of a sequence stay together, unless the options or a constraint on the axis say else.
+void SbpUnits::FindSplitPositions() {
+  split_positions_ = options_->split_positions;
+  for (const Tensor& tensor : graph_->tensors) {
+    const auto want = ConstraintOn(tensor, graph_->mesh, axis_);
+    const bool variable = IsVariable(graph_->ops[tensor.producer]);
+    split_positions_ = split_positions_ || (want && !variable && SplitsPositions(tensor, *want));
+  }
+}
+
+absl::Status SbpUnits::FillTable() {
+  table_.resize(graph_->ops.size());
+  for (OpId op = 0; op < static_cast<OpId>(table_.size()); ++op) RETURN_IF_ERROR(FillRows(op));
+  return absl::OkStatus();
+}
+
+absl::Status SbpUnits::FillRows(OpId op) {
+  const OpView view{*graph_, graph_->ops[op]};
+  const std::vector<Signature> all = FindOpDef(view.op.kind)->signatures(view);
+  const std::string* fixed = FixedRow(op);
+  bool found = fixed == nullptr;
+  for (const Signature& row : all) {
+    CHECK_EQ(row.in.size(), view.op.inputs.size()) << view.op.kind;
+    CHECK_EQ(row.out.size(), view.op.outputs.size()) << view.op.kind;
+    if (fixed != nullptr && RowText(row) != *fixed) continue;
+    found = true;
+    if (MeetsConstraints(op, row) && Fits(op, row)) table_[op].push_back(row);
+  }
+  if (!found) return NoSuchRow(op, *fixed, all);
+  return table_[op].empty() ? NoRow(op, all) : absl::OkStatus();
+}
+
+const std::string* SbpUnits::FixedRow(OpId op) const {
+  const auto rows = options_->fixed.find(graph_->mesh.axes[axis_].name);
+  if (rows == options_->fixed.end()) return nullptr;
+  const auto row = rows->second.find(graph_->ops[op].name);
+  return row == rows->second.end() ? nullptr : &row->second;
+}
+
+bool SbpUnits::MeetsConstraints(OpId op, const Signature& row) const {
+  const std::vector<TensorId>& outputs = graph_->ops[op].outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto want = ConstraintOn(graph_->tensors[outputs[i]], graph_->mesh, axis_);
+    if (want && *want != row.out[i]) return false;
+  }
+  return true;
+}
+
+// Every device gets at least one element of what this axis splits after the axes before it. An
+// output leaves enough for the axes after it that its constraint splits alike; of an input nothing
+// is known there: it is boxed from how its writer has it.
+bool SbpUnits::Fits(OpId op, const Signature& row) const {
+  const Op& o = graph_->ops[op];
+  const bool together = !split_positions_ && !IsVariable(o) && !IsOnceAStep(o.phase);
+  const auto fits = [&](TensorId t, const NdSbp& settled, Sbp sbp, bool output) {
+    if (!sbp.split()) return true;
+    if (together && SplitsPositions(graph_->tensors[t], sbp)) return false;
+    int64_t size = graph_->tensors[t].shape.dims[sbp.dim];
+    for (int b = 0; b < axis_; ++b) {
+      if (settled[b] == sbp) size /= graph_->mesh.axes[b].size;
+    }
+    for (int b = axis_ + 1; output && b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
+      if (ConstraintOn(graph_->tensors[t], graph_->mesh, b) == sbp) {
+        size /= graph_->mesh.axes[b].size;
+      }
+    }
+    return size >= devices_;
+  };
+  for (size_t i = 0; i < o.inputs.size(); ++i) {
+    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i], false)) return false;
+  }
+  for (size_t i = 0; i < o.outputs.size(); ++i) {
+    if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i], true)) return false;
+  }
+  return true;
+}
+
+absl::Status SbpUnits::NoRow(OpId op, const std::vector<Signature>& all) const {
+  const OpView view{*graph_, graph_->ops[op]};
+  std::string asked;
+  for (TensorId t : view.op.outputs) {
+    const auto want = ConstraintOn(graph_->tensors[t], graph_->mesh, axis_);
+    if (!want) continue;
+    asked += (asked.empty() ? "" : " and ") + graph_->tensors[t].name + " " + ToString(*want);
+  }
+  if (const std::string* fixed = FixedRow(op)) asked = *fixed;
+  const std::string& axis = graph_->mesh.axes[axis_].name;
+  std::string rows;
+  for (const Signature& row : all) {
+    if (MeetsConstraints(op, row)) {
+      return InputError(
+          Where(view.op),
+          asked + " on axis " + axis + " leaves some of its " + std::to_string(devices_) +
+              " devices without an element: the shape is " + ToString(view.out(0).shape),
+          "use a larger batch (or dimension) or a smaller axis");
+    }
+    rows += (rows.empty() ? "" : "; ") + RowText(row);
+  }
+  return InputError(Where(view.op),
+                    "no signature of " + view.op.kind + " gives " + asked + " on axis " + axis,
+                    "its signatures are " + rows);
+}
+
+absl::Status SbpUnits::NoSuchRow(OpId op, const std::string& row,
+                                 const std::vector<Signature>& all) const {
+  const Op& o = graph_->ops[op];
+  std::string rows;
+  for (const Signature& r : all) rows += (rows.empty() ? "" : "; ") + RowText(r);
+  return InputError(Where(o),
+                    "a layout of axis " + graph_->mesh.axes[axis_].name + " says " + row +
+                        ", which is no signature of " + o.kind,
+                    "its signatures are " + rows);
+}
+
+void SbpUnits::FillUnits() {
+  OpSets sets(graph_->ops.size());
+  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+    const Op& op = graph_->ops[id];
+    sets.Join(id, first_[id]);
+    if (op.phase == Phase::kPrepare) sets.Join(id, graph_->tensors[op.inputs[0]].producer);
+    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->renews;
+    for (int i = 0; i < updates; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
+    if (!IsAdamW(op)) continue;
+    const OpId grad = graph_->tensors[op.inputs[3]].producer;
+    if (graph_->ops[grad].kind == "sum_uses") sets.Join(id, grad);
+  }
+  members_.resize(graph_->ops.size());
+  for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
+    const OpId root = sets.Find(id);
+    if (root == id) {
+      members_[id].unit = static_cast<int>(units_.size());
+      units_.emplace_back();
+    }
+    Unit& unit = units_[members_[root].unit];
+    members_[id] = {members_[root].unit, static_cast<int>(unit.ops.size())};
+    unit.ops.push_back(id);
+  }
+}
+
+// One op: a label a row. Several: a label for each SBP of the variable for which all have a row
+// that puts out the same.
+absl::Status SbpUnits::FillLabels(Unit* unit) {
+  const OpId first = unit->ops.front();
+  for (int row = 0; row < static_cast<int>(table_[first].size()); ++row) {
+    std::vector<int> rows = {row};
+    for (size_t i = 1; i < unit->ops.size(); ++i) {
+      const std::vector<Signature>& table = table_[unit->ops[i]];
+      auto same = [&](const Signature& s) { return s.out[0] == table_[first][row].out[0]; };
+      auto it = std::find_if(table.begin(), table.end(), same);
+      if (it == table.end()) break;
+      rows.push_back(static_cast<int>(it - table.begin()));
+    }
+    if (rows.size() < unit->ops.size()) continue;
+    unit->rows.push_back(std::move(rows));
+  }
+  if (!unit->rows.empty()) return absl::OkStatus();
+  const Op& op = graph_->ops[first];
+  return InputError(Where(op),
+                    "no SBP on axis " + graph_->mesh.axes[axis_].name +
+                        " suits the variable and its update alike",
+                    "constrain " + op.name + " to B or to a split that its update has");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,64 @@
+#include "oneflow_core/print/boxing_text.h"
+
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/plan_text.h"
+
+namespace oneflow {
+namespace {
+
+// Boxing actors, in the program's order, that make one tensor lie as one reader needs it.
+struct Place {
+  std::string why, primitives;
+  double bytes = 0, seconds = 0;
+};
+
+std::vector<Place> PlacesOf(const proto::Program& program, const proto::ProgramFacts& facts) {
+  std::vector<Place> places;
+  std::string last;
+  for (const proto::Actor& actor : program.actor()) {
+    if (!actor.has_boxing()) continue;
+    const proto::ActorFacts& known = FactsOf(facts, actor.id());
+    const std::string& why = known.why();
+    if (places.empty() || why != last) places.push_back({WithoutNumbers(why), "", 0, 0});
+    last = why;
+    Place& place = places.back();
+    absl::StrAppend(&place.primitives, place.primitives.empty() ? "" : " + ", actor.kernel());
+    place.bytes += known.bytes_moved();
+    place.seconds += known.seconds();
+  }
+  return places;
+}
+
+std::string TimeText(double seconds) {
+  char text[32];
+  const bool micro = seconds < 1e-3;
+  std::snprintf(text, sizeof(text), "%.3g %s", seconds * (micro ? 1e6 : 1e3), micro ? "us" : "ms");
+  return text;
+}
+
+}  // namespace
+
+std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) {
+  std::vector<std::string> lines;
+  std::map<std::string, int> times;
+  for (const Place& place : PlacesOf(program, FactsOf(plan, program))) {
+    std::string line = absl::StrCat("    ", place.why, ": ", place.primitives, ", ",
+                                    BytesText(static_cast<int64_t>(place.bytes)));
+    if (place.seconds > 0) absl::StrAppend(&line, ", ", TimeText(place.seconds));
+    if (++times[line] == 1) lines.push_back(std::move(line));
+  }
+  if (lines.empty()) return "";
+  std::string text = absl::StrCat("boxing of program ", program.name(), ", each time it fires:\n");
+  for (const std::string& line : lines) {
+    const int n = times[line];
+    absl::StrAppend(&text, line, n > 1 ? absl::StrCat("; ", n, " times") : "", "\n");
+  }
+  return text;
+}
+
+}  // namespace oneflow

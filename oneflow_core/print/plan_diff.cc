@@ -1,0 +1,305 @@
+#include "oneflow_core/print/plan_diff.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/plan_text.h"
+
+namespace oneflow {
+namespace {
+
+// By what is counted and, within it, by stage.
+using Numbers = std::map<std::pair<std::string, int>, double>;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kNames = 20;  // of actors that are in one plan only
+
+struct ProgramNumbers {
+  Numbers counts, bytes;
+};
+
+ProgramNumbers NumbersOf(const proto::Plan& plan, const proto::Program& program) {
+  const proto::ProgramFacts& facts = FactsOf(plan, program);
+  ProgramNumbers numbers;
+  const std::vector<double> firings = FiringsOf(program);
+  for (int a = 0; a < program.actor_size(); ++a) {
+    const proto::Actor& actor = program.actor(a);
+    ++numbers.counts[{"actors", actor.stage()}];
+    if (!actor.has_boxing()) continue;
+    ++numbers.counts[{absl::StrCat("actors, ", actor.kernel()), actor.stage()}];
+    numbers.bytes[{absl::StrCat("received in a step, ", actor.kernel()), actor.stage()}] +=
+        FactsOf(facts, a).bytes_moved() * firings[a];
+  }
+  for (const proto::Register& r : program.register_()) {
+    ++numbers.counts[{"registers", r.stage()}];
+    numbers.counts[{"registers, slots", r.stage()}] += r.slots();
+  }
+  return numbers;
+}
+
+Numbers MemoryOf(const proto::Plan& plan) {
+  Numbers bytes;
+  for (const proto::StageMemory& m : plan.memory()) {
+    bytes[{"memory", m.stage()}] += static_cast<double>(m.arena_bytes());
+    bytes[{"memory, weights and optimizer", m.stage()}] +=
+        static_cast<double>(m.persistent_bytes());
+    bytes[{"memory, registers and workspaces", m.stage()}] +=
+        static_cast<double>(m.register_bytes());
+  }
+  return bytes;
+}
+
+template <typename Map>
+typename Map::mapped_type At(const Map& map, const typename Map::key_type& key) {
+  const auto it = map.find(key);
+  return it == map.end() ? typename Map::mapped_type() : it->second;
+}
+
+template <typename Map>
+std::set<typename Map::key_type> KeysOf(const Map& a, const Map& b) {
+  std::set<typename Map::key_type> keys;
+  for (const Map* side : {&a, &b}) {
+    for (const auto& [key, value] : *side) keys.insert(key);
+  }
+  return keys;
+}
+
+void AddNumbers(const Numbers& a, const Numbers& b, const std::string& unit, PlanDiff* diff) {
+  for (const auto& key : KeysOf(a, b)) {
+    AddNumber(key.first, unit, At(a, key), At(b, key), diff, key.second);
+  }
+}
+
+std::vector<std::string> ActorNames(const proto::Plan& plan, const proto::Program& program) {
+  std::vector<std::string> names;
+  for (const proto::Actor& actor : program.actor()) {
+    const std::string group = GroupText(plan, actor);
+    names.push_back(absl::StrCat(actor.name(), " (", actor.kernel(),
+                                 group.empty() ? "" : ", group ", group, ")"));
+  }
+  return names;
+}
+
+std::vector<std::string> Without(const std::vector<std::string>& names,
+                                 const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
+  std::vector<std::string> rest;
+  for (const std::string& name : names) {
+    if (known.count(name) == 0) rest.push_back(name);
+  }
+  return rest;
+}
+
+// Whether an entry says of the stage before what is now to be said of `stage`; then it does of
+// both.
+bool Extends(PlanDiff::Stages* stages, int stage) {
+  if (stage < 0 || stages->last != stage - 1) return false;
+  stages->last = stage;
+  return true;
+}
+
+void AddFact(const std::string& what, const std::string& a, const std::string& b, PlanDiff* diff,
+             int stage = -1) {
+  if (a == b) return;
+  if (!diff->facts.empty()) {
+    PlanDiff::Fact& last = diff->facts.back();
+    const bool alike = last.what == what && last.a == a && last.b == b;
+    if (alike && Extends(&last.stages, stage)) return;
+  }
+  diff->facts.push_back({what, a, b, {stage, stage}});
+}
+
+// {"order of compute", 0} -> "F×2 (B F)×2 B×2 U".
+std::map<std::pair<std::string, int>, std::string> OrdersOf(const proto::Program& program) {
+  std::map<std::pair<std::string, int>, std::string> orders;
+  for (const proto::Stream& stream : program.stream()) {
+    orders[{absl::StrCat("order of ", stream.name()), stream.stage()}] = OrderText(program, stream);
+  }
+  return orders;
+}
+
+// By stage, the exchanges in their order of issue: "(", "x.send", "y", ")×2".
+using Issues = std::map<int, std::vector<std::string>>;
+
+Issues IssuesOf(const proto::Program& program) {
+  Issues issues;
+  for (const proto::IssueOrder& issue : program.issue()) {
+    std::vector<std::string>& order = issues[issue.stage()];
+    for (const proto::ActorRun& run : issue.run()) {
+      order.push_back("(");
+      for (const int a : run.actor()) {
+        order.push_back(a >= 0 && a < program.actor_size() ? program.actor(a).name() : "?");
+      }
+      order.push_back(absl::StrCat(")×", run.repeat()));
+    }
+  }
+  return issues;
+}
+
+// A few words of the order from `begin` on.
+std::string WordsFrom(const std::vector<std::string>& order, size_t begin) {
+  const size_t end = std::min(order.size(), begin + 4);
+  const std::vector<std::string> words(order.begin() + static_cast<int64_t>(begin),
+                                       order.begin() + static_cast<int64_t>(end));
+  return absl::StrJoin(words, " ") + (end < order.size() ? " ..." : "");
+}
+
+void AddOrders(const proto::Program& a, const proto::Program& b, PlanDiff* diff) {
+  const auto of_a = OrdersOf(a), of_b = OrdersOf(b);
+  for (const auto& key : KeysOf(of_a, of_b)) {
+    AddFact(key.first, At(of_a, key), At(of_b, key), diff, key.second);
+  }
+  const Issues issues_a = IssuesOf(a), issues_b = IssuesOf(b);
+  for (const int stage : KeysOf(issues_a, issues_b)) {
+    const std::vector<std::string> in_a = At(issues_a, stage), in_b = At(issues_b, stage);
+    const auto same = std::mismatch(in_a.begin(), in_a.end(), in_b.begin(), in_b.end()).first;
+    const auto begin = static_cast<size_t>(same - in_a.begin());
+    AddFact(absl::StrCat("order of issue, word ", begin + 1), WordsFrom(in_a, begin),
+            WordsFrom(in_b, begin), diff, stage);
+  }
+}
+
+// What the groups join, whatever they are called: "data,tensor", "stage 0 to 1".
+std::set<std::string> GroupsOf(const proto::Plan& plan) {
+  std::set<std::string> groups;
+  for (const proto::Group& group : plan.group()) {
+    std::string axes;
+    for (const int axis : group.axis()) {
+      const bool known = axis >= 0 && axis < plan.mesh().axis_size();
+      absl::StrAppend(&axes, axes.empty() ? "" : ",", known ? plan.mesh().axis(axis).name() : "?");
+    }
+    groups.insert(group.has_stages()
+                      ? absl::StrCat("stage ", group.stages().from(), " to ", group.stages().to())
+                      : axes);
+  }
+  return groups;
+}
+
+std::string Precision(proto::DataType type) { return type == proto::BF16 ? "bf16" : "f32"; }
+
+void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
+  AddFact("model", a.model(), b.model(), diff);
+  AddFact("mesh", MeshText(a.mesh()), MeshText(b.mesh()), diff);
+  AddFact("groups", absl::StrJoin(GroupsOf(a), "; "), absl::StrJoin(GroupsOf(b), "; "), diff);
+  AddFact("schedule", a.train().schedule(), b.train().schedule(), diff);
+  AddFact("precision", Precision(a.train().precision()), Precision(b.train().precision()), diff);
+  AddFact("residual", Precision(a.train().residual()), Precision(b.train().residual()), diff);
+}
+
+// Digits of a whole number, else four that count.
+std::string Value(const PlanDiff::Number& number, double value) {
+  if (number.unit == "bytes") return BytesText(static_cast<int64_t>(value));
+  const std::string text = absl::StrFormat("%.6g", value);
+  return number.unit.empty() ? text : absl::StrCat(text, " ", number.unit);
+}
+
+// "stages 1 to 62: "; nothing where it is of none.
+std::string StagesText(const PlanDiff::Stages& stages) {
+  if (stages.first < 0) return "";
+  if (stages.first == stages.last) return absl::StrCat("stage ", stages.first, ": ");
+  return absl::StrCat("stages ", stages.first, " to ", stages.last, ": ");
+}
+
+std::string NumberLine(const PlanDiff::Number& number) {
+  std::string line = absl::StrCat("  ", StagesText(number.stages), number.what, ": ",
+                                  Value(number, number.a), " -> ", Value(number, number.b));
+  if (number.a != 0) {
+    absl::StrAppendFormat(&line, " (%+.1f %%)", 100 * (number.b / number.a - 1));
+  }
+  return line + "\n";
+}
+
+Json WithStages(Json json, const PlanDiff::Stages& stages) {
+  if (stages.first >= 0) {
+    json["first_stage"] = stages.first;
+    json["last_stage"] = stages.last;
+  }
+  return json;
+}
+
+std::string NamesText(const std::string& title, const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  std::string text = absl::StrCat(title, ", ", names.size(), ":\n");
+  for (size_t i = 0; i < std::min(kNames, names.size()); ++i) {
+    absl::StrAppend(&text, "  ", names[i], "\n");
+  }
+  if (names.size() > kNames) absl::StrAppend(&text, "  ... ", names.size() - kNames, " more\n");
+  return text;
+}
+
+}  // namespace
+
+void AddNumber(const std::string& what, const std::string& unit, double a, double b, PlanDiff* diff,
+               int stage) {
+  if (a == b) return;
+  if (!diff->numbers.empty()) {
+    PlanDiff::Number& last = diff->numbers.back();
+    const bool alike = last.what == what && last.unit == unit && last.a == a && last.b == b;
+    if (alike && Extends(&last.stages, stage)) return;
+  }
+  diff->numbers.push_back({what, unit, a, b, {stage, stage}});
+}
+
+PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string& program) {
+  PlanDiff diff;
+  AddFacts(a, b, &diff);
+  static const proto::Program kNone;
+  const proto::Program* of_a = FindProgram(a, program);
+  const proto::Program* of_b = FindProgram(b, program);
+  if (of_a == nullptr) of_a = &kNone;
+  if (of_b == nullptr) of_b = &kNone;
+  AddOrders(*of_a, *of_b, &diff);
+  AddNumber("stages", "", a.memory_size(), b.memory_size(), &diff);
+  AddNumber("sequences a step", "", static_cast<double>(a.train().batch()),
+            static_cast<double>(b.train().batch()), &diff);
+  AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),
+            static_cast<double>(of_b->micro_batches()), &diff);
+  const ProgramNumbers numbers_a = NumbersOf(a, *of_a), numbers_b = NumbersOf(b, *of_b);
+  AddNumbers(numbers_a.counts, numbers_b.counts, "", &diff);
+  AddNumbers(numbers_a.bytes, numbers_b.bytes, "bytes", &diff);
+  AddNumbers(MemoryOf(a), MemoryOf(b), "bytes", &diff);
+  const std::vector<std::string> names_a = ActorNames(a, *of_a), names_b = ActorNames(b, *of_b);
+  diff.only_a = Without(names_a, names_b);
+  diff.only_b = Without(names_b, names_a);
+  return diff;
+}
+
+std::string DiffText(const PlanDiff& diff) {
+  if (diff.empty()) return "the plans are alike\n";
+  std::string text;
+  for (const PlanDiff::Fact& fact : diff.facts) {
+    absl::StrAppend(&text, "  ", StagesText(fact.stages), fact.what, ": ",
+                    fact.a.empty() ? "none" : fact.a, " -> ", fact.b.empty() ? "none" : fact.b,
+                    "\n");
+  }
+  for (const PlanDiff::Number& number : diff.numbers) text += NumberLine(number);
+  return text + NamesText("actors only in the first", diff.only_a) +
+         NamesText("actors only in the second", diff.only_b);
+}
+
+std::string DiffJson(const PlanDiff& diff) {
+  Json facts = Json::array(), numbers = Json::array();
+  for (const PlanDiff::Fact& fact : diff.facts) {
+    facts.push_back(WithStages({{"what", fact.what}, {"a", fact.a}, {"b", fact.b}}, fact.stages));
+  }
+  for (const PlanDiff::Number& number : diff.numbers) {
+    numbers.push_back(
+        WithStages({{"what", number.what}, {"unit", number.unit}, {"a", number.a}, {"b", number.b}},
+                   number.stages));
+  }
+  const Json json = {{"facts", std::move(facts)},
+                     {"numbers", std::move(numbers)},
+                     {"actors_only_in_a", diff.only_a},
+                     {"actors_only_in_b", diff.only_b}};
+  return JsonText(json, 2) + "\n";
+}
+
+}  // namespace oneflow

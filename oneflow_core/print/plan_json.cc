@@ -1,0 +1,124 @@
+#include "oneflow_core/print/plan_json.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/plan_text.h"
+
+namespace oneflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json OrderJson(const proto::Program& program, const proto::Stream& stream) {
+  Json order = Json::array();
+  for (const proto::OrderRun& run : stream.order()) {
+    Json segments = Json::array();
+    for (int segment : run.segment()) segments.push_back(program.segment(segment).name());
+    order.push_back({{"segments", std::move(segments)}, {"repeat", run.repeat()}});
+  }
+  return order;
+}
+
+Json StageJson(const proto::Program& program, const proto::ProgramFacts& facts, int stage,
+               const std::vector<double>& firings) {
+  Json streams = Json::array();
+  for (const proto::Stream& stream : program.stream()) {
+    if (stream.stage() != stage) continue;
+    streams.push_back({{"name", stream.name()},
+                       {"kind", KindText(stream.kind())},
+                       {"order", OrderJson(program, stream)}});
+  }
+  int actors = 0, registers = 0;
+  double flops = 0;
+  for (int a = 0; a < program.actor_size(); ++a) {
+    if (program.actor(a).stage() != stage) continue;
+    ++actors;
+    flops += FactsOf(facts, a).flops() * firings[a];
+  }
+  for (const proto::Register& r : program.register_()) registers += r.stage() == stage;
+  return {{"stage", stage},
+          {"actors", actors},
+          {"registers", registers},
+          {"flops_a_step", flops},
+          {"streams", std::move(streams)}};
+}
+
+Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
+  const std::vector<double> firings = FiringsOf(program);
+  const proto::ProgramFacts& facts = FactsOf(plan, program);
+  Json stages = Json::array();
+  for (int s = 0; s < plan.memory_size(); ++s)
+    stages.push_back(StageJson(program, facts, s, firings));
+  Json boxing = Json::array(), actors = Json::array();
+  for (int a = 0; a < program.actor_size(); ++a) {
+    const proto::Actor& actor = program.actor(a);
+    const proto::ActorFacts& known = FactsOf(facts, a);
+    actors.push_back({{"name", actor.name()},
+                      {"kernel", actor.kernel()},
+                      {"stage", actor.stage()},
+                      {"flops", known.flops()}});
+    if (!actor.has_boxing()) continue;
+    boxing.push_back({{"actor", actor.name()},
+                      {"kernel", actor.kernel()},
+                      {"stage", actor.stage()},
+                      {"group", GroupText(plan, actor)},
+                      {"bytes", known.bytes_moved()},
+                      {"seconds", known.seconds()},
+                      {"why", known.why()}});
+  }
+  return {{"name", program.name()},
+          {"micro_batches", program.micro_batches()},
+          {"micro_batch_size", program.micro_batch_size()},
+          {"stages", std::move(stages)},
+          {"boxing", std::move(boxing)},
+          {"actors", std::move(actors)}};
+}
+
+Json MemoryJson(const proto::Plan& plan, const proto::StageMemory& m, int devices) {
+  return {{"stage", m.stage()},
+          {"devices", devices},
+          {"arena_bytes", m.arena_bytes()},
+          {"persistent_bytes", m.persistent_bytes()},
+          {"register_bytes", m.register_bytes()},
+          {"lower_bound_bytes", LowerBoundBytes(plan, m.stage())}};
+}
+
+}  // namespace
+
+std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
+  Json mesh = Json::object();
+  int devices = 1;
+  for (const auto& axis : plan.mesh().axis()) {
+    mesh[axis.name()] = axis.size();
+    devices *= axis.size();
+  }
+  const int stages = std::max(1, plan.memory_size());
+  Json memory = Json::array(), programs = Json::array(), variables = Json::array(),
+       notes = Json::array();
+  for (const auto& m : plan.memory()) memory.push_back(MemoryJson(plan, m, devices / stages));
+  for (const auto& program : plan.program()) programs.push_back(ProgramJson(plan, program));
+  for (const auto& v : plan.variable()) {
+    variables.push_back(
+        {{"name", v.name()},
+         {"dims", Json(std::vector<int64_t>(v.layout().dim().begin(), v.layout().dim().end()))},
+         {"replicas", v.register__size()}});
+  }
+  for (const auto& note : plan.facts().note()) notes.push_back(note);
+  const Json json = {{"model", plan.model()},
+                     {"fingerprint", plan.fingerprint()},
+                     {"version", plan.version()},
+                     {"proof", proof},
+                     {"mesh", std::move(mesh)},
+                     {"devices", devices},
+                     {"stages", std::move(memory)},
+                     {"programs", std::move(programs)},
+                     {"variables", std::move(variables)},
+                     {"notes", std::move(notes)}};
+  return JsonText(json, 1) + "\n";
+}
+
+}  // namespace oneflow

@@ -1,0 +1,353 @@
+#include "oneflow_core/print/plan_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/base/runs.h"
+#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+// What is edited may be anything: what does not fit is as large as can be.
+int64_t Product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
+int64_t Sum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+int64_t Devices(const proto::Mesh& mesh) {
+  int64_t devices = 1;
+  for (const auto& axis : mesh.axis()) devices = Product(devices, axis.size());
+  return devices;
+}
+
+// "f32[4,256,768]", then what the mesh cuts: "/data:0/tensor:2".
+std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
+                       proto::DataType dtype) {
+  static const std::map<int, const char*> kNames = {{proto::F32, "f32"},
+                                                    {proto::F64, "f64"},
+                                                    {proto::I32, "i32"},
+                                                    {proto::BF16, "bf16"},
+                                                    {proto::U8, "u8"}};
+  const auto name = kNames.find(dtype);
+  std::string text = absl::StrCat(name == kNames.end() ? "?" : name->second, "[");
+  for (int i = 0; i < layout.dim_size(); ++i)
+    absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
+  absl::StrAppend(&text, "]");
+  for (const auto& cut : layout.cut()) {
+    const bool known = cut.axis() >= 0 && cut.axis() < plan.mesh().axis_size();
+    absl::StrAppend(&text, "/", known ? plan.mesh().axis(cut.axis()).name() : "?", ":", cut.dim());
+  }
+  return text;
+}
+
+std::string AttrText(const proto::AttrValue& value) {
+  switch (value.value_case()) {
+    case proto::AttrValue::kI: return absl::StrCat(value.i());
+    case proto::AttrValue::kF: {
+      char text[32];
+      std::snprintf(text, sizeof(text), "%.9g", value.f());
+      return text;
+    }
+    case proto::AttrValue::kB: return value.b() ? "true" : "false";
+    case proto::AttrValue::kS: return value.s();
+    case proto::AttrValue::kInts: {
+      std::string text;
+      for (int64_t i : value.ints().value()) absl::StrAppend(&text, text.empty() ? "[" : ",", i);
+      return text.empty() ? "[]" : text + "]";
+    }
+    default: return "?";
+  }
+}
+
+std::string RegisterLine(const proto::Plan& plan, const proto::Register& r) {
+  std::string text = absl::StrCat("  r", r.id(), " ", r.name(), " stage=", r.stage(), " ",
+                                  LayoutText(plan, r.layout(), r.dtype()), " slots=", r.slots(),
+                                  " x ", r.slot_bytes(), " at ", r.offset());
+  if (LiesApart(r)) absl::StrAppend(&text, " places=", PlacesOf(r), " every ", StrideOf(r));
+  if (r.first_place() != 0) absl::StrAppend(&text, " first_place=", r.first_place());
+  if (r.fill_mode() == proto::Register::ACCUMULATE) absl::StrAppend(&text, " accumulate");
+  if (r.fill_mode() == proto::Register::UPDATE) absl::StrAppend(&text, " update");
+  if (r.fires_per_fill() != 1) absl::StrAppend(&text, " fires_per_fill=", r.fires_per_fill());
+  return text + "\n";
+}
+
+std::string InputText(const proto::Input& input) {
+  std::string text = absl::StrCat("r", input.register_());
+  if (input.fires_per_read() != 1) absl::StrAppend(&text, "/", input.fires_per_read());
+  if (input.initial_fills() != 0) absl::StrAppend(&text, "+", input.initial_fills());
+  return text;
+}
+
+std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
+  std::string text = absl::StrCat("  a", actor.id(), " ", actor.name(), " ", actor.kernel(),
+                                  " stage=", actor.stage());
+  for (const proto::Input& input : actor.input()) absl::StrAppend(&text, " ", InputText(input));
+  absl::StrAppend(&text, " ->");
+  for (int id : actor.output()) absl::StrAppend(&text, " r", id);
+  std::map<std::string, std::string> attrs;
+  for (const auto& [key, value] : actor.attr()) attrs[key] = AttrText(value);
+  for (const auto& [key, value] : attrs) absl::StrAppend(&text, " ", key, "=", value);
+  if (actor.has_workspace()) absl::StrAppend(&text, " workspace=r", actor.workspace());
+  if (actor.has_exchange()) absl::StrAppend(&text, " group=", GroupText(plan, actor));
+  if (actor.exchange().has_partner()) {
+    absl::StrAppend(&text, " partner=a", actor.exchange().partner());
+  }
+  if (actor.boxing().reduce() == proto::Boxing::SUM) absl::StrAppend(&text, " reduce=sum");
+  if (actor.boxing().reduce() == proto::Boxing::MAX) absl::StrAppend(&text, " reduce=max");
+  return text + "\n";
+}
+
+// Communication of one step, by kernel: actors, and bytes that one device receives.
+std::string BoxingText(const proto::Program& program, const proto::ProgramFacts& facts) {
+  const std::vector<double> firings = FiringsOf(program);
+  std::map<std::string, std::pair<int, double>> sums;
+  for (int a = 0; a < program.actor_size(); ++a) {
+    if (!program.actor(a).has_boxing()) continue;
+    auto& [count, bytes] = sums[program.actor(a).kernel()];
+    ++count;
+    bytes += FactsOf(facts, a).bytes_moved() * firings[a];
+  }
+  std::string text;
+  for (const auto& [kernel, sum] : sums) {
+    absl::StrAppend(&text, "    ", kernel, ": ", sum.first,
+                    sum.first == 1 ? " actor, " : " actors, ",
+                    BytesText(static_cast<int64_t>(sum.second)), " a step to a device\n");
+  }
+  return text;
+}
+
+std::string ProgramSummary(const proto::Plan& plan, const proto::Program& program) {
+  std::string text = absl::StrCat("program ", program.name(), ": ", program.actor_size(),
+                                  " actors, ", program.register__size(), " registers");
+  if (program.micro_batches() > 1)
+    absl::StrAppend(&text, ", ", program.micro_batches(), " micro-batches");
+  if (program.micro_batch_size() > 1)
+    absl::StrAppend(&text, " of ", program.micro_batch_size(), " sequences");
+  if (program.steps_a_round() > 1)
+    absl::StrAppend(&text, ", ", program.steps_a_round(), " steps a round");
+  text += "\n";
+  for (int s = 0; s < plan.memory_size(); ++s) {
+    for (const proto::Stream& stream : program.stream()) {
+      if (stream.stage() != s || stream.kind() != proto::Stream::COMPUTE) continue;
+      absl::StrAppend(&text, "    stage ", s, ": ", OrderText(program, stream), "\n");
+    }
+  }
+  return text + BoxingText(program, FactsOf(plan, program));
+}
+
+std::string Header(const proto::Plan& plan) {
+  const int64_t devices = Devices(plan.mesh());
+  return absl::StrCat(
+      "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
+      "\nmesh ", MeshText(plan.mesh()), ": ", devices, devices == 1 ? " device, " : " devices, ",
+      plan.memory_size(), plan.memory_size() == 1 ? " stage" : " stages", "; batch ",
+      plan.train().batch(), " in ", plan.train().micro_batches(),
+      plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
+      plan.train().schedule(), plan.train().precision() == proto::BF16 ? ", precision bf16" : "",
+      plan.train().residual() == proto::BF16 ? ", residual bf16" : "", "\n");
+}
+
+// "dropout: 25 ops, rate 0.1; in program train only"; nothing where the graph has none.
+std::string DropoutText(const proto::Graph& graph) {
+  std::set<double> rates;
+  int ops = 0;
+  for (const proto::Op& op : graph.op()) {
+    const auto rate = op.attr().find("rate");
+    if (rate == op.attr().end()) continue;
+    rates.insert(rate->second.f());
+    ++ops;
+  }
+  if (ops == 0) return "";
+  std::string list;
+  for (const double rate : rates) absl::StrAppend(&list, list.empty() ? "" : ", ", rate);
+  return absl::StrCat("dropout: ", ops, ops == 1 ? " op" : " ops", ", rate ", list,
+                      "; in program train only\n");
+}
+
+std::string MemoryText(const proto::Plan& plan) {
+  std::string text;
+  for (const proto::StageMemory& m : plan.memory()) {
+    absl::StrAppend(&text, "memory of a device of stage ", m.stage(), ": ",
+                    BytesText(m.arena_bytes()), " = weights and optimizer ",
+                    BytesText(m.persistent_bytes()), " + registers and workspaces ",
+                    BytesText(m.register_bytes()), "; lower bound ",
+                    BytesText(LowerBoundBytes(plan, m.stage())), "\n");
+  }
+  return text;
+}
+
+// "F", "F×2", "(B F)×3".
+std::string TimesText(const std::vector<std::string>& names, int64_t times) {
+  std::string text = absl::StrJoin(names, " ");
+  if (times == 1) return text;
+  const bool single = names.size() == 1 && !absl::StrContains(text, "×");
+  return single ? absl::StrCat(text, "×", times) : absl::StrCat("(", text, ")×", times);
+}
+
+// What is inferred alike of all layers, in one line: "h.*.attn.add is S(0) on data: ...; 12 times".
+std::string NotesText(const proto::Plan& plan) {
+  std::vector<std::pair<std::string, const std::string*>> notes;
+  std::map<std::string, int> times;
+  for (const std::string& note : plan.facts().note()) {
+    const size_t name = std::min(note.find(' '), note.size());
+    std::string alike = WithoutNumbers(note.substr(0, name)) + note.substr(name);
+    if (++times[alike] == 1) notes.emplace_back(std::move(alike), &note);
+  }
+  std::string text;
+  for (const auto& [alike, first] : notes) {
+    const int n = times[alike];
+    absl::StrAppend(&text, "    ", n == 1 ? *first : absl::StrCat(alike, "; ", n, " times"), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string KindText(proto::Stream::Kind kind) {
+  switch (kind) {
+    case proto::Stream::COMPUTE: return "compute";
+    case proto::Stream::EXCHANGE: return "exchange";
+    case proto::Stream::HOST: return "host";
+    default: return "?";
+  }
+}
+
+std::string GroupText(const proto::Plan& plan, const proto::Actor& actor) {
+  if (!actor.has_exchange()) return "";
+  const int group = actor.exchange().group();
+  return group >= 0 && group < plan.group_size() ? plan.group(group).name() : "?";
+}
+
+std::string MeshText(const proto::Mesh& mesh) {
+  std::string text;
+  for (const auto& axis : mesh.axis()) {
+    absl::StrAppend(&text, text.empty() ? "" : ",", axis.name(), "=", axis.size());
+  }
+  return text.empty() ? "1" : text;
+}
+
+// A run may be long and repeat itself inside, as rounds of interleaved chunks do; and runs may
+// repeat in turn, as steps of a round do.
+std::string OrderText(const proto::Program& program, const proto::Stream& stream) {
+  const auto name = [&](int s) -> std::string {
+    return s >= 0 && s < program.segment_size() ? program.segment(s).name() : "?";
+  };
+  std::vector<std::string> outer, texts;
+  for (const proto::OrderRun& run : stream.order()) {
+    const std::vector<int> segments(run.segment().begin(), run.segment().end());
+    std::vector<std::string> inner;
+    for (const Run& r : RunsOf(segments)) {
+      std::vector<std::string> names;
+      for (size_t i = r.begin; i < r.begin + r.length; ++i) names.push_back(name(segments[i]));
+      inner.push_back(TimesText(names, r.repeat));
+    }
+    outer.push_back(TimesText(inner, run.repeat()));
+  }
+  for (const Run& r : RunsOf(outer)) {
+    const auto begin = outer.begin() + static_cast<int64_t>(r.begin);
+    texts.push_back(TimesText({begin, begin + static_cast<int64_t>(r.length)}, r.repeat));
+  }
+  return absl::StrJoin(texts, " ");
+}
+
+std::string WithoutNumbers(std::string_view text) {
+  const auto digit = [&](size_t i) { return i < text.size() && absl::ascii_isdigit(text[i]); };
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char before = plain.empty() ? '\0' : plain.back();
+    if (!digit(i) || (before != '.' && before != '@' && before != ' ')) {
+      plain += text[i];
+      continue;
+    }
+    plain += '*';
+    while (digit(i + 1)) ++i;
+  }
+  return plain;
+}
+
+std::string BytesText(int64_t bytes) {
+  std::string digits = absl::StrCat(bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : bytes);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  if (bytes < 0) digits.insert(0, "-");
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  int unit = 0;
+  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
+  if (value < 1) return digits + " bytes";
+  char text[64];
+  std::snprintf(text, sizeof(text), " bytes (%.1f %s)", value, kUnits[unit]);
+  return digits + text;
+}
+
+std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
+  int64_t elements = 0;
+  for (const proto::Variable& v : plan.variable()) {
+    int64_t n = 1;
+    for (int64_t d : v.layout().dim()) n = Product(n, d);
+    elements = Sum(elements, n);
+  }
+  std::string text = Header(plan);
+  absl::StrAppend(&text, "variables: ", plan.variable_size(), " with ", elements,
+                  " elements, states of the optimizer included\n");
+  text += DropoutText(plan.graph()) + MemoryText(plan);
+  for (const proto::Program& program : plan.program()) text += ProgramSummary(plan, program);
+  if (plan.facts().note_size() > 0) {
+    text += "inferred (S(i) splits dimension i, B is whole on each device, P a part of the sum):\n";
+  }
+  return absl::StrCat(text, NotesText(plan), "proof: ", proof, "\n");
+}
+
+std::string PlanText(const proto::Plan& plan, std::string_view only) {
+  std::string text = Header(plan) + MemoryText(plan);
+  text += "persistent:\n";
+  for (const proto::Register& r : plan.persistent()) text += RegisterLine(plan, r);
+  for (const proto::Program& program : plan.program()) {
+    if (!only.empty() && program.name() != only) continue;
+    absl::StrAppend(&text, "program ", program.name(), ": micro_batches=", program.micro_batches(),
+                    " of ", program.micro_batch_size());
+    if (program.steps_a_round() > 1)
+      absl::StrAppend(&text, " steps_a_round=", program.steps_a_round());
+    text += "\n";
+    for (const proto::Register& r : program.register_()) text += RegisterLine(plan, r);
+    for (const proto::Actor& a : program.actor()) text += ActorLine(plan, a);
+    for (const proto::Segment& s : program.segment()) {
+      absl::StrAppend(&text, "  segment ", s.name(), " stage=", s.stage(), ":");
+      for (int a : s.actor()) absl::StrAppend(&text, " a", a);
+      text += "\n";
+    }
+    for (const proto::Stream& s : program.stream()) {
+      absl::StrAppend(&text, "  stream ", s.name(), " stage=", s.stage(),
+                      s.kind() == proto::Stream::COMPUTE ? "" : " " + KindText(s.kind()), ": ",
+                      OrderText(program, s), "\n");
+    }
+    for (const proto::IssueOrder& issue : program.issue()) {
+      absl::StrAppend(&text, "  issue stage=", issue.stage(), ":");
+      for (const proto::ActorRun& run : issue.run()) {
+        std::vector<std::string> names;
+        for (int a : run.actor()) names.push_back(absl::StrCat("a", a));
+        absl::StrAppend(&text, " ", TimesText(names, run.repeat()));
+      }
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace oneflow

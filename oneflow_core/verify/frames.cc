@@ -1,0 +1,68 @@
+#include "oneflow_core/verify/frames.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "oneflow_core/plan/places.h"
+
+namespace oneflow {
+namespace {
+
+int64_t FillsOf(const PlanNet& net, const NetRegister& r) {
+  return net.actors[r.writer].firings / r.fires_per_fill;
+}
+
+// What the members of frames have in common, then where they lie.
+auto KeyOf(const PlanNet& net, const NetRegister* r) {
+  const proto::Register& p = *r->proto;
+  return std::tuple(p.stage(), PlacesOf(p), StrideOf(p), FillsOf(net, *r), p.offset(), p.id());
+}
+
+template <typename Key>
+bool Alike(const Key& a, const Key& b) {
+  return std::get<0>(a) == std::get<0>(b) && std::get<1>(a) == std::get<1>(b) &&
+         std::get<2>(a) == std::get<2>(b) && std::get<3>(a) == std::get<3>(b);
+}
+
+std::vector<int> IntrudersOf(const PlanNet& net, const Frames& frames) {
+  std::vector<int> intruders;
+  for (const NetRegister& r : net.registers) {
+    const proto::Register& p = *r.proto;
+    if (r.persistent || p.stage() != frames.stage || p.slot_bytes() == 0) continue;
+    if (!HasBytesIn(p, frames.begin, frames.end())) continue;
+    const auto& members = frames.members;
+    if (std::find(members.begin(), members.end(), p.id()) == members.end()) {
+      intruders.push_back(p.id());
+    }
+  }
+  return intruders;
+}
+
+}  // namespace
+
+bool FillsPlacesOnce(const PlanNet& net, const NetRegister& r) {
+  return r.writer >= 0 && LiesApart(*r.proto) && PlacesOf(*r.proto) == FillsOf(net, r);
+}
+
+std::vector<Frames> FramesOf(const PlanNet& net) {
+  std::vector<const NetRegister*> apart;
+  for (const NetRegister& r : net.registers) {
+    if (r.writer >= 0 && LiesApart(*r.proto) && !FillsPlacesOnce(net, r)) apart.push_back(&r);
+  }
+  std::sort(apart.begin(), apart.end(), [&](const NetRegister* a, const NetRegister* b) {
+    return KeyOf(net, a) < KeyOf(net, b);
+  });
+  std::vector<Frames> result;
+  for (size_t i = 0; i < apart.size(); ++i) {
+    const proto::Register& p = *apart[i]->proto;
+    const bool fits = i > 0 && Alike(KeyOf(net, apart[i - 1]), KeyOf(net, apart[i])) &&
+                      p.offset() + p.slot_bytes() <= result.back().begin + result.back().stride;
+    if (!fits) result.push_back({p.stage(), p.offset(), StrideOf(p), PlacesOf(p)});
+    result.back().members.push_back(p.id());
+  }
+  for (Frames& frames : result) frames.intruders = IntrudersOf(net, frames);
+  return result;
+}
+
+}  // namespace oneflow

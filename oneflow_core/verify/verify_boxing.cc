@@ -1,0 +1,148 @@
+#include "oneflow_core/verify/verify_boxing.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status Bad(const std::string& where, const std::string& what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+// What the name of a collective promises of each axis of its group.
+struct Form {
+  std::string_view kernel;
+  bool reduces, cuts_input, cuts_output;
+};
+constexpr Form kForms[] = {{"all_gather", false, true, false},
+                           {"reduce_scatter", true, false, true},
+                           {"all_reduce", true, false, false}};
+
+bool CutsBy(const Layout& layout, int axis) {
+  return std::any_of(layout.cuts.begin(), layout.cuts.end(),
+                     [axis](const Layout::Cut& cut) { return cut.axis == axis; });
+}
+
+}  // namespace
+
+absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register& from,
+                                const proto::Register& to, const std::vector<int>& along,
+                                const std::string& where) {
+  if (from.dtype() != to.dtype()) return Bad(where, "changes the type of elements");
+  ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh_, where));
+  ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh_, where));
+  if (in.dims != out.dims)
+    return Bad(where, absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
+  int64_t copies = 1;
+  for (int axis : actor.boxing().reduce_axis()) {
+    if (std::find(along.begin(), along.end(), axis) == along.end()) {
+      return Bad(where, absl::StrCat("reduces along axis ", axis, ", which is not its group's"));
+    }
+    copies *= mesh_.axes[axis].size;
+  }
+  for (int axis : actor.boxing().zero_unless_first()) {
+    if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
+      return Bad(where, "zeroes along no axis");
+  }
+  if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
+    return Bad(where, "sums without a reduction");
+  if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
+  if (actor.kernel() == "all_to_all") copies *= Holders(in, along);
+  const Covering covering{in, out, along, copies};
+  const auto [known, fresh] = coverings_.try_emplace(covering);
+  if (fresh) known->second = Uncovered(covering);
+  if (!known->second.empty()) return Bad(where, known->second);
+  return along.empty() ? absl::OkStatus() : CheckForm(actor, covering, where);
+}
+
+// An all_to_all is whatever does not reduce.
+absl::Status BoxingCheck::CheckForm(const proto::Actor& actor, const Covering& covering,
+                                    const std::string& where) const {
+  const Form* form = std::find_if(std::begin(kForms), std::end(kForms),
+                                  [&](const Form& f) { return f.kernel == actor.kernel(); });
+  const bool named = form != std::end(kForms);
+  const auto& reduced = actor.boxing().reduce_axis();
+  bool good = (actor.boxing().reduce() != proto::Boxing::NONE) == (named && form->reduces);
+  for (const int axis : covering.along) {
+    if (!named || mesh_.axes[axis].size == 1) continue;
+    good &= CutsBy(covering.in, axis) == form->cuts_input &&
+            CutsBy(covering.out, axis) == form->cuts_output &&
+            (std::find(reduced.begin(), reduced.end(), axis) != reduced.end()) == form->reduces;
+  }
+  return good ? absl::OkStatus()
+              : Bad(where,
+                    absl::StrCat("does not go between its layouts as ", actor.kernel(), " does"));
+}
+
+// Members that hold the same part, where each is held as often.
+int64_t BoxingCheck::Holders(const Layout& in, const std::vector<int>& along) const {
+  int64_t holders = 1;
+  for (const int axis : along) {
+    if (!CutsBy(in, axis)) holders *= mesh_.axes[axis].size;
+  }
+  return holders;
+}
+
+// What fills the rest of the whole keeps all of its own part.
+absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
+                                    const std::string& where) const {
+  if (actor.kernel() != "zero_fill") return Bad(where, "fills, but is no zero_fill");
+  if (!proto::Boxing::Fill_IsValid(actor.boxing().fill()))
+    return Bad(where, absl::StrCat("fills with ", actor.boxing().fill()));
+  for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {
+    const Slice own = SliceOf(in, mesh_, c);
+    if (own.elements() == 0 || Intersect(own, SliceOf(out, mesh_, c)) == own) continue;
+    return Bad(where, absl::StrCat("loses elements of rank ", mesh_.RankOf(c)));
+  }
+  return absl::OkStatus();
+}
+
+// What is wrong with a covering; empty: nothing.
+std::string BoxingCheck::Uncovered(const Covering& covering) const {
+  for (const Coordinate& c : CoordinatesThatDiffer(covering.in, covering.out)) {
+    const Slice mine = SliceOf(covering.out, mesh_, c);
+    int64_t covered = 0;
+    std::map<Dims, int64_t> holders;  // of each part, by where it begins: equal or disjoint
+    for (int member : mesh_.Peers(c, covering.along)) {
+      const Slice part = Intersect(mine, SliceOf(covering.in, mesh_, mesh_.CoordinateOf(member)));
+      if (part.elements() == 0) continue;
+      covered += part.elements();
+      ++holders[part.begin];
+    }
+    if (covered != mine.elements() * covering.copies) {
+      return absl::StrCat("its sources hold ", covered, " of ", mine.elements() * covering.copies,
+                          " elements it needs on rank ", mesh_.RankOf(c));
+    }
+    for (const auto& [begin, times] : holders) {
+      if (times == covering.copies) continue;
+      return absl::StrCat("its sources hold the part at ", ToString(begin), " ", times,
+                          " times, not ", covering.copies, ", on rank ", mesh_.RankOf(c));
+    }
+  }
+  return "";
+}
+
+// One coordinate of the first stage for each that one of the layouts tells from others.
+std::vector<Coordinate> BoxingCheck::CoordinatesThatDiffer(const Layout& a, const Layout& b) const {
+  std::vector<Coordinate> found = {Coordinate(mesh_.axes.size(), 0)};
+  for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+    if (!CutsBy(a, axis) && !CutsBy(b, axis)) continue;
+    const size_t before = found.size();
+    for (int i = 1; i < mesh_.axes[axis].size; ++i) {
+      for (size_t j = 0; j < before; ++j) {
+        found.push_back(found[j]);
+        found.back()[axis] = i;
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace oneflow

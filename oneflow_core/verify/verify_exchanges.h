@@ -1,0 +1,26 @@
+// Part of verify_types: the exchanges of a program. Groups are groups of the mesh; an exchange
+// names one of its stage, a send and its receive name each other; exchanges stand on streams of
+// devices; and the order of issue of each stage holds its exchanges as often as they fire.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/verify/verify_boxing.h"
+
+namespace oneflow {
+
+absl::Status VerifyGroups(const proto::Plan& plan, const Mesh& mesh);
+
+// Of one exchange. Requires that its registers and its group exist, and that their layouts are well
+// formed.
+absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const std::string& where,
+                            BoxingCheck* boxing);
+
+// Of all of a program. Requires that segments and streams are of one stage each.
+absl::Status VerifyIssue(const PlanNet& net);
+
+}  // namespace oneflow

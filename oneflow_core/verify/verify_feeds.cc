@@ -1,0 +1,89 @@
+#include "oneflow_core/verify/verify_feeds.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status Bad(const std::string& where, const std::string& what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+absl::Status CheckTrain(const proto::Program& program, const proto::Train& train,
+                        const std::string& where) {
+  const std::string& name = program.name();
+  const int64_t m = program.micro_batches(), size = program.micro_batch_size();
+  int64_t micro_batches = 1, parts = 1;  // of the program; of the batch
+  if (name == "train") micro_batches = parts = train.micro_batches();
+  if (name == "eval") parts = train.micro_batches();
+  const bool sized = name == "train" || name == "eval" || name == "run";
+  const bool fits = m == micro_batches && parts >= 1;
+  if (fits && !sized) return absl::OkStatus();
+  if (fits && train.batch() % parts == 0 && train.batch() / parts == size) return absl::OkStatus();
+  return Bad(where, absl::StrCat("has ", m, " micro-batches of ", size,
+                                 " sequences, but the plan is for a batch of ", train.batch(),
+                                 " in ", train.micro_batches()));
+}
+
+class FeedCheck {
+ public:
+  FeedCheck(const PlanNet& net, std::string where) : net_(net), where_(std::move(where)) {
+    for (const proto::Op& op : net.plan->graph().op()) {
+      if (op.kind() == "input") inputs_[op.name()] = &op;
+    }
+  }
+
+  absl::Status Check(const proto::Actor& actor) const {
+    const std::string where = absl::StrCat(where_, ", actor ", actor.name());
+    const int64_t firings = net_.actors[actor.id()].firings;
+    const int64_t steps = std::max<int64_t>(1, program().steps_a_round());
+    if (firings != program().micro_batches() * steps) {
+      return Bad(where, absl::StrCat("fires ", firings, " times in ", steps, " steps of ",
+                                     program().micro_batches(), " micro-batches"));
+    }
+    const auto& dims = net_.registers[actor.output(0)].proto->layout().dim();
+    for (int d = 0; d < dims.size(); ++d) {
+      if (!IsBatch(actor, d) || dims[d] == program().micro_batch_size()) continue;
+      return Bad(where, absl::StrCat("takes ", dims[d], " sequences, a micro-batch has ",
+                                     program().micro_batch_size()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const proto::Program& program() const { return *net_.program; }
+
+  // Whether dimension d of what it puts out counts the sequences of a micro-batch.
+  bool IsBatch(const proto::Actor& actor, int d) const {
+    if (actor.kernel() == "load_tokens") return d == 0;
+    const auto it = inputs_.find(actor.attr().at("name").s());
+    return it != inputs_.end() && d < it->second->shape().dim_size() &&
+           it->second->shape().dim(d).size() == 0;
+  }
+
+  const PlanNet& net_;
+  const std::string where_;
+  std::map<std::string, const proto::Op*> inputs_;  // of the logical graph, by name
+};
+
+}  // namespace
+
+absl::Status VerifyFeeds(const PlanNet& net) {
+  const std::string where = absl::StrCat("plan, program ", net.program->name());
+  if (net.plan->has_train()) {
+    RETURN_IF_ERROR(CheckTrain(*net.program, net.plan->train(), where));
+  }
+  const FeedCheck check(net, where);
+  for (const proto::Actor& actor : net.program->actor()) {
+    if (actor.kernel() != "load_tokens" && actor.kernel() != "feed") continue;
+    RETURN_IF_ERROR(check.Check(actor));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,455 @@
+#include "oneflow_core/verify/verify_kernels.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/device/workspace.h"
+#include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/exchange_window.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kAlign = 64;
+
+absl::Status Bad(std::string_view where, const std::string& what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+// The kernels that the compiler adds and the host worker runs: docs/ops.md.
+const std::vector<OpDef>& HostKernels() {
+  static const std::vector<OpDef> table = [] {
+    const AttrDef name = {"name", AttrType::kString, true};
+    const AttrDef input = {"input", AttrType::kString};
+    const AttrDef replicated = {"replicated_axes", AttrType::kInts};
+    return std::vector<OpDef>{
+        {.kind = "load_tokens",
+         .usage = "-> ids",
+         .attrs = {name, input, {"source", AttrType::kString, true}}},
+        {.kind = "feed", .usage = "-> x", .attrs = {name, input, {"source", AttrType::kString}}},
+        {.kind = "fetch",
+         .usage = "x ->",
+         .min_inputs = 1,
+         .max_inputs = 1,
+         .outputs = 0,
+         .attrs = {name, replicated, {"raw", AttrType::kBool}}},
+        {.kind = "report",
+         .usage = "loss, (norm) ->",
+         .min_inputs = 1,
+         .max_inputs = 2,
+         .outputs = 0},
+        {.kind = "init_variable",
+         .usage = "-> w",
+         .attrs = {name, {"init", AttrType::kString, true}, {"init_value", AttrType::kDouble}}},
+        {.kind = "save_slice",
+         .usage = "w ->",
+         .min_inputs = 1,
+         .max_inputs = 1,
+         .outputs = 0,
+         .attrs = {name, replicated}},
+        {.kind = "load_slice", .usage = "-> w", .attrs = {name}},
+    };
+  }();
+  return table;
+}
+
+const OpDef* FindHostKernel(std::string_view kind) {
+  for (const OpDef& def : HostKernels()) {
+    if (def.kind == kind) return &def;
+  }
+  return nullptr;
+}
+
+// Kinds that stand in graphs only: no actor has them.
+bool HasNoKernel(std::string_view kind) {
+  return HasOwnShape(kind) || kind == "softmax_cross_entropy" || kind == "transfer";
+}
+
+// Boxing that devices of a stage fire together.
+bool IsCollective(std::string_view kernel) {
+  return IsBoxing(kernel) && kernel != "slice" && kernel != "zero_fill";
+}
+
+// Which registers hold which variable, by name.
+using Holdings = std::set<std::pair<std::string_view, int>>;
+
+Holdings HoldingsOf(const proto::Plan& plan) {
+  Holdings holdings;
+  for (const proto::Variable& v : plan.variable()) {
+    for (int id : v.register_()) holdings.emplace(v.name(), id);
+  }
+  return holdings;
+}
+
+// One actor as an op of a graph of its own, with the layouts of its tensors.
+class ActorOp {
+ public:
+  // With all that the actor reads and writes.
+  ActorOp(const PlanNet& net, const Mesh& mesh, const Holdings& holdings, const proto::Actor& actor,
+          std::string where)
+      : net_(net),
+        mesh_(mesh),
+        holdings_(holdings),
+        actor_(actor),
+        where_(std::move(where)),
+        outputs_(actor.output().begin(), actor.output().end()) {
+    for (const proto::Input& input : actor.input()) inputs_.push_back(input.register_());
+  }
+  // An exchange of several tensors is an op of each.
+  ActorOp(const PlanNet& net, const Mesh& mesh, const Holdings& holdings, const proto::Actor& actor,
+          std::string where, int input, int output)
+      : ActorOp(net, mesh, holdings, actor, std::move(where)) {
+    inputs_ = {input};
+    outputs_ = {output};
+  }
+
+  absl::Status Check() {
+    if (actor_.kernel().empty()) return CheckOrderOnly();
+    host_ = FindHostKernel(actor_.kernel());
+    def_ = host_ != nullptr ? host_ : FindOpDef(actor_.kernel());
+    if (def_ == nullptr || HasNoKernel(actor_.kernel())) {
+      return Bad(where_, absl::StrCat("there is no kernel \"", actor_.kernel(), "\""));
+    }
+    RETURN_IF_ERROR(Build());
+    RETURN_IF_ERROR(CheckForm());
+    if (host_ != nullptr) return CheckHost();
+    RETURN_IF_ERROR(CheckShapes());
+    RETURN_IF_ERROR(CheckRows());
+    return CheckWorkspaceBytes();
+  }
+
+  // Whether a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
+  // that it has been checked. What the host gives may be anything.
+  bool MayWrite(int reg, Sbp partial, int axis) const {
+    if (host_ != nullptr) return true;
+    const std::vector<Signature> rows = def_->signatures(view());
+    return std::any_of(rows.begin(), rows.end(), [&](const Signature& row) {
+      if (!Fits(row, axis)) return false;
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        if (outputs_[i] == reg && row.out[i] == partial) return true;
+      }
+      return false;
+    });
+  }
+
+ private:
+  const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
+  const Op& op() const { return graph_.ops[0]; }
+  OpView view() const { return {graph_, graph_.ops[0]}; }
+
+  absl::Status CheckOrderOnly() const {
+    const auto is_control = [&](int id) { return Reg(id).slot_bytes() == 0; };
+    bool control = !actor_.has_boxing() && !actor_.has_exchange();
+    for (const proto::Input& input : actor_.input()) control &= is_control(input.register_());
+    for (const int id : actor_.output()) control &= is_control(id);
+    return control ? absl::OkStatus() : Bad(where_, "has no kernel, but touches data");
+  }
+
+  absl::StatusOr<TensorId> AddTensor(int id) {
+    const proto::Register& r = Reg(id);
+    ASSIGN_OR_RETURN(Layout layout, LayoutFromProto(r.layout(), mesh_, where_));
+    for (size_t i = 1; i < layout.cuts.size(); ++i) {
+      if (layout.cuts[i].axis < layout.cuts[i - 1].axis) {
+        return Bad(where_, absl::StrCat(r.name(), " is not cut in the order of the mesh axes"));
+      }
+    }
+    Tensor tensor{.name = r.name(), .shape = Shape(layout.dims), .producer = 0};
+    ASSIGN_OR_RETURN(tensor.dtype, DTypeFromProto(r.dtype(), where_));
+    const int64_t bytes = MaxElements(layout, mesh_) * static_cast<int64_t>(SizeOf(tensor.dtype));
+    const int64_t slot = (bytes + kAlign - 1) / kAlign * kAlign;
+    if (r.slot_bytes() != slot) {
+      return Bad(where_, absl::StrCat(r.name(), " has slots of ", r.slot_bytes(),
+                                      " bytes, its largest part needs ", slot));
+    }
+    layouts_.push_back(std::move(layout));
+    graph_.tensors.push_back(std::move(tensor));
+    return static_cast<TensorId>(graph_.tensors.size()) - 1;
+  }
+
+  absl::Status Build() {
+    Op op{.name = actor_.name(), .kind = actor_.kernel()};
+    ASSIGN_OR_RETURN(op.attrs, AttrsFromProto(actor_.attr(), where_));
+    for (const int id : outputs_) {
+      ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
+      op.outputs.push_back(t);
+      if (static_cast<int>(op.outputs.size()) > def_->updates) continue;
+      if (Reg(id).fill_mode() != proto::Register::UPDATE) {
+        return Bad(where_, absl::StrCat("updates ", Reg(id).name(), ", which is filled afresh"));
+      }
+      op.inputs.push_back(t);
+    }
+    for (const int id : inputs_) {
+      ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
+      op.inputs.push_back(t);
+    }
+    graph_.ops.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  // The next version of a variable goes where the newest is read from, into another slot.
+  absl::Status CheckRenewed() const {
+    for (int i = def_->updates; i < def_->updates + def_->renews; ++i) {
+      const proto::Input& newest = actor_.input(i - def_->updates);
+      const proto::Register& r = Reg(actor_.output(i));
+      if (newest.register_() == r.id() && newest.initial_fills() == 1 && r.slots() > 1 &&
+          r.fires_per_fill() == 1 && r.fill_mode() == proto::Register::FRESH) {
+        continue;
+      }
+      return Bad(where_, absl::StrCat("does not make the next version of ", r.name()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckForm() const {
+    RETURN_IF_ERROR(Annotate(CheckOpAgainst(op(), *def_), where_));
+    if (static_cast<int>(op().outputs.size()) != def_->outputs) {
+      return Bad(where_, absl::StrCat("writes ", op().outputs.size(), " registers, kernel ",
+                                      def_->kind, " writes ", def_->outputs));
+    }
+    if (actor_.has_exchange() != IsCollective(actor_.kernel())) {
+      return Bad(where_,
+                 absl::StrCat("kernel ", def_->kind,
+                              actor_.has_exchange() ? " is no exchange" : " needs a group"));
+    }
+    if (actor_.has_boxing() != IsBoxing(actor_.kernel())) {
+      return Bad(where_, absl::StrCat("kernel ", def_->kind,
+                                      actor_.has_boxing() ? " is no boxing" : " is a boxing"));
+    }
+    if (!proto::Boxing::Reduce_IsValid(actor_.boxing().reduce())) {
+      return Bad(where_, absl::StrCat("reduction ", actor_.boxing().reduce(), " is not known"));
+    }
+    return CheckRenewed();
+  }
+
+  // What the definition of `kind` says of these inputs is what the outputs are.
+  absl::Status CheckInferred(const OpDef& def) const {
+    absl::StatusOr<std::vector<OutputSpec>> specs = def.infer(view());
+    if (!specs.ok()) return Annotate(specs.status(), where_);
+    for (size_t i = 0; i < specs->size(); ++i) {
+      const Tensor& out = graph_.tensors[op().outputs[i]];
+      const OutputSpec& spec = (*specs)[i];
+      if (out.shape == spec.shape && out.dtype == spec.dtype) continue;
+      return Bad(where_,
+                 absl::StrCat("writes ", out.name, " ", ToAbsl(Name(out.dtype)),
+                              ToString(out.shape.dims), ", but kernel ", op().kind, " gives ",
+                              ToAbsl(Name(spec.dtype)), ToString(spec.shape.dims)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckShapes() const { return CheckInferred(*def_); }
+
+  bool Fits(Sbp sbp, TensorId t, int axis) const {
+    for (const Layout::Cut& cut : layouts_[t].cuts) {
+      if (cut.axis == axis) return sbp == S(cut.dim);
+    }
+    return !sbp.split();
+  }
+
+  bool Fits(const Signature& row, int axis) const {
+    return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
+  }
+
+  bool AllFit(const std::vector<Sbp>& row, const std::vector<TensorId>& tensors, int axis) const {
+    if (row.size() != tensors.size()) return false;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (!Fits(row[i], tensors[i], axis)) return false;
+    }
+    return true;
+  }
+
+  // On each axis the tensors are cut as one row of the table says.
+  absl::Status CheckRows() const {
+    const std::vector<Signature> rows = def_->signatures(view());
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+      const auto fits = [&](const Signature& row) { return Fits(row, axis); };
+      if (std::any_of(rows.begin(), rows.end(), fits)) continue;
+      return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
+                                      " as they are by axis ", mesh_.axes[axis].name));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckWorkspaceBytes() const {
+    const auto local = [&](const std::vector<TensorId>& tensors) {
+      std::vector<Dims> dims;
+      dims.reserve(tensors.size());
+      for (const TensorId t : tensors) {
+        dims.push_back(LargestSlice(layouts_[t], mesh_).size);
+      }
+      return dims;
+    };
+    const int64_t needed = WorkspaceBytes(net_.plan->device_kind(), def_->kind, local(op().inputs),
+                                          local(op().outputs), net_.plan->kernel_threads());
+    const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;
+    if (has >= needed) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,
+                                    " needs ", needed));
+  }
+
+  absl::Status CheckHost() const {
+    for (const int64_t axis : Axes("replicated_axes")) {
+      if (axis < 0 || axis >= static_cast<int64_t>(mesh_.axes.size())) {
+        return Bad(where_, absl::StrCat("is replicated along axis ", axis));
+      }
+    }
+    const std::string& kind = host_->kind;
+    if (kind == "report") return CheckReport();
+    if (kind == "feed" || kind == "load_tokens") {
+      if (kind == "load_tokens" && AttrString(op(), "source") == "feed") {
+        return Bad(where_, "loads no tokens, but a feed");
+      }
+      return CheckInferred(*FindOpDef("input"));
+    }
+    if (kind == "fetch") return CheckFetch();
+    if (kind == "init_variable") RETURN_IF_ERROR(CheckInferred(*FindOpDef("variable")));
+    return CheckVariable();
+  }
+
+  std::vector<int64_t> Axes(std::string_view key) const {
+    const auto it = op().attrs.find(key);
+    return it == op().attrs.end() ? std::vector<int64_t>()
+                                  : std::get<std::vector<int64_t>>(it->second);
+  }
+
+  // Whoever takes reports has a place for one a step.
+  absl::Status CheckReport() const {
+    const int64_t firings = net_.actors[actor_.id()].firings;
+    const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
+    if (firings != steps) {
+      return Bad(where_, absl::StrCat("reports ", firings, " times in ", steps, " steps"));
+    }
+    for (const TensorId t : op().inputs) {
+      const Tensor& x = graph_.tensors[t];
+      if (x.shape.rank() != 0 || (x.dtype != DType::kF32 && x.dtype != DType::kF64)) {
+        return Bad(where_, absl::StrCat("reports ", x.name, ", which is no floating point scalar"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What leaves a plan is of a type that files have.
+  absl::Status CheckFetch() const {
+    const Tensor& x = graph_.tensors[op().inputs[0]];
+    if (x.dtype != DType::kBF16) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("fetches ", x.name, ", which is bf16"));
+  }
+
+  // The register is one of those that hold the variable of attribute `name`.
+  absl::Status CheckVariable() const {
+    const std::string name = AttrString(op(), "name");
+    const int id = actor_.input_size() > 0 ? actor_.input(0).register_() : actor_.output(0);
+    if (holdings_.contains({name, id})) return absl::OkStatus();
+    return Bad(where_, absl::StrCat(Reg(id).name(), " does not hold variable \"", name, "\""));
+  }
+
+  const PlanNet& net_;
+  const Mesh& mesh_;
+  const Holdings& holdings_;
+  const proto::Actor& actor_;
+  const std::string where_;
+  std::vector<int> inputs_, outputs_;  // registers
+  const OpDef* def_ = nullptr;
+  const OpDef* host_ = nullptr;  // the same, where it is a host kernel
+  Graph graph_;                  // one op
+  std::vector<Layout> layouts_;  // by tensor
+};
+
+// A member lands what it receives in its outputs and in the window that the plan gives it.
+absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Actor& actor,
+                         const std::string& where) {
+  const proto::Plan& plan = *net.plan;
+  const std::vector<int> out = DataOutputs(plan, *net.program, actor);
+  const bool transfer = actor.exchange().has_partner();
+  const std::vector<int> in =
+      DataInputs(plan, *net.program, transfer ? net.actor(actor.exchange().partner()) : actor);
+  int64_t needed = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    ASSIGN_OR_RETURN(
+        const ExchangeWindow window,
+        WindowOf(actor.boxing(), *net.registers[in[i]].proto, *net.registers[out[i]].proto, mesh));
+    needed = std::max(needed, window.bytes);
+  }
+  const int64_t has =
+      actor.has_workspace() ? net.registers[actor.workspace()].proto->slot_bytes() : 0;
+  if (has >= needed) return absl::OkStatus();
+  return Bad(where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed));
+}
+
+// Who computes what a register holds, and where: boxing only moves it. -1: nobody, or it is not
+// known.
+struct Origin {
+  int actor = -1, reg = -1;
+};
+Origin OriginOf(const PlanNet& net, int reg) {
+  for (size_t moves = 0; moves <= net.actors.size(); ++moves) {
+    const int writer = net.registers[reg].writer;
+    if (writer < 0) break;
+    const proto::Actor& actor = net.actor(writer);
+    if (!actor.has_boxing()) return {writer, reg};
+    if (actor.kernel() == "zero_fill") break;
+    const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
+    const bool received = actor.exchange().has_partner();
+    const std::vector<int> in = DataInputs(
+        *net.plan, *net.program, received ? net.actor(actor.exchange().partner()) : actor);
+    reg = in[std::find(out.begin(), out.end(), reg) - out.begin()];
+  }
+  return {};
+}
+
+// Sums are taken of what may be parts of a sum, maxima of what may be parts of a maximum.
+absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings& holdings,
+                            const proto::Actor& actor, int input, const std::string& where) {
+  if (actor.boxing().reduce() == proto::Boxing::NONE) return absl::OkStatus();
+  const Origin origin = OriginOf(net, input);
+  if (origin.actor < 0) return absl::OkStatus();
+  const bool sum = actor.boxing().reduce() == proto::Boxing::SUM;
+  const proto::Actor& writer = net.actor(origin.actor);
+  ActorOp op(net, mesh, holdings, writer, where);
+  RETURN_IF_ERROR(op.Check());
+  for (const int axis : actor.boxing().reduce_axis()) {
+    if (mesh.axes[axis].size == 1 || op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
+    return Bad(where, absl::StrCat("takes the ", sum ? "sum" : "maximum", " along axis ",
+                                   mesh.axes[axis].name, " of what ", writer.name(), ", kernel ",
+                                   writer.kernel(), ", does not give parts of"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status VerifyKernels(const PlanNet& net) {
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
+  const Holdings holdings = HoldingsOf(*net.plan);
+  for (const proto::Actor& actor : net.program->actor()) {
+    const std::string where =
+        absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name());
+    if (!actor.has_exchange()) {
+      RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where).Check());
+      continue;
+    }
+    RETURN_IF_ERROR(CheckWindow(net, mesh, actor, where));
+    if (actor.exchange().has_partner()) continue;  // no op: verify_exchanges says all of it
+    const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
+    const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
+    for (size_t i = 0; i < in.size(); ++i) {
+      RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out[i]).Check());
+      RETURN_IF_ERROR(CheckReduction(net, mesh, holdings, actor, in[i], where));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

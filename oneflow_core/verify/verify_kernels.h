@@ -1,0 +1,24 @@
+// The proof that every actor suits its kernel: kernels trust what they are given, so a plan that
+// was edited by hand must be refused here.
+#pragma once
+
+#include "absl/status/status.h"
+#include "oneflow_core/net/plan_net.h"
+
+namespace oneflow {
+
+// Of one program, after VerifyProgramTypes. For each actor, against the definition of its kind (op
+// registry; a table of its own for the host's kernels):
+//  1. the kind is known; the numbers of inputs and outputs and the attributes are its own;
+//  2. shapes and types of the outputs follow from those of the inputs (`adamw` finds w, m and v in
+//     its outputs, which are updated in place);
+//  3. on each mesh axis a row of its table fits the cuts: S where cut, B or P where whole;
+//  4. it says `boxing` exactly if it is one, and names axes that exist;
+//  5. a report fires once a step;
+//  6. a sum over devices is of what its table lets be parts of a sum, a maximum likewise;
+//  7. the slots it touches have the bytes of their largest part, rounded up to 64, and the
+//     workspace is enough for plan.kernel_threads.
+// An actor without a kernel touches control registers only.
+absl::Status VerifyKernels(const PlanNet& net);
+
+}  // namespace oneflow

@@ -1,0 +1,100 @@
+#include "oneflow_core/verify/verify_memory.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/places.h"
+#include "oneflow_core/verify/happens_before.h"
+
+namespace oneflow {
+namespace {
+
+// The wrap-around from one step to the next is covered by the second.
+constexpr int64_t kSteps = 2;
+
+// Plays the game to its end. Where a round is a cycle of the marking, it tries to skip. Knowledge
+// takes longer to settle than the marking, and a trial copies the game, so the first comes when
+// what streams know has moved along for as many cycles as registers have slots, in which older
+// knowledge lies; each further one a quarter later.
+class MemoryProof {
+ public:
+  MemoryProof(const PlanNet& net, Play play)
+      : net_(net), play_(play), game_(net, kSteps), next_trial_(game_.clocks().most_slots()) {}
+
+  absl::Status Run() {
+    for (bool going = true; going && refusal_.ok();) going = PlayRound();
+    if (!refusal_.ok()) return refusal_;
+    for (size_t s = 0; s < net_.streams.size(); ++s) {
+      if (game_.marking().done(static_cast<int>(s))) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("program ", net_.program->name(), ": the second step does not finish"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool PlayRound() {
+    const Round round(net_, game_.marking());
+    const bool trial = play_ == Play::kSkipCycles && settled_ >= next_trial_;
+    std::optional<HappensBefore> begin;
+    if (trial) begin = game_;
+    const StreamClocks::Snapshot known = game_.clocks().Now();
+    std::vector<int> firings;
+    const bool fired = oneflow::PlayRound(net_, round, game_.marking(), [&](int s) {
+      refusal_ = game_.Fire(s);
+      if (trial) firings.push_back(s);
+      return refusal_.ok();
+    });
+    const Cycle cycle = CycleBetween(net_, round.begin(), game_.marking());
+    const bool goes_on = fired && cycle.times > 0;
+    if (!goes_on || (trial && game_.SkipCycles(*begin, firings, cycle))) {
+      settled_ = 0, next_trial_ = game_.clocks().most_slots();
+      return fired;
+    }
+    if (trial) next_trial_ = settled_ + settled_ / 4 + 1;
+    settled_ = game_.clocks().MovesAlong(known) ? settled_ + 1 : 0;
+    return fired;
+  }
+
+  const PlanNet& net_;
+  const Play play_;
+  HappensBefore game_;
+  absl::Status refusal_;
+  int64_t settled_ = 0;  // cycles in a row in which what streams know moved along
+  int64_t next_trial_;   // after so many
+};
+
+// A gigabyte; GPT 1T takes a few million.
+constexpr int64_t kMostCounts = int64_t{1} << 28;
+
+// How much the game has to remember: of each place who touched it last, and for each slot of an
+// edge that leaves its stream what both ends knew.
+int64_t CountsOf(const PlanNet& net) {
+  std::map<int, int64_t> streams;  // by stage
+  for (const NetStream& stream : net.streams) ++streams[stream.proto->stage()];
+  int64_t counts = 0;
+  for (const NetRegister& r : net.registers) {
+    counts += PlacesOf(*r.proto) * (1 + std::ssize(r.readers));
+    for (const NetReader& reader : r.readers) {
+      if (Crosses(net, r, reader)) counts += 2 * r.slots * streams[r.proto->stage()];
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
+absl::Status VerifyMemory(const PlanNet& net, Play play) {
+  if (CountsOf(net) > kMostCounts) {
+    return InputError(absl::StrCat("plan, program ", net.program->name()),
+                      "has too many slots to prove that its registers are apart",
+                      "the file was edited, or it takes fewer micro-batches in flight");
+  }
+  return MemoryProof(net, play).Run();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,329 @@
+#include "oneflow_core/verify/verify_types.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/verify_boxing.h"
+#include "oneflow_core/verify/verify_exchanges.h"
+#include "oneflow_core/verify/verify_rates.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kAlign = 64;
+constexpr int kMaxSlots = 1 << 17;
+
+absl::Status Bad(std::string_view where, const std::string& what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+absl::StatusOr<Mesh> CheckedMesh(const proto::Plan& plan) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
+  if (plan.stage_axis() != mesh.stage_axis()) {
+    return Bad("plan", absl::StrCat("stage axis is ", plan.stage_axis(), ", the mesh says ",
+                                    mesh.stage_axis()));
+  }
+  return mesh;
+}
+
+absl::Status CheckArena(const proto::StageMemory& m, int stage) {
+  const std::string where = absl::StrCat("plan, memory of stage ", stage);
+  if (m.stage() != stage) return Bad(where, absl::StrCat("is of stage ", m.stage()));
+  const int64_t parts[] = {m.persistent_bytes(), m.register_bytes()};
+  int64_t sum = 0;
+  for (int64_t part : parts) {
+    if (part < 0 || part % kAlign != 0 || part > (int64_t{1} << 50)) {
+      return Bad(where, absl::StrCat("a region of ", part, " bytes"));
+    }
+    sum += part;
+  }
+  if (sum != m.arena_bytes()) {
+    return Bad(where,
+               absl::StrCat("regions sum to ", sum, " bytes, the arena has ", m.arena_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+// The bytes [begin, end) of the arena that a register may use.
+absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t begin, int64_t end) {
+  const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
+  ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh, where));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), where));
+  for (const Layout::Cut& cut : layout.cuts) {
+    if (cut.axis == mesh.stage_axis()) return Bad(where, "is cut by the stage axis");
+  }
+  const int64_t places = PlacesOf(r), stride = StrideOf(r);
+  if (r.slots() < 1 || r.places() < 0 || places < r.slots() || places > kMaxSlots) {
+    return Bad(where, absl::StrCat(r.slots(), " slots in ", r.places(), " places"));
+  }
+  if (r.first_place() < 0 || r.first_place() >= places) {
+    return Bad(where, absl::StrCat("begins at place ", r.first_place(), " of ", places));
+  }
+  if (r.fill_mode() == proto::Register::UPDATE && places != 1) {
+    return Bad(where, absl::StrCat("updated in place, but has ", r.slots(), " slots in ", places,
+                                   " places"));
+  }
+  if (r.slot_bytes() == 0) return absl::OkStatus();  // control: order only
+  if (!proto::Register::Mode_IsValid(r.fill_mode())) {
+    return Bad(where, absl::StrCat("is filled in mode ", r.fill_mode(), ", which is not known"));
+  }
+  if (r.fill_mode() == proto::Register::FRESH && r.fires_per_fill() > 1) {
+    return Bad(where, absl::StrCat("takes ", r.fires_per_fill(),
+                                   " firings a fill, each of which overwrites the ones before"));
+  }
+  const int64_t needed = MaxElements(layout, mesh) * static_cast<int64_t>(SizeOf(dtype));
+  if (r.slot_bytes() < needed || r.slot_bytes() % kAlign != 0) {
+    return Bad(where, absl::StrCat("a slot of ", r.slot_bytes(), " bytes for ", needed));
+  }
+  if (r.stride() < 0 || stride < r.slot_bytes() || stride % kAlign != 0) {
+    return Bad(where,
+               absl::StrCat("a place every ", r.stride(), " bytes for slots of ", r.slot_bytes()));
+  }
+  if (r.offset() % kAlign != 0 || r.offset() < begin || r.offset() > end ||
+      r.slot_bytes() > end - r.offset() ||
+      (places > 1 && stride > (end - r.offset() - r.slot_bytes()) / (places - 1))) {
+    return Bad(where, absl::StrCat(places, " places of ", r.slot_bytes(), " bytes at offset ",
+                                   r.offset(), " leave the region [", begin, ", ", end, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
+  for (int i = 0; i < plan.persistent_size(); ++i) {
+    const proto::Register& r = plan.persistent(i);
+    const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
+    if (r.stage() < 0 || r.stage() >= mesh.stages()) return Bad(where, "its stage does not exist");
+    RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(r.stage()).persistent_bytes()));
+    // Whoever reads a variable between runs finds its newest fill in the last slot.
+    if (PlacesOf(r) != r.slots() || LiesApart(r) || r.first_place() != 0) {
+      return Bad(where, "outlives programs, but its slots do not lie side by side");
+    }
+  }
+  // Persistent registers never share bytes, so sorting by offset finds every overlap.
+  std::vector<const proto::Register*> sorted;
+  for (const proto::Register& r : plan.persistent()) {
+    if (r.slot_bytes() > 0) sorted.push_back(&r);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->stage(), a->offset()) < std::pair(b->stage(), b->offset());
+  });
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    const proto::Register &a = *sorted[i - 1], &b = *sorted[i];
+    if (a.stage() == b.stage() && EndOf(a) > b.offset()) {
+      return Bad("plan",
+                 absl::StrCat("persistent registers ", a.name(), " and ", b.name(), " overlap"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVariables(const proto::Plan& plan, const Mesh& mesh) {
+  for (const proto::Variable& v : plan.variable()) {
+    const std::string where = absl::StrCat("plan, variable ", v.name());
+    RETURN_IF_ERROR(LayoutFromProto(v.layout(), mesh, where).status());
+    if (v.register__size() == 0) return Bad(where, "has no register");
+    for (int id : v.register_()) {
+      if (id < 0 || id >= plan.persistent_size()) {
+        return Bad(where, absl::StrCat("register ", id, " does not exist"));
+      }
+      const proto::Register& r = plan.persistent(id);
+      if (!std::equal(r.layout().dim().begin(), r.layout().dim().end(), v.layout().dim().begin(),
+                      v.layout().dim().end()) ||
+          r.dtype() != v.dtype()) {
+        return Bad(where, absl::StrCat("register ", r.name(), " has another shape or type"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One program's check: holds what its parts share.
+class ProgramTypes {
+ public:
+  ProgramTypes(const PlanNet& net, Mesh mesh)
+      : net_(net),
+        mesh_(std::move(mesh)),
+        where_(absl::StrCat("plan, program ", net.program->name())),
+        boxing_(mesh_) {}
+
+  absl::Status Check() {
+    if (net_.program->micro_batches() < 1) return Bad(where_, "has no micro-batch");
+    if (net_.program->steps_a_round() < 0) return Bad(where_, "has less than no steps a round");
+    for (const proto::Register& r : net_.program->register_()) {
+      if (!StageExists(r.stage()))
+        return Bad(where_, absl::StrCat("register ", r.name(), ": no such stage"));
+      const proto::StageMemory& m = net_.plan->memory(r.stage());
+      RETURN_IF_ERROR(Annotate(
+          CheckRegister(r, mesh_, m.persistent_bytes(), m.persistent_bytes() + m.register_bytes()),
+          where_));
+      if (r.slot_bytes() == 0 || r.fill_mode() != proto::Register::UPDATE) continue;
+      return Bad(where_, absl::StrCat("register ", r.name(), " is updated in place, but ends with ",
+                                      "the program"));
+    }
+    for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
+    RETURN_IF_ERROR(CheckStreams());
+    RETURN_IF_ERROR(VerifyIssue(net_));
+    RETURN_IF_ERROR(VerifyRates(net_));
+    return CheckPlaces();
+  }
+
+ private:
+  // Places that lie apart are all written in one step: the proof plays two.
+  absl::Status CheckPlaces() const {
+    for (const NetRegister& r : net_.registers) {
+      if (r.writer < 0 || !LiesApart(*r.proto)) continue;
+      const int64_t fills = net_.actors[r.writer].firings / r.proto->fires_per_fill();
+      if (PlacesOf(*r.proto) <= fills) continue;
+      return Bad(where_, absl::StrCat("register ", r.proto->name(), ": ", PlacesOf(*r.proto),
+                                      " places, but ", fills, " fills a step"));
+    }
+    return absl::OkStatus();
+  }
+
+  bool StageExists(int stage) const { return stage >= 0 && stage < mesh_.stages(); }
+
+  absl::Status CheckActor(const proto::Actor& actor) {
+    const std::string where = absl::StrCat(where_, ", actor ", actor.name());
+    if (!StageExists(actor.stage())) return Bad(where, "its stage does not exist");
+    if (actor.has_workspace()) {
+      RETURN_IF_ERROR(CheckWorkspace(net_.registers[actor.workspace()], actor, where));
+    }
+    for (const proto::Input& input : actor.input())
+      RETURN_IF_ERROR(CheckInput(actor, input, where));
+    for (int id : actor.output()) {
+      if (net_.registers[id].proto->stage() != actor.stage()) {
+        return Bad(where,
+                   absl::StrCat("writes ", net_.registers[id].proto->name(), " of another stage"));
+      }
+    }
+    if (actor.has_exchange()) return VerifyExchange(net_, actor, where, &boxing_);
+    if (!actor.has_boxing()) return absl::OkStatus();
+    if (actor.input_size() != 1 || actor.output_size() != 1)
+      return Bad(where, "a boxing has one input and one output");
+    return boxing_.Check(actor, *net_.registers[actor.input(0).register_()].proto,
+                         *net_.registers[actor.output(0)].proto, {}, where);
+  }
+
+  // Scratch is at rest between firings: nobody reads it, and it has one place.
+  absl::Status CheckWorkspace(const NetRegister& r, const proto::Actor& actor,
+                              const std::string& where) const {
+    const auto bad = [&](const std::string& what) {
+      return Bad(where, absl::StrCat("its workspace ", r.proto->name(), what));
+    };
+    if (r.persistent) return bad(" outlives the program");
+    if (r.proto->stage() != actor.stage()) return bad(" is of another stage");
+    if (!r.readers.empty()) return bad(" is read");
+    if (PlacesOf(*r.proto) != 1) return bad(" has several places");
+    if (r.fires_per_fill != 1) return bad(" takes several firings a fill");
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInput(const proto::Actor& actor, const proto::Input& input,
+                          const std::string& where) {
+    const NetRegister& r = net_.registers[input.register_()];
+    if (r.writer < 0 && !r.persistent) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), ", which nobody writes"));
+    }
+    if (input.initial_fills() > 0 && !r.persistent && r.proto->slot_bytes() > 0) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), " before its first fill"));
+    }
+    if (r.proto->stage() != actor.stage()) {
+      return Bad(where, absl::StrCat("reads ", r.proto->name(), " of another stage"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckStreams() {
+    for (const proto::Segment& segment : net_.program->segment()) {
+      if (!StageExists(segment.stage()))
+        return Bad(where_, absl::StrCat("segment ", segment.name(), ": no such stage"));
+      for (int a : segment.actor()) {
+        if (net_.actor(a).stage() != segment.stage()) {
+          return Bad(where_, absl::StrCat("segment ", segment.name(), " holds ",
+                                          net_.actor(a).name(), " of another stage"));
+        }
+        if (net_.actors[a].firings == 0) {
+          return Bad(where_, absl::StrCat("actor ", net_.actor(a).name(), " stands in no order"));
+        }
+      }
+    }
+    for (const NetStream& stream : net_.streams) {
+      if (!StageExists(stream.proto->stage()))
+        return Bad(where_, absl::StrCat("stream ", stream.proto->name(), ": no such stage"));
+      if (!proto::Stream::Kind_IsValid(stream.proto->kind())) {
+        return Bad(where_, absl::StrCat("stream ", stream.proto->name(), " is of kind ",
+                                        stream.proto->kind(), ", which is not known"));
+      }
+      for (const proto::OrderRun& run : stream.proto->order()) {
+        for (int segment : run.segment()) {
+          if (net_.program->segment(segment).stage() == stream.proto->stage()) continue;
+          return Bad(where_,
+                     absl::StrCat("stream ", stream.proto->name(), " of stage ",
+                                  stream.proto->stage(), " orders a segment of another stage"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const PlanNet& net_;
+  const Mesh mesh_;
+  const std::string where_;
+  BoxingCheck boxing_;
+};
+
+}  // namespace
+
+absl::Status VerifyPlanTypes(const proto::Plan& plan) {
+  if (plan.version() != kPlanVersion) {
+    return InputError(
+        "plan",
+        absl::StrCat("format version ", plan.version(), ", this build reads ", kPlanVersion),
+        "compile it again");
+  }
+  ASSIGN_OR_RETURN(const Mesh mesh, CheckedMesh(plan));
+  if (plan.memory_size() != mesh.stages()) {
+    return Bad("plan", absl::StrCat(plan.memory_size(), " arenas for ", mesh.stages(), " stages"));
+  }
+  for (int s = 0; s < mesh.stages(); ++s) RETURN_IF_ERROR(CheckArena(plan.memory(s), s));
+  if (plan.kernel_threads() < 1 || plan.kernel_threads() > kMaxKernelThreads) {
+    return Bad("plan", absl::StrCat("kernels have ", plan.kernel_threads(), " threads"));
+  }
+  if (!proto::DeviceKind_IsValid(plan.device_kind())) {
+    return Bad("plan", absl::StrCat("devices are of kind ", plan.device_kind()));
+  }
+  if (plan.launch_queue() < 1) {
+    return Bad("plan", absl::StrCat("a launch queue of ", plan.launch_queue(), " firings"));
+  }
+  RETURN_IF_ERROR(VerifyGroups(plan, mesh));
+  RETURN_IF_ERROR(CheckPersistent(plan, mesh));
+  RETURN_IF_ERROR(CheckVariables(plan, mesh));
+  std::set<std::string> names;
+  for (const proto::Program& program : plan.program()) {
+    if (!names.insert(program.name()).second)
+      return Bad("plan", absl::StrCat("two programs ", program.name()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyProgramTypes(const PlanNet& net) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
+  return ProgramTypes(net, std::move(mesh)).Check();
+}
+
+absl::Status VerifyTypes(const proto::Plan& plan) {
+  RETURN_IF_ERROR(VerifyPlanTypes(plan));
+  for (const proto::Program& program : plan.program()) {
+    ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
+    RETURN_IF_ERROR(VerifyProgramTypes(net));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow
