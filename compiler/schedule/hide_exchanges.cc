@@ -82,7 +82,7 @@ class Backward {
   using PutOff = std::vector<Kernel>::iterator;
 
   // What best fills the time until then: the longest that can run now, and of which at least half
-  // would hide something. Of equals the last: it may be where it was.
+  // would hide something. Of equals the last: it is put off for the shortest.
   PutOff FillerOf(double until) {
     PutOff best = put_off_.end();
     for (PutOff it = put_off_.begin(); it != put_off_.end(); ++it) {

@@ -5,7 +5,7 @@
 // gradient of weights is computed, which was ready before:
 //
 //   as lowered   dx1 dW1 dx2 [exchange dx2; dW2] norm [exchange] dx3     the second one is waited
-//   for after        dx1 dx2 [exchange dx2; dW1] norm [exchange; dW2] dx3    none is
+//   for after        dx1 dx2 [exchange dx2; dW2] norm [exchange; dW1] dx3    none is
 //
 // What is put off holds its inputs for longer, so few are put off at a time, and only those that an
 // exchange hides. Bits do not change: each gradient is summed for itself.
