@@ -4,8 +4,8 @@
 // the gradients of weights are needed in the update only. So while the exchange is carried a
 // gradient of weights is computed, which was ready before:
 //
-//   as lowered   dx1 dW1 dx2 [exchange dx2; dW2] norm [exchange] dx3     the second one is waited
-//   for after        dx1 dx2 [exchange dx2; dW2] norm [exchange; dW1] dx3    none is
+//   as lowered   dx1 dW1 dx2 [exchange dx2; dW2] norm [exchange] dx3
+//   after        dx1 dx2 [exchange dx2; dW2] norm [exchange; dW1] dx3
 //
 // What is put off holds its inputs for longer, so few are put off at a time, and only those that an
 // exchange hides. Bits do not change: each gradient is summed for itself.

@@ -165,7 +165,7 @@ TEST_CASE("kernels that hide little stay, and those that an exchange does not hi
   Header enough(1, 0.26, 0.26);
   CHECK(enough.Order(enough.compute) == "dx1 dx2 dw2 dw1 norm dx3");
   Header half(1, 2, 1.9);
-  CHECK(half.Order(half.compute) == "dx1 dx2 dw2 norm dw1 dx3");
+  CHECK(half.Order(half.compute) == "dx1 dx2 dw1 norm dw2 dx3");
   Header large(1, 2.1, 2.1);
   CHECK(large.Order(large.compute) == kAsLowered);
 }
