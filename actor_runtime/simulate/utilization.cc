@@ -71,10 +71,13 @@ Utilization UtilizationOf(const SimulatedRun& run) {
   for (int32_t rank = 0; rank < run.net.own.size(); ++rank) {
     const auto& [compute, exchange, with_stage, with_all] = covered[rank];
     DeviceTime& device = result.devices[rank];
-    device.exposed = (with_all.length() - compute.length()) / steps;
+    // Of the last step what would go on beside the next one is not beside anything.
+    device.exposed = std::min((with_all.length() - compute.length()) / steps,
+                              AtLeastNone(step - device.compute, step));
     device.hidden = AtLeastNone(exchange.length() / steps - device.exposed, step);
     device.idle = AtLeastNone(step - device.compute - device.exposed, step);
-    busy += device.compute + (with_stage.length() - compute.length()) / steps;
+    busy +=
+        device.compute + std::min((with_stage.length() - compute.length()) / steps, device.exposed);
   }
   const double mean = busy / run.net.own.size(), waits = AtLeastNone(step - mean, step);
   if (step > 0) result.bubble = waits / step;

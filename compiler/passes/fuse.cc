@@ -58,6 +58,9 @@ OpId SecondOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpI
   if (product.kind != "linear") return -1;
   const OpId add = OnlyReader(graph, uses, id, "add", 1);
   if (add < 0) return -1;
+  // Parts of sums are added by add alone.
+  const NdSbp& sbp = graph.tensors[graph.ops[add].outputs[0]].sbp;
+  if (std::any_of(sbp.begin(), sbp.end(), [](Sbp s) { return s.partial(); })) return -1;
   const DType sum = graph.tensors[graph.ops[add].inputs[0]].dtype;
   const DType added = graph.tensors[product.outputs[0]].dtype;
   return added == sum && added != DType::kBF16 ? add : -1;
