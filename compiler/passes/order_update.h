@@ -7,7 +7,8 @@
 
 namespace oneflow {
 
-// Ops of other phases stay where they are. Requires inserted boxing.
+// Ops of other phases stay where they are. Requires inserted boxing, and of the update no op but
+// variables before one that fires with every micro-batch.
 void OrderUpdate(Graph* graph);
 
 }  // namespace oneflow
