@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "glog/logging.h"
 #include "oneflow_core/device/cpu_scratch.h"
@@ -72,14 +73,29 @@ constexpr Row kCpu[] = {
     {"matmul_grad_b", OneProduct},
 };
 
+// What cuBLASLt may take for a product.
+int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return int64_t{32} << 20; }
+
+constexpr Row kCuda[] = {
+    {"batch_matmul", LibraryProduct},
+    {"linear", LibraryProduct},
+    {"linear_add", LibraryProduct},
+    {"linear_gelu", LibraryProduct},
+    {"linear_gelu_grad_input", LibraryProduct},
+    {"linear_grad_input", LibraryProduct},
+    {"linear_grad_weight", LibraryProduct},
+    {"matmul", LibraryProduct},
+    {"matmul_grad_b", LibraryProduct},
+};
+
 }  // namespace
 
 int64_t WorkspaceBytes(proto::DeviceKind device, std::string_view kernel,
                        const std::vector<Dims>& in, const std::vector<Dims>& out, int threads) {
-  CHECK_EQ(device, proto::CPU);
-  const Row* row = std::find_if(std::begin(kCpu), std::end(kCpu),
+  const std::span<const Row> rows = device == proto::CUDA ? kCuda : std::span<const Row>(kCpu);
+  const auto row = std::find_if(rows.begin(), rows.end(),
                                 [&](const Row& r) { return r.kernel == kernel; });
-  return row == std::end(kCpu) ? 0 : row->bytes({in, out}, threads);
+  return row == rows.end() ? 0 : row->bytes({in, out}, threads);
 }
 
 }  // namespace oneflow
