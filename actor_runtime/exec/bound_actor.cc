@@ -7,6 +7,7 @@
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -44,13 +45,18 @@ struct Binder {
 
   const proto::Register& Reg(int id) const { return *context.net.registers[id].proto; }
 
+  // It keeps an order only. What an exchange finds empty it leaves out, too.
+  bool IsToken(const proto::Register& reg) const {
+    return IsControl(reg) || (actor.has_exchange() && reg.slot_bytes() == 0);
+  }
+
   absl::StatusOr<std::byte*> AddressOf(const proto::Register& reg) const {
     return memory == nullptr ? nullptr : memory->Find(reg);
   }
 
   absl::Status AddInput(int i) {
     const proto::Register& reg = Reg(actor.input(i).register_());
-    if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
+    if (IsToken(reg)) return absl::OkStatus();
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
     if (PlacesOf(reg) > 1) {
@@ -65,7 +71,7 @@ struct Binder {
 
   absl::Status AddOutput(int o) {
     const proto::Register& reg = Reg(actor.output(o));
-    if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
+    if (IsToken(reg)) return absl::OkStatus();
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
     if (PlacesOf(reg) > 1) {

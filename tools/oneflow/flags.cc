@@ -40,6 +40,7 @@ DEFINE_string(masks, "recomputed",
 
 DEFINE_string(mesh, "",
               "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
+DEFINE_string(device, "cpu", "what the plan's devices are: cpu or cuda");
 DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together");
 DEFINE_int64(micro_batches, 1, "micro-batches a step");
 DEFINE_string(schedule, "1f1b", "1f1b, gpipe, interleaved, zero_bubble, pipedream or 2bw");
