@@ -93,7 +93,8 @@ class HostCopies {
 
   proto::Actor* AddCopy(const std::string& kernel, int device) {
     const proto::Register& r = Reg(device);
-    proto::Actor* copy = AddOrderOnlyActor(&lowered_, absl::StrCat(r.name(), ".", kernel), r.stage());
+    proto::Actor* copy =
+        AddOrderOnlyActor(&lowered_, absl::StrCat(r.name(), ".", kernel), r.stage());
     copy->set_kernel(kernel);
     return copy;
   }

@@ -1,6 +1,6 @@
-// The arenas of a plan, and which of them a register lies in. Each stage has one of its devices' own
-// memory. Where that is not the host's, each has one of pinned host memory, too; they come after
-// those of all stages in Plan.memory.
+// The arenas of a plan, and which of them a register lies in. Each stage has one of its devices'
+// own memory. Where that is not the host's, each has one of pinned host memory, too; they come
+// after those of all stages in Plan.memory.
 #pragma once
 
 #include <cstdint>
