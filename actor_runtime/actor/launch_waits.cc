@@ -35,9 +35,8 @@ void LaunchWaits::Reduce(int32_t stream, std::vector<LaunchNeed>* needs) {
     if (!implied((*needs)[i])) std::swap((*needs)[kept++], (*needs)[i]);
   }
   needs->resize(kept);
-  std::sort(needs->begin(), needs->end(), [](const LaunchNeed& a, const LaunchNeed& b) {
-    return a.stream < b.stream;
-  });
+  std::sort(needs->begin(), needs->end(),
+            [](const LaunchNeed& a, const LaunchNeed& b) { return a.stream < b.stream; });
   needs->erase(std::unique(needs->begin(), needs->end()), needs->end());
   for (const LaunchNeed& need : *needs) {
     const int64_t* told = KnownAt(need.stream, need.launch);
@@ -50,8 +49,7 @@ int64_t LaunchWaits::Launched(int32_t stream) {
   const int64_t launch = launched_[stream]++;
   DCHECK_LE(launched_[stream] - completed_[stream], queue_);
   const int64_t* known = Known(stream);
-  std::copy(known, known + streams_,
-            &history_[(stream * queue_ + launch % queue_) * streams_]);
+  std::copy(known, known + streams_, &history_[(stream * queue_ + launch % queue_) * streams_]);
   return launch;
 }
 

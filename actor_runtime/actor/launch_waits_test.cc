@@ -32,16 +32,16 @@ TEST_CASE("what has completed, what was waited for and what another tells of is 
   CHECK(Reduced(&waits, 2, {{0, 2}}).empty());
 }
 
-// Streams that are given launches with random needs, some of which complete: whatever is left out is
-// implied by what is waited for, and nothing that remains is.
+// Streams that are given launches with random needs, some of which complete: whatever is left out
+// is implied by what is waited for, and nothing that remains is.
 TEST_CASE("random launches: what is waited for implies what is needed, and no wait is idle") {
   using Launch = std::pair<int32_t, int64_t>;
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     const int streams = 2 + random() % 4, queue = 1 + random() % 5;
     LaunchWaits waits(streams, queue);
-    std::map<Launch, std::set<Launch>> before;        // all that a launch comes after
-    std::vector<std::set<Launch>> known(streams);     // by what its waits and its order tell
+    std::map<Launch, std::set<Launch>> before;     // all that a launch comes after
+    std::vector<std::set<Launch>> known(streams);  // by what its waits and its order tell
     int left_out = 0;
     for (int i = 0; i < 120; ++i) {
       const auto s = static_cast<int32_t>(random() % streams);
@@ -56,7 +56,8 @@ TEST_CASE("random launches: what is waited for implies what is needed, and no wa
         const auto t = static_cast<int32_t>(random() % streams);
         if (t == s || waits.launched(t) == 0) continue;
         const int64_t oldest = std::max<int64_t>(0, waits.launched(t) - queue);
-        needs.push_back({t, oldest + static_cast<int64_t>(random() % (waits.launched(t) - oldest))});
+        needs.push_back(
+            {t, oldest + static_cast<int64_t>(random() % (waits.launched(t) - oldest))});
       }
       const Needs kept = Reduced(&waits, s, needs);
       left_out += static_cast<int>(needs.size() - kept.size());

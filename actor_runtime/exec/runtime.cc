@@ -100,7 +100,9 @@ struct Runtime::Impl {
     const int busy = (n - 1) * loaded->kernel_threads();
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
-      workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin));
+      const RankRange& own = loaded->ranks();
+      Device* device = w < own.size() ? loaded->DeviceOf(own.begin + w) : nullptr;
+      workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin, device));
       threads.emplace_back([this, worker = workers.back().get()] {
         for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
       });
@@ -124,9 +126,16 @@ struct Runtime::Impl {
       for (BoundActor& actor : of_stream) actor.Begin(&context);
     }
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
-    const ProgramRun run{&of_program,     &states[program],   &assignments[program].worker_of,
-                         loaded->pools(), communicators,      ++epoch,
-                         steps,           context.first_step, trace ? &*trace : nullptr};
+    const ProgramRun run{&of_program,
+                         &states[program],
+                         &assignments[program].worker_of,
+                         loaded->pools(),
+                         communicators,
+                         ++epoch,
+                         steps,
+                         context.first_step,
+                         loaded->plan().launch_queue(),
+                         trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
@@ -141,6 +150,13 @@ struct Runtime::Impl {
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
     bool ahead = false;
+    for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
+      Device* device = loaded->DeviceOf(rank);
+      if (device == nullptr) continue;
+      absl::Status at_rest = device->Attach();
+      if (at_rest.ok()) at_rest = device->Synchronize();
+      if (status.ok()) status = at_rest;
+    }
     for (const std::unique_ptr<Worker>& worker : workers) {
       failure.ok() ? worker->DrainAfterRun() : worker->DropMail();
       ahead |= worker->ahead();
@@ -176,6 +192,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                    .ranks = options.ranks,
                    .make_communicator = options.make_communicator,
                    .make_kernel = options.make_kernel,
+                   .backend = options.backend,
                    .prove = options.prove,
                    .own_kernels = !options.make_kernel};
   if (!load.make_kernel) {

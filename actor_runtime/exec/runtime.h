@@ -41,8 +41,10 @@ struct RuntimeOptions {
   // refused.
   CommunicatorMaker make_communicator;
   Isa isa = BestIsa();        // what kernels compute with; one that the processor has
-  KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
-  bool prove = true;          // VerifyPlan at load
+  KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel; of the host's actors
+                              // alone where there is a backend
+  const DeviceBackend* backend = nullptr;  // of devices that run by themselves; null: they are CPUs
+  bool prove = true;                       // VerifyPlan at load
   // Workers without work look for messages for some microseconds before they sleep, if there are
   // cores for all of them. false: they sleep at once.
   bool spin = true;

@@ -30,6 +30,10 @@ std::string Sentence(const ProgramRun& run, const Snapshot::Stream& at) {
   const StreamOrder& stream = net.streams[at.stream];
   const std::string head = stream.name + ": ";
   if (at.over) return head + "has done all its steps";
+  if (at.given >= 0) {
+    return absl::StrCat(head, net.NameOf(stream.actors[at.given]), ", firing ",
+                        at.states.counts[at.given].completed, ", runs on the device");
+  }
   if (at.entered) return head + EnteredText(run, stream.actors[at.place]);
   return head + DescribeWait(net, stream, at.place, at.states);
 }
