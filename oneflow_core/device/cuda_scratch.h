@@ -1,0 +1,38 @@
+// Scratch memory of our CUDA kernels: into how many parts sums are cut, and the bytes that follow.
+// Kernels cut their workspace up by these formulas, and the plan's bytes (workspace.h) come from
+// them.
+//
+// It is not an allocator. What a part holds depends on shapes alone, so it fixes the order of sums:
+// changing it changes bits.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace oneflow {
+
+// Sums over the rows of a matrix: parts of consecutive rows, at most kMostRowParts.
+inline constexpr int64_t kMostRowParts = 128;
+constexpr int64_t RowsOfPart(int64_t rows) {
+  return std::max<int64_t>(64, (rows + kMostRowParts - 1) / kMostRowParts);
+}
+constexpr int64_t RowParts(int64_t rows) {
+  return (rows + RowsOfPart(rows) - 1) / RowsOfPart(rows);
+}
+// Two sums of each column in f32: of the gain's and of the bias's gradient.
+constexpr int64_t LayerNormGradWeightScratch(int64_t rows, int64_t width) {
+  return RowParts(rows) * 2 * width * 4;
+}
+
+// Sums of squares, in f64: one a block of elements.
+inline constexpr int64_t kSquaresBlock = 4096;
+constexpr int64_t SumSquaresScratch(int64_t elements) {
+  return (elements + kSquaresBlock - 1) / kSquaresBlock * 8;
+}
+
+// Gradient of attention: Σ out dout of each row, in f32.
+constexpr int64_t AttentionGradScratch(int64_t b, int64_t heads, int64_t t) {
+  return b * heads * t * 4;
+}
+
+}  // namespace oneflow
