@@ -1,5 +1,6 @@
 // Attributes of an actor, by key, with a fallback where they are not there. Presence and type were
-// checked by the op's definition; a wrong type is our own bug. Internal to kernel/.
+// checked by the op's definition; a wrong type is our own bug. Internal to kernel/ and
+// cuda/kernel/.
 #pragma once
 
 #include <cstdint>

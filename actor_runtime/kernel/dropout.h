@@ -1,5 +1,5 @@
 // Dropout's masks: which elements the kernels dropout and stored_dropout keep. This is the one
-// place that says what a mask depends on. Internal to kernel/.
+// place that says what a mask depends on. Internal to kernel/ and cuda/kernel/.
 //
 // Whether an element is kept is a function of (seed, step, mask, element):
 //   seed     of the run

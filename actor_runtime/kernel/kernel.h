@@ -64,7 +64,7 @@ struct KernelCall {
   std::span<std::byte* const> out;
   std::span<std::byte> workspace;  // 64-byte aligned
   ThreadPool* pool = nullptr;
-  void* stream = nullptr;  // of a GPU, a cudaStream_t: the call launches there and does not wait
+  void* stream = nullptr;   // of a GPU, a cudaStream_t: the call launches there and does not wait
   int64_t firing = 0;       // since the start of the run of the program
   bool accumulate = false;  // add to the outputs instead of overwriting them
   const RunContext* run = nullptr;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actor_runtime/kernel/adam_numbers.h"
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
@@ -44,23 +45,6 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
   });
 }
 
-namespace {
-
-AdamNumbers NumbersOf(const StepNumbers& step, bool decay, double norm) {
-  AdamNumbers a{.learning_rate = step.learning_rate,
-                .beta1 = step.beta1,
-                .beta2 = step.beta2,
-                .epsilon = step.epsilon,
-                .decay = decay ? step.weight_decay : 0.0};
-  a.clip_factor = step.clip > 0 ? std::min(1.0, step.clip / (norm + 1e-6)) : 1.0;
-  const double updates = static_cast<double>(step.step + 1);
-  a.correction1 = 1.0 - std::pow(step.beta1, updates);
-  a.correction2 = 1.0 - std::pow(step.beta2, updates);
-  return a;
-}
-
-}  // namespace
-
 // The actor's inputs are g and, if it waits for it, norm: w, m, v are update registers, read and
 // written in place (the op's other three inputs). A norm that is not finite skips the step: values
 // stay, the firing counts.
@@ -74,7 +58,7 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
       const double norm = with_norm ? *call.input<double>(1) : 0.0;
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =
-          NumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
+          AdamNumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
       const T* g = call.input<T>(0);
       T *w = call.output<T>(0), *m = call.output<T>(1), *u = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
@@ -94,7 +78,7 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
       const AdamNumbers numbers =
-          NumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
+          AdamNumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
       const T *newest = call.input<T>(0), *g = call.input<T>(1);
       T *m = call.output<T>(0), *u = call.output<T>(1), *w = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {

@@ -1,5 +1,5 @@
 // What kernel factories share: attributes, dtype dispatch, loops over the pool. Internal to
-// kernel/.
+// kernel/ and cuda/kernel/.
 #pragma once
 
 #include <algorithm>

@@ -93,8 +93,8 @@ constexpr Row kCuda[] = {
 int64_t WorkspaceBytes(proto::DeviceKind device, std::string_view kernel,
                        const std::vector<Dims>& in, const std::vector<Dims>& out, int threads) {
   const std::span<const Row> rows = device == proto::CUDA ? kCuda : std::span<const Row>(kCpu);
-  const auto row = std::find_if(rows.begin(), rows.end(),
-                                [&](const Row& r) { return r.kernel == kernel; });
+  const auto row =
+      std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.kernel == kernel; });
   return row == rows.end() ? 0 : row->bytes({in, out}, threads);
 }
 

@@ -1,0 +1,190 @@
+// Element-wise kernels. A thread works on one pack: 16 bytes of the widest of its tensors.
+#include <algorithm>
+
+#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/map.cuh"
+#include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/support.cuh"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::cuda {
+namespace {
+
+struct Same {
+  __device__ float operator()(float x) const { return x; }
+};
+struct Constant {
+  float value;
+  __device__ float operator()() const { return value; }
+};
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+// The tanh form, as x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3): the same value, and
+// without tanh's loss of digits where it nears -1.
+constexpr float kTwoU = 1.5957691216057307117597842397375f;  // 2 sqrt(2/pi)
+constexpr float kCube = 0.044715f;
+
+__device__ inline float GeluSigmoid(float x) {
+  return 1.0f / (1.0f + expf(-kTwoU * x * (x * x * kCube + 1.0f)));
+}
+
+struct Gelu {
+  __device__ float operator()(float x) const { return x * GeluSigmoid(x); }
+};
+struct GeluGrad {
+  __device__ float operator()(float dy, float x) const {
+    const float s = GeluSigmoid(x);
+    const float slope = (x * x * (3.0f * kCube) + 1.0f) * kTwoU;
+    return dy * (s + x * slope * s * (1.0f - s));
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  const int64_t n = Elements(s.out[0]);
+  const Constant constant{static_cast<float>(DoubleAttr(s, "value"))};
+  return Kernel([=](const KernelCall& call) {
+    return Map(call, "fill", constant, n, call.output<float>(0));
+  });
+}
+
+// b may be narrower than the sum, or both may be narrow.
+absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  return ForStoredAs(s, s.out[0].dtype, [&](auto sum) {
+    return ForStoredAs(s, In(s, 1).dtype, [&](auto right) {
+      using A = decltype(sum);
+      using B = decltype(right);
+      return Kernel([n](const KernelCall& call) {
+        return Map(call, "add", Sum(), n, call.output<A>(0), call.input<A>(0), call.input<B>(1));
+      });
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
+    using S = decltype(stored);
+    return Kernel([n](const KernelCall& call) {
+      return Map(call, "gelu", Gelu(), n, call.output<S>(0), call.input<S>(0));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
+    using S = decltype(stored);
+    return Kernel([n](const KernelCall& call) {
+      return Map(call, "gelu_grad", GeluGrad(), n, call.output<S>(0), call.input<S>(0),
+                 call.input<S>(1));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  return ForStoredAs(s, In(s, 0).dtype, [&](auto from) {
+    return ForStoredAs(s, s.out[0].dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      return Kernel([n](const KernelCall& call) {
+        return Map(call, "cast", Same(), n, call.output<To>(0), call.input<From>(0));
+      });
+    });
+  });
+}
+
+namespace {
+
+template <int kSize, typename S>
+__global__ void __launch_bounds__(kThreads)
+    AddBiasKernel(int64_t n, int64_t width, bool accumulate, S* y, const S* x, const float* bias) {
+  const int64_t i = GlobalThread() * kSize;
+  if (i >= n) return;
+  Floats<kSize> sum = LoadPack<kSize>(x + i);
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) sum.at[j] += bias[i % width + j];
+  PutPack<kSize>(y + i, sum, accumulate);
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
+  const int64_t width = Elements(In(s, 1)), n = width == 0 ? 0 : Elements(s.out[0]);
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
+    using S = decltype(stored);
+    return ForPacks<PackOf<S>()>(width, [&](auto size) {
+      constexpr int kSize = decltype(size)::value;
+      return Kernel([n, width](const KernelCall& call) {
+        if (n == 0) return absl::OkStatus();
+        return Launch("add_bias", &AddBiasKernel<kSize, S>, ElementsShape(n, kSize),
+                      StreamOf(call), n, width, call.accumulate, call.output<S>(0),
+                      call.input<S>(0), call.input<float>(1));
+      });
+    });
+  });
+}
+
+namespace {
+
+// y = the sum of the sources, in their order: after y, where `before` is set, and before it where
+// `after` is.
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    AddAllKernel(int64_t n, bool before, bool after, S* y, Sources<S> sources) {
+  constexpr int kSize = PackOf<S>();
+  const int64_t begin = GlobalThread() * kSize;
+  if (begin + kSize <= n) {
+    Floats<kSize> sum = LoadPack<kSize>((before ? y : sources.at[0]) + begin);
+    for (int k = before ? 0 : 1; k < sources.count; ++k) {
+      const Floats<kSize> term = LoadPack<kSize>(sources.at[k] + begin);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) sum.at[j] += term.at[j];
+    }
+    PutPack<kSize>(y + begin, sum, after);
+  } else {
+    for (int64_t i = begin; i < n; ++i) {
+      float sum = Wide(before ? y[i] : sources.at[0][i]);
+      for (int k = before ? 0 : 1; k < sources.count; ++k) sum += Wide(sources.at[k][i]);
+      Put(y + i, sum, after);
+    }
+  }
+}
+
+}  // namespace
+
+// add_n and sum_uses, in input order. Wide sums may be interrupted, so they take any number of
+// inputs; narrow ones are rounded once, so they are made by one launch.
+absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  const int inputs = static_cast<int>(s.in.size());
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) -> absl::StatusOr<Kernel> {
+    using S = decltype(stored);
+    constexpr bool kNarrow = std::is_same_v<S, Bf16>;
+    if (kNarrow && inputs > Sources<S>::kMost) {
+      return absl::UnimplementedError(s.name + ": a sum of more than " + std::to_string(Sources<S>::kMost) +
+                                      " tensors of bf16");
+    }
+    return Kernel([n, inputs](const KernelCall& call) {
+      constexpr int kMost = Sources<S>::kMost;
+      if (n == 0) return absl::OkStatus();
+      for (int first = 0; first < inputs; first += kMost) {
+        Sources<S> sources;
+        sources.count = std::min(inputs - first, kMost);
+        for (int i = 0; i < sources.count; ++i) sources.at[i] = call.input<S>(first + i);
+        RETURN_IF_ERROR(Launch("add_n", &AddAllKernel<S>, ElementsShape(n, PackOf<S>()),
+                               StreamOf(call), n, first > 0 || (call.accumulate && !kNarrow),
+                               call.accumulate && kNarrow, call.output<S>(0), sources));
+      }
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace oneflow::cuda

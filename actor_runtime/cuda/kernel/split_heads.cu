@@ -1,0 +1,123 @@
+// Copies of rows: heads of qkv[b, t, 3, h, d] to matrices [t, d] and back, and two dimensions
+// exchanged. A thread copies a pack.
+#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/support.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+// Sizes of a local piece of qkv.
+struct HeadSizes {
+  int64_t b, t, h, d;
+  explicit HeadSizes(const Dims& qkv) : b(qkv[0]), t(qkv[1]), h(qkv[3]), d(qkv[4]) {}
+  int64_t elements() const { return b * t * 3 * h * d; }
+};
+
+// Queries, keys and values.
+template <typename S>
+struct HeadParts {
+  S *q, *k, *v;
+  // By index: an array of arguments would be copied to the stack.
+  __device__ S* at(int part) const { return part == 0 ? q : part == 1 ? k : v; }
+};
+
+// Element `i` of qkv is element `at` of its part.
+struct PlaceInPart {
+  int part;
+  int64_t at;
+};
+__device__ inline PlaceInPart PlaceOf(const HeadSizes& s, int64_t i) {
+  const int64_t c = i % s.d, row = i / s.d;
+  const int64_t head = row % s.h, part = row / s.h % 3, position = row / (3 * s.h) % s.t;
+  const int64_t batch = row / (3 * s.h * s.t);
+  return {static_cast<int>(part), ((batch * s.h + head) * s.t + position) * s.d + c};
+}
+
+template <int kSize, typename S>
+__global__ void __launch_bounds__(kThreads)
+    SplitHeadsKernel(HeadSizes s, int64_t n, bool accumulate, HeadParts<S> parts, const S* qkv) {
+  const int64_t i = GlobalThread() * kSize;
+  if (i >= n) return;
+  const PlaceInPart place = PlaceOf(s, i);
+  PutPack<kSize>(parts.at(place.part) + place.at, LoadPack<kSize>(qkv + i), accumulate);
+}
+
+template <int kSize, typename S>
+__global__ void __launch_bounds__(kThreads)
+    JoinHeadsKernel(HeadSizes s, int64_t n, bool accumulate, S* qkv, HeadParts<const S> parts) {
+  const int64_t i = GlobalThread() * kSize;
+  if (i >= n) return;
+  const PlaceInPart place = PlaceOf(s, i);
+  PutPack<kSize>(qkv + i, LoadPack<kSize>(parts.at(place.part) + place.at), accumulate);
+}
+
+// x[a, m, n, run] -> y[a, n, m, run].
+struct SwapSizes {
+  int64_t a, m, n, run;
+  int64_t elements() const { return a * m * n * run; }
+};
+
+template <int kSize, typename S>
+__global__ void __launch_bounds__(kThreads)
+    SwapDimsKernel(SwapSizes s, int64_t elements, bool accumulate, S* y, const S* x) {
+  const int64_t i = GlobalThread() * kSize;
+  if (i >= elements) return;
+  const int64_t c = i % s.run, row = i / s.run;
+  const int64_t m = row % s.m, n = row / s.m % s.n, a = row / (s.m * s.n);
+  const S* from = x + ((a * s.m + m) * s.n + n) * s.run + c;
+  PutPack<kSize>(y + i, LoadPack<kSize>(from), accumulate);
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
+  const HeadSizes sizes(In(s, 0).local());
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
+    using S = decltype(stored);
+    return ForPacks<PackOf<S>()>(sizes.d, [&](auto size) {
+      constexpr int kSize = decltype(size)::value;
+      return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
+        if (n == 0) return absl::OkStatus();
+        const HeadParts<S> parts{call.output<S>(0), call.output<S>(1), call.output<S>(2)};
+        return Launch("split_heads", &SplitHeadsKernel<kSize, S>, ElementsShape(n, kSize),
+                      StreamOf(call), sizes, n, call.accumulate, parts, call.input<S>(0));
+      });
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
+  const HeadSizes sizes(s.out[0].local());
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
+    using S = decltype(stored);
+    return ForPacks<PackOf<S>()>(sizes.d, [&](auto size) {
+      constexpr int kSize = decltype(size)::value;
+      return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
+        if (n == 0) return absl::OkStatus();
+        const HeadParts<const S> parts{call.input<S>(0), call.input<S>(1), call.input<S>(2)};
+        return Launch("split_heads_grad", &JoinHeadsKernel<kSize, S>, ElementsShape(n, kSize),
+                      StreamOf(call), sizes, n, call.accumulate, call.output<S>(0), parts);
+      });
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
+  const Dims& x = In(s, 0).local();
+  const SwapSizes sizes{x[0], x[1], x[2], ProductOf(x, 3)};
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
+    using S = decltype(stored);
+    return ForPacks<PackOf<S>()>(sizes.run, [&](auto size) {
+      constexpr int kSize = decltype(size)::value;
+      return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
+        if (n == 0) return absl::OkStatus();
+        return Launch("swap_dims", &SwapDimsKernel<kSize, S>, ElementsShape(n, kSize),
+                      StreamOf(call), sizes, n, call.accumulate, call.output<S>(0),
+                      call.input<S>(0));
+      });
+    });
+  });
+}
+
+}  // namespace oneflow::cuda

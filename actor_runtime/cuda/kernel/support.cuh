@@ -1,0 +1,83 @@
+// What the factories of our kernels share, on the host: dispatch by dtype and by width, grids, the
+// stream of a call. Internal to cuda/kernel.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/cuda/launch.cuh"
+#include "actor_runtime/kernel/attributes.h"
+#include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/kernel/support.h"
+#include "glog/logging.h"
+#include "oneflow_core/tensor/bf16.h"
+
+namespace oneflow::cuda {
+
+inline constexpr int kThreads = 256;  // of a block that works on elements
+
+inline cudaStream_t StreamOf(const KernelCall& call) {
+  return static_cast<cudaStream_t>(call.stream);
+}
+
+// A one-dimensional grid of `blocks`, at least one.
+inline dim3 GridOf(int64_t blocks) {
+  CHECK_GT(blocks, 0);
+  CHECK_LE(blocks, std::numeric_limits<int>::max());
+  return dim3(static_cast<unsigned>(blocks));
+}
+
+inline int64_t DivideUp(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+// Threads, `each` elements at a time, for n elements.
+inline LaunchShape ElementsShape(int64_t n, int64_t each = 1) {
+  return {GridOf(DivideUp(n, kThreads * each)), dim3(kThreads)};
+}
+
+// A block a row of `width`.
+inline LaunchShape RowsShape(int64_t rows, int64_t width) {
+  const unsigned threads = width <= 256 ? 32 : width <= 1024 ? 128 : width <= 8192 ? 256 : 512;
+  return {GridOf(rows), dim3(threads)};
+}
+
+// make(S()) with S = float or Bf16 as `dtype` says; UNIMPLEMENTED for others.
+template <typename Make>
+absl::StatusOr<Kernel> ForStoredAs(const KernelSetup& s, DType dtype, Make make) {
+  if (dtype == DType::kF32) return make(float());
+  if (dtype == DType::kBF16) return make(Bf16());
+  return absl::UnimplementedError(s.name + ": no CUDA kernel \"" + s.kind + "\" for dtype " +
+                                  std::string(Name(dtype)));
+}
+
+// UNIMPLEMENTED unless `dtype` is f32.
+inline absl::Status NeedF32(const KernelSetup& s, DType dtype) {
+  if (dtype == DType::kF32) return absl::OkStatus();
+  return absl::UnimplementedError(s.name + ": no CUDA kernel \"" + s.kind + "\" for dtype " +
+                                  std::string(Name(dtype)));
+}
+
+template <int kSize>
+using Size = std::integral_constant<int, kSize>;
+
+// fn(Size<kSize>()) with packs of kSize elements where rows of `width` are whole packs, else of 1.
+template <int kSize, typename Fn>
+auto ForPacks(int64_t width, Fn fn) {
+  return width % kSize == 0 ? fn(Size<kSize>()) : fn(Size<1>());
+}
+
+// The memory of many inputs, as a kernel's argument.
+template <typename S>
+struct Sources {
+  static constexpr int kMost = 128;
+  const S* at[kMost];
+  int count;
+};
+
+}  // namespace oneflow::cuda
