@@ -1,7 +1,7 @@
 // The factories of our CUDA kernels, one for each kind; make_kernel.cc's table names them all. Each
 // gives a Kernel for the ports of `setup`, whose call launches on the stream of a GPU and returns:
-// it means what the CPU's kernel of that kind means (docs/ops.md). UNIMPLEMENTED for a dtype that it
-// has not got and INTERNAL where the plan gives less workspace than the kernel needs.
+// it means what the CPU's kernel of that kind means (docs/ops.md). UNIMPLEMENTED for a dtype that
+// it has not got and INTERNAL where the plan gives less workspace than the kernel needs.
 //
 // Requirement: memory that a call is given begins at multiples of 64 bytes.
 #pragma once
@@ -24,7 +24,6 @@ absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeDropout(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& setup);
-
 
 // embedding.cu
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& setup);
