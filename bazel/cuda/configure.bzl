@@ -18,6 +18,18 @@ cc_library(
     ],
 )
 
+# For g++: nvcc has them anyway.
+cc_library(
+    name = "headers",
+    hdrs = glob([
+        "include/*.h",
+        "include/*.hpp",
+        "include/crt/**",
+        "include/nv/**",
+    ]),
+    includes = ["include"],
+)
+
 [
     cc_library(
         name = name,
@@ -33,6 +45,8 @@ def _cuda_configure_impl(repository_ctx):
     root = environment.get("CUDA_PATH") or environment.get("CUDA_HOME") or "/usr/local/cuda"
     if not repository_ctx.path(root + "/bin/nvcc").exists:
         root = ""
+    else:
+        repository_ctx.symlink(root + "/include", "include")
     repository_ctx.file("toolkit.bzl", "CUDA_ROOT = %s\n" % repr(root))
     repository_ctx.file("BUILD.bazel", _BUILD_FILE.format(libraries = root + "/lib64"))
 

@@ -1,0 +1,250 @@
+// This file is compiled without ThreadSanitizer: the fibers share the state of their block by
+// running one at a time, which it cannot know.
+#include "actor_runtime/cuda/emulated/grid.h"
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/cuda/emulated/fiber.h"
+#include "glog/logging.h"
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+// The linker's, if any __shared__ array is in the section.
+extern "C" __attribute__((weak)) std::byte __start_emulated_gpu_shared[];
+extern "C" __attribute__((weak)) std::byte __stop_emulated_gpu_shared[];
+
+namespace oneflow::emulated {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kWarps = kMostThreads / kLanes;
+
+enum class State : uint8_t { kReady, kAtWarp, kAtBlock, kEnded };
+
+struct Warp {
+  const char* what;  // the function its lanes meet in
+  size_t bytes;
+  int arrived;
+  unsigned generation;
+  // Two, so that a lane that goes on to the next function leaves what a slower one still reads.
+  alignas(16) std::byte values[2][kLanes * kMostLaneBytes];
+  char barriers[2];  // for Acquire and Release
+};
+
+// The block that runs. One at a time: shared memory has one copy.
+struct Block {
+  const char* name;
+  const std::function<void()>* thread;
+  int threads, arrived, ended;
+  unsigned generation;
+  std::string error;
+  int running;
+  State states[kMostThreads];
+  Warp warps[kWarps];
+  char begin, end, barriers[2];  // for Acquire and Release
+  alignas(128) std::byte shared[kMostSharedBytes];
+  int warp_order[kWarps];
+  int lane_order[kWarps][kLanes];
+};
+
+Block block;
+
+void EnterThread(int i);
+
+Fibers& TheFibers() {
+  static Fibers fibers(kMostThreads, EnterThread);
+  return fibers;
+}
+
+std::string Place(const uint3& at) { return absl::StrCat("(", at.x, ",", at.y, ",", at.z, ")"); }
+
+uint3 ThreadAt(unsigned i) {
+  return {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+}
+
+void EnterThread(int i) {
+  Acquire(&block.begin);
+  (*block.thread)();
+  block.states[i] = State::kEnded;
+  ++block.ended;
+  Release(&block.end);
+}
+
+void WaitAs(State state) {
+  block.states[block.running] = state;
+  TheFibers().Yield();
+}
+
+// Ends the grid: the thread is not run again.
+void Fail(const std::string& what) {
+  if (block.error.empty()) {
+    block.error = absl::StrCat(block.name, ": thread ", Place(threadIdx), " of block ",
+                               Place(blockIdx), ": ", what);
+  }
+  for (;;) WaitAs(State::kAtBlock);
+}
+
+// Waits for the other lanes of the warp in function `what`.
+void MeetWarp(const char* what, size_t bytes, unsigned mask) {
+  Warp& warp = block.warps[block.running / kLanes];
+  if (mask != 0xffffffffu) Fail(absl::StrCat(what, " with a mask that is not full"));
+  if (warp.arrived == 0) {
+    warp.what = what;
+    warp.bytes = bytes;
+  } else if (std::strcmp(warp.what, what) != 0 || warp.bytes != bytes) {
+    Fail(absl::StrCat("is in ", what, " of ", bytes, " bytes, another lane of its warp in ",
+                      warp.what, " of ", warp.bytes, " bytes"));
+  }
+  if (++warp.arrived < kLanes) return WaitAs(State::kAtWarp);
+  warp.arrived = 0;
+  ++warp.generation;
+  std::fill_n(block.states + block.running / kLanes * kLanes, kLanes, State::kReady);
+}
+
+// Runs the lanes of a warp as far as they get. Returns whether any of them ran.
+bool RunWarp(int warp) {
+  bool any = false;
+  for (bool again = true; again && block.error.empty();) {
+    again = false;
+    for (int lane : block.lane_order[warp]) {
+      const int i = warp * kLanes + lane;
+      if (block.states[i] != State::kReady) continue;
+      block.running = i;
+      threadIdx = ThreadAt(i);
+      TheFibers().Resume(i);
+      if (!block.error.empty()) return true;
+      again = any = true;
+    }
+  }
+  return any;
+}
+
+// Says who does not come.
+std::string Stuck() {
+  for (int i = 0; i < block.threads; ++i) {
+    if (block.states[i] == State::kEnded) continue;
+    const Warp& warp = block.warps[i / kLanes];
+    return absl::StrCat(block.name, ": thread ", Place(ThreadAt(i)), " of block ", Place(blockIdx),
+                        " waits for ever in ",
+                        block.states[i] == State::kAtBlock ? "__syncthreads" : warp.what, ": ",
+                        block.ended, " of ", block.threads, " threads have ended, ", block.arrived,
+                        " are in __syncthreads");
+  }
+  return "";
+}
+
+// A std::memcpy that ThreadSanitizer does not watch.
+void Copy(const void* from, size_t bytes, void* to) {
+  for (size_t i = 0; i < bytes; ++i) {
+    static_cast<std::byte*>(to)[i] = static_cast<const std::byte*>(from)[i];
+    asm volatile("" ::: "memory");  // The compiler would make a memcpy of the loop.
+  }
+}
+
+void FillShared(size_t dynamic_bytes) {
+  // Bytes of -1 are NaN as f32, f64 and bf16.
+  std::memset(block.shared, 0xff, dynamic_bytes);
+  if (__start_emulated_gpu_shared != nullptr) {
+    std::memset(__start_emulated_gpu_shared, 0xff,
+                __stop_emulated_gpu_shared - __start_emulated_gpu_shared);
+  }
+}
+
+void RunBlock(const KernelOrder& order, Draw& draw) {
+  const int warps = block.threads / kLanes;
+  Arrange(order.kind, draw, std::span(block.warp_order, warps));
+  for (int warp = 0; warp < warps; ++warp) {
+    block.warps[warp].arrived = 0;
+    Arrange(order.kind, draw, block.lane_order[warp]);
+  }
+  for (int i = 0; i < block.threads; ++i) {
+    block.states[i] = State::kReady;
+    TheFibers().Start(i);
+  }
+  block.arrived = block.ended = 0;
+  Release(&block.begin);
+  for (bool again = true; again && block.error.empty();) {
+    again = false;
+    for (int w = 0; w < warps; ++w) again |= RunWarp(block.warp_order[w]);
+  }
+  Acquire(&block.end);
+  if (block.error.empty()) block.error = Stuck();
+}
+
+}  // namespace
+
+int Lane() { return block.running % kLanes; }
+
+void* DynamicSharedMemory() { return block.shared; }
+
+void ExchangeInWarp(const void* value, size_t bytes, int first, int count, void* results,
+                    unsigned mask, const char* what) {
+  Warp& warp = block.warps[block.running / kLanes];
+  std::byte* values = warp.values[warp.generation % 2];
+  Copy(value, bytes, values + Lane() * bytes);
+  MeetWarp(what, bytes, mask);
+  Copy(values + first * bytes, count * bytes, results);
+}
+
+std::string RunGrid(const char* name, const Grid& grid, const std::function<void()>& thread,
+                    const KernelOrder& order) {
+  Draw draw{order.seed};
+  gridDim = grid.blocks;
+  blockDim = grid.block;
+  block.name = name;
+  block.thread = &thread;
+  block.threads = static_cast<int>(grid.block.x * grid.block.y * grid.block.z);
+  block.error.clear();
+  CHECK_LE(block.threads, kMostThreads);
+  std::vector<int> blocks(size_t{grid.blocks.x} * grid.blocks.y * grid.blocks.z);
+  Arrange(order.kind, draw, blocks);
+  for (int b : blocks) {
+    const unsigned at = static_cast<unsigned>(b);
+    blockIdx = {at % gridDim.x, at / gridDim.x % gridDim.y, at / gridDim.x / gridDim.y};
+    FillShared(grid.shared_bytes);
+    RunBlock(order, draw);
+    if (!block.error.empty()) break;
+  }
+  return std::move(block.error);
+}
+
+}  // namespace oneflow::emulated
+
+namespace emulated = oneflow::emulated;
+
+void __syncthreads() {
+  auto& block = emulated::block;
+  char* barrier = &block.barriers[block.generation % 2];
+  emulated::Release(barrier);
+  if (++block.arrived < block.threads) {
+    emulated::WaitAs(emulated::State::kAtBlock);
+  } else {
+    block.arrived = 0;
+    ++block.generation;
+    std::fill_n(block.states, block.threads, emulated::State::kReady);
+  }
+  emulated::Acquire(barrier);
+}
+
+void __syncwarp(unsigned mask) {
+  auto& warp = emulated::block.warps[emulated::block.running / emulated::kLanes];
+  char* barrier = &warp.barriers[warp.generation % 2];
+  emulated::Release(barrier);
+  emulated::MeetWarp("__syncwarp", 0, mask);
+  emulated::Acquire(barrier);
+}
+
+unsigned __ballot_sync(unsigned mask, int predicate) {
+  const unsigned char value = predicate != 0;
+  unsigned char all[emulated::kLanes];
+  emulated::ExchangeInWarp(&value, 1, 0, emulated::kLanes, all, mask, "__ballot_sync");
+  unsigned result = 0;
+  for (int lane = 0; lane < emulated::kLanes; ++lane) {
+    result |= unsigned{all[lane]} << lane;
+  }
+  return result;
+}
