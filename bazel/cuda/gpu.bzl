@@ -29,6 +29,7 @@ def gpu_library(
         hdrs = [],
         deps = [],
         gpu_deps = [],
+        emulated_deps = [],
         testonly = False,
         visibility = None):
     """A library of GPU code.
@@ -39,6 +40,7 @@ def gpu_library(
       hdrs: headers.
       deps: ordinary libraries.
       gpu_deps: other gpu_library targets: each flavour takes them in its own.
+      emulated_deps: testonly libraries for the emulated flavour alone: twins of foreign libraries.
       testonly: whether the real library, too, is for tests alone.
       visibility: by default, the rooms that may depend on this one.
     """
@@ -70,6 +72,7 @@ def gpu_library(
         testonly = True,
         visibility = visibility,
         deps = deps + [_emulated(dep) for dep in gpu_deps] + [_EMULATED_RUNTIME] +
+               emulated_deps +
                ([":%s_emulated_kernels" % name] if kernels else []),
         alwayslink = bool(kernels) and len(kernels) < len(srcs),
     )
@@ -81,7 +84,8 @@ def gpu_library(
             copts = _EMULATED_COPTS,
             testonly = True,
             visibility = ["//visibility:private"],
-            deps = deps + [_emulated(dep) for dep in gpu_deps] + [_EMULATED_RUNTIME],
+            deps = deps + [_emulated(dep) for dep in gpu_deps] + [_EMULATED_RUNTIME] +
+                   emulated_deps,
         )
 
 def gpu_test(name, srcs, deps = [], gpu_deps = [], tags = [], **kwargs):

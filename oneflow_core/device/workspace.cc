@@ -6,6 +6,7 @@
 
 #include "glog/logging.h"
 #include "oneflow_core/device/cpu_scratch.h"
+#include "oneflow_core/device/cuda_scratch.h"
 
 namespace oneflow {
 namespace {
@@ -73,8 +74,13 @@ constexpr Row kCpu[] = {
     {"matmul_grad_b", OneProduct},
 };
 
-// What cuBLASLt may take for a product.
-int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return int64_t{32} << 20; }
+int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return kLibraryProductWorkspace; }
+
+// dy[lead..., o...], dbias[o...].
+int64_t ColumnSums(const Shapes& s, int /*threads*/) {
+  const int64_t width = Product(s.out[0]);
+  return width == 0 ? 0 : ColumnSumsWorkspace(Product(s.in[0]) / width, width);
+}
 
 constexpr Row kCuda[] = {
     {"batch_matmul", LibraryProduct},
@@ -82,6 +88,7 @@ constexpr Row kCuda[] = {
     {"linear_add", LibraryProduct},
     {"linear_gelu", LibraryProduct},
     {"linear_gelu_grad_input", LibraryProduct},
+    {"linear_grad_bias", ColumnSums},
     {"linear_grad_input", LibraryProduct},
     {"linear_grad_weight", LibraryProduct},
     {"matmul", LibraryProduct},

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/gelu.cuh"
 #include "actor_runtime/cuda/kernel/map.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -19,26 +20,6 @@ struct Constant {
 };
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
-};
-
-// The tanh form, as x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3): the same value, and
-// without tanh's loss of digits where it nears -1.
-constexpr float kTwoU = 1.5957691216057307117597842397375f;  // 2 sqrt(2/pi)
-constexpr float kCube = 0.044715f;
-
-__device__ inline float GeluSigmoid(float x) {
-  return 1.0f / (1.0f + expf(-kTwoU * x * (x * x * kCube + 1.0f)));
-}
-
-struct Gelu {
-  __device__ float operator()(float x) const { return x * GeluSigmoid(x); }
-};
-struct GeluGrad {
-  __device__ float operator()(float dy, float x) const {
-    const float s = GeluSigmoid(x);
-    const float slope = (x * x * (3.0f * kCube) + 1.0f) * kTwoU;
-    return dy * (s + x * slope * s * (1.0f - s));
-  }
 };
 
 }  // namespace

@@ -1,0 +1,242 @@
+#include "actor_runtime/cuda/kernel/product.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "actor_runtime/cuda/kernel/finish_product.h"
+#include "actor_runtime/cuda/kernel/matmul_plan.h"
+#include "actor_runtime/cuda/kernel/support.cuh"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::cuda {
+namespace {
+
+using Then = ProductSpec::Then;
+using Plan = std::shared_ptr<const MatmulPlan>;
+
+// Rows of a panel are a multiple of this: then panels of every type begin at multiples of 64 bytes.
+constexpr int64_t kPanelRows = 32;
+
+// The setup's product with its types. Operands of a call are found by it.
+struct Problem {
+  int64_t batch = 0;
+  ProductSpec p;
+  DType in = DType::kF32, out = DType::kF32, bias = DType::kF32;
+
+  bool HasBias() const { return p.bias_input >= 0; }
+  bool IsPlain() const { return p.then == Then::kNothing; }
+  const void* Bias(const KernelCall& call) const {
+    return HasBias() ? call.in[p.bias_input][0] : nullptr;
+  }
+  // Input 2 where it is an operand of what is done to the product.
+  const void* Other(const KernelCall& call) const {
+    return p.then == Then::kAdd || p.then == Then::kGeluGrad ? call.in[2][0] : nullptr;
+  }
+  void* Gelu(const KernelCall& call) const { return p.then == Then::kGelu ? call.out[1] : nullptr; }
+};
+
+cudaDataType TypeOf(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+absl::StatusOr<Problem> ProblemOf(const KernelSetup& s, const BatchedProduct& product) {
+  Problem problem{
+      .batch = product.batch, .p = product.product, .in = In(s, 0).dtype, .out = s.out[0].dtype};
+  if (problem.HasBias()) problem.bias = In(s, problem.p.bias_input).dtype;
+  const DType in = problem.in, out = problem.out;
+  const bool known =
+      (in == DType::kF32 && out == in) || (in == DType::kBF16 && (out == in || out == DType::kF32));
+  const bool bias_known = problem.bias == DType::kF32 || problem.bias == out;
+  if (!known || !bias_known || In(s, 1).dtype != in) {
+    return absl::UnimplementedError(
+        s.name + ": no CUDA kernel \"" + s.kind + "\" for dtypes " + std::string(Name(in)) + ", " +
+        std::string(Name(In(s, 1).dtype)) + " -> " + std::string(Name(out)));
+  }
+  if (problem.p.then == Then::kAdd && out == DType::kBF16) {
+    return absl::UnimplementedError(s.name + ": what is added to a product is not rounded");
+  }
+  return problem;
+}
+
+MatmulShape ShapeOf(const Problem& problem) {
+  const ProductSpec& p = problem.p;
+  return {.batch = problem.batch,
+          .m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .transpose_a = p.transpose_a,
+          .transpose_b = p.transpose_b,
+          .in = TypeOf(problem.in),
+          .out = TypeOf(problem.out)};
+}
+
+FinishSpec FinishOf(const Problem& problem) {
+  return {.rows = problem.batch * problem.p.m,
+          .columns = problem.p.n,
+          .then = problem.p.then,
+          .product = problem.out,
+          .out = problem.out,
+          .bias = problem.bias};
+}
+
+// The library's epilogue for all that is done to the product. Its matrices of what gelu reads have
+// columns of whole vectors of 8.
+absl::StatusOr<cublasLtEpilogue_t> EpilogueOf(const Problem& problem) {
+  const bool bias = problem.HasBias();
+  if (bias && problem.bias != problem.out) {
+    return absl::UnimplementedError("a bias of another type than the result's");
+  }
+  const Then then = problem.p.then;
+  if ((then == Then::kGelu || then == Then::kGeluGrad) && problem.p.n % 8 != 0) {
+    return absl::UnimplementedError("rows that are not whole vectors of 8");
+  }
+  if (then == Then::kGelu) {
+    return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  }
+  if (then == Then::kGeluGrad) return CUBLASLT_EPILOGUE_DGELU;
+  return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// A product that is nothing but a call of the library.
+absl::StatusOr<Kernel> MakeFused(const KernelSetup& s, const Problem& problem,
+                                 const Libraries& libraries) {
+  MatmulShape shape = ShapeOf(problem);
+  ASSIGN_OR_RETURN(shape.epilogue, EpilogueOf(problem));
+  shape.workspace_bytes = static_cast<size_t>(s.workspace_bytes);
+  ASSIGN_OR_RETURN(const Plan plan, MatmulPlan::Make(shape, libraries));
+  return Kernel([problem, plan](const KernelCall& call) {
+    const Then then = problem.p.then;
+    MatmulOperands o{.a = call.in[problem.p.a_input][0],
+                     .b = call.in[problem.p.b_input][0],
+                     .c = call.out[0],
+                     .d = call.out[0],
+                     .bias = problem.Bias(call),
+                     .beta = call.accumulate ? 1.0f : 0.0f};
+    if (then == Then::kAdd) o.c = problem.Other(call), o.beta = 1;
+    // The library calls the gelu its result, and what it reads the auxiliary one.
+    if (then == Then::kGelu) o.d = problem.Gelu(call), o.aux = call.out[0];
+    if (then == Then::kGeluGrad) o.aux = const_cast<void*>(problem.Other(call));
+    return plan->Run(o, call.workspace, StreamOf(call));
+  });
+}
+
+// A plain product to output 0 and the rest done to it there.
+absl::StatusOr<Kernel> MakeFinishedInPlace(const KernelSetup& s, const Problem& problem,
+                                           const Libraries& libraries) {
+  MatmulShape shape = ShapeOf(problem);
+  shape.workspace_bytes = static_cast<size_t>(s.workspace_bytes);
+  ASSIGN_OR_RETURN(const Plan plan, MatmulPlan::Make(shape, libraries));
+  return Kernel([problem, plan, spec = FinishOf(problem)](const KernelCall& call) {
+    void* out = call.out[0];
+    RETURN_IF_ERROR(plan->Run({.a = call.in[problem.p.a_input][0],
+                               .b = call.in[problem.p.b_input][0],
+                               .c = out,
+                               .d = out,
+                               .beta = call.accumulate ? 1.0f : 0.0f},
+                              call.workspace, StreamOf(call)));
+    return FinishProduct(spec,
+                         {.product = out,
+                          .bias = problem.Bias(call),
+                          .other = problem.Other(call),
+                          .out = out,
+                          .gelu = problem.Gelu(call)},
+                         StreamOf(call));
+  });
+}
+
+std::byte* Behind(void* base, int64_t elements, DType dtype) {
+  return static_cast<std::byte*>(base) + elements * static_cast<int64_t>(SizeOf(dtype));
+}
+const std::byte* Behind(const void* base, int64_t elements, DType dtype) {
+  return Behind(const_cast<void*>(base), elements, dtype);
+}
+
+// Panels of rows, f32 in the second half of the workspace, that become bf16 as they are finished.
+absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem& problem,
+                                            const Libraries& libraries) {
+  const ProductSpec& p = problem.p;
+  CHECK(problem.batch == 1 && !p.transpose_a) << s.name;  // a linear: its rows lie one by one
+  const int64_t half = s.workspace_bytes / 2 / 64 * 64, row_bytes = p.n * int64_t{sizeof(float)};
+  const int64_t fitting = half / row_bytes;
+  RETURN_IF_ERROR(NeedWorkspace(s, 2 * std::min(p.m, kPanelRows) * row_bytes + 128));
+  const int64_t rows = p.m <= fitting ? p.m : fitting / kPanelRows * kPanelRows;
+  MatmulShape shape = ShapeOf(problem);
+  shape.out = CUDA_R_32F;
+  shape.workspace_bytes = static_cast<size_t>(half);
+  shape.m = rows;
+  ASSIGN_OR_RETURN(const Plan whole, MatmulPlan::Make(shape, libraries));
+  Plan last = whole;
+  if (p.m % rows != 0) {
+    shape.m = p.m % rows;
+    ASSIGN_OR_RETURN(last, MatmulPlan::Make(shape, libraries));
+  }
+  return Kernel([problem, rows, half, whole, last](const KernelCall& call) {
+    const ProductSpec& p = problem.p;
+    FinishSpec spec = FinishOf(problem);
+    spec.product = DType::kF32;
+    void* const panel = call.workspace.data() + half;
+    for (int64_t row = 0; row < p.m; row += rows) {
+      spec.rows = std::min(rows, p.m - row);
+      const MatmulPlan& plan = spec.rows == rows ? *whole : *last;
+      RETURN_IF_ERROR(plan.Run({.a = Behind(call.in[p.a_input][0], row * p.k, problem.in),
+                                .b = call.in[p.b_input][0],
+                                .d = panel},
+                               call.workspace, StreamOf(call)));
+      void* const gelu = problem.Gelu(call);
+      RETURN_IF_ERROR(
+          FinishProduct(spec,
+                        {.product = panel,
+                         .bias = problem.Bias(call),
+                         .out = Behind(call.out[0], row * p.n, problem.out),
+                         .gelu = gelu == nullptr ? nullptr : Behind(gelu, row * p.n, problem.out)},
+                        StreamOf(call)));
+    }
+    return absl::OkStatus();
+  });
+}
+
+// A sum of no products: zeros, and what is done to them. What is there stays if it is added to.
+Kernel MakeEmptySum(const Problem& problem) {
+  return [problem, spec = FinishOf(problem)](const KernelCall& call) {
+    return FinishProduct(spec,
+                         {.product = call.accumulate ? call.out[0] : nullptr,
+                          .bias = problem.Bias(call),
+                          .other = problem.Other(call),
+                          .out = call.out[0],
+                          .gelu = problem.Gelu(call)},
+                         StreamOf(call));
+  };
+}
+
+absl::StatusOr<Kernel> MakeAny(const KernelSetup& s, const Problem& problem,
+                               const Libraries& libraries) {
+  const ProductSpec& p = problem.p;
+  if (problem.batch == 0 || p.m == 0 || p.n == 0) {
+    return Kernel([](const KernelCall&) { return absl::OkStatus(); });
+  }
+  if (p.k == 0) return MakeEmptySum(problem);
+  absl::StatusOr<Kernel> fused = MakeFused(s, problem, libraries);
+  const bool nothing_to_finish = problem.IsPlain() && !problem.HasBias();
+  if (nothing_to_finish || !absl::IsUnimplemented(fused.status())) return fused;
+  return problem.HasBias() && problem.out == DType::kBF16
+             ? MakeFinishedInPanels(s, problem, libraries)
+             : MakeFinishedInPlace(s, problem, libraries);
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const BatchedProduct& product,
+                                   const Libraries& libraries) {
+  ASSIGN_OR_RETURN(const Problem problem, ProblemOf(setup, product));
+  const bool may_add = problem.IsPlain() && problem.out != DType::kBF16;
+  absl::StatusOr<Kernel> kernel = MakeAny(setup, problem, libraries);
+  if (!kernel.ok()) return Annotate(kernel.status(), setup.name);
+  return Kernel([may_add, name = setup.name, call_it = *std::move(kernel)](const KernelCall& call) {
+    if (call.accumulate && !may_add) {
+      return absl::InternalError(name + ": a product that is not a plain sum is not added up");
+    }
+    const absl::Status status = call_it(call);
+    return status.ok() ? status : Annotate(status, name);
+  });
+}
+
+}  // namespace oneflow::cuda
