@@ -1,7 +1,7 @@
 // A communicator of devices that share a memory and run by themselves: ranks on one GPU. The last
 // member to enter gives its stream, behind what all members were given, the kernels of the whole
-// exchange, and their streams wait for these. So no kernel waits for another, and the bits are those
-// of ExchangeWork.
+// exchange, and their streams wait for these. So no kernel waits for another, and the bits are
+// those of ExchangeWork.
 #pragma once
 
 #include <memory>

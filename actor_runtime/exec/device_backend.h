@@ -1,5 +1,5 @@
-// DeviceBackend: how a process comes by devices that run by themselves, and by kernels for them. The
-// runtime knows one by these functions alone.
+// DeviceBackend: how a process comes by devices that run by themselves, and by kernels for them.
+// The runtime knows one by these functions alone.
 #pragma once
 
 #include <functional>

@@ -48,7 +48,9 @@ class DeviceQueues {
   absl::StatusOr<std::optional<Launched>> TakeOver(int s);
 
  private:
-  const Launched& At(int s, int64_t launch) const { return launches_[s * queue_ + launch % queue_]; }
+  const Launched& At(int s, int64_t launch) const {
+    return launches_[s * queue_ + launch % queue_];
+  }
 
   struct Stream {
     const ActorTable* table = nullptr;

@@ -33,12 +33,13 @@ constexpr int64_t SumSquaresScratch(int64_t elements) {
 // Gradient of attention: Σ out dout of each row, in f32.
 constexpr int64_t AttentionGradScratch(int64_t b, int64_t heads, int64_t t) {
   return b * heads * t * 4;
+}
 
 // Most of what cuBLASLt may take for a product.
 inline constexpr int64_t kLibraryProductWorkspace = int64_t{32} << 20;
 
-// The sum over the rows of a matrix is made of the sums of so many pieces of them, f32 each: enough
-// to keep a GPU busy, and at least 128 rows a piece.
+// The sum over the rows of a matrix is made of the sums of so many pieces of them, f32 each:
+// enough to keep a GPU busy, and at least 128 rows a piece.
 inline int64_t ColumnSumPieces(int64_t rows) { return std::clamp<int64_t>(rows / 128, 1, 64); }
 
 // Bytes of these sums; one piece needs none.

@@ -125,16 +125,16 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int gpu) {
   int count = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU"));
   if (gpu >= count) {
-    return absl::UnavailableError(absl::StrCat("GPU ", gpu, " is not there: the driver shows ",
-                                               count));
+    return absl::UnavailableError(
+        absl::StrCat("GPU ", gpu, " is not there: the driver shows ", count));
   }
   cudaDeviceProp properties;
   RETURN_IF_ERROR(ToStatus(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties"));
   if (properties.major < kLeastCapability) {
-    return InputError(absl::StrCat("GPU ", gpu, " (", properties.name, ")"),
-                      absl::StrCat("has compute capability ", properties.major, ".",
-                                   properties.minor),
-                      "use one of 8.0 or more");
+    return InputError(
+        absl::StrCat("GPU ", gpu, " (", properties.name, ")"),
+        absl::StrCat("has compute capability ", properties.major, ".", properties.minor),
+        "use one of 8.0 or more");
   }
   return std::make_unique<CudaDevice>(gpu);
 }
