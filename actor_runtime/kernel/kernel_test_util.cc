@@ -155,6 +155,14 @@ std::vector<std::byte> KernelHarness::OutputBytes(int i) const {
   return {out_[i].data, out_[i].data + out_[i].bytes};
 }
 
+std::span<const std::byte> KernelHarness::InputMemory(int i, int source) const {
+  return {in_[i][source].data, static_cast<size_t>(in_[i][source].bytes)};
+}
+
+std::span<std::byte> KernelHarness::OutputMemory(int i) {
+  return {out_[i].data, static_cast<size_t>(out_[i].bytes)};
+}
+
 Values RandomValues(int64_t n, uint64_t seed, double low, double high) {
   Values values(n);
   for (double& v : values) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ class KernelHarness {
   absl::Status Call(bool accumulate = false, int64_t firing = 0);
   Values Output(int i) const;
   std::vector<std::byte> OutputBytes(int i) const;
+  // The memory itself, for those that call the kernel elsewhere.
+  std::span<const std::byte> InputMemory(int i, int source = 0) const;
+  std::span<std::byte> OutputMemory(int i);
 
  private:
   struct Buffer {

@@ -74,12 +74,12 @@ constexpr Row kCpu[] = {
     {"matmul_grad_b", OneProduct},
 };
 
-int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return kLibraryProductWorkspace; }
+int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return kLibraryProductScratch; }
 
 // dy[lead..., o...], dbias[o...].
 int64_t ColumnSums(const Shapes& s, int /*threads*/) {
   const int64_t width = Product(s.out[0]);
-  return width == 0 ? 0 : ColumnSumsWorkspace(Product(s.in[0]) / width, width);
+  return width == 0 ? 0 : ColumnSumsScratch(Product(s.in[0]) / width, width);
 }
 
 constexpr Row kCuda[] = {

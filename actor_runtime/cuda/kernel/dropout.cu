@@ -104,8 +104,8 @@ absl::Status Drop(const KernelCall& call, const DropoutMask& mask, const MaskedS
   const uint64_t first = mask.First(call) + static_cast<uint64_t>(slice.begin);
   return Launch("dropout", &DropoutKernel<S>, ElementsShape(slice.rows * slice.row_threads),
                 StreamOf(call), numbers.key, numbers.stream, numbers.drop_below,
-                static_cast<float>(numbers.scale), first, slice, call.accumulate,
-                call.output<S>(0), kept, call.input<S>(0));
+                static_cast<float>(numbers.scale), first, slice, call.accumulate, call.output<S>(0),
+                kept, call.input<S>(0));
 }
 
 struct Keep {
@@ -118,10 +118,10 @@ absl::StatusOr<Kernel> DropoutOf(const KernelSetup& s, bool store) {
   ASSIGN_OR_RETURN(const MaskedSlice slice, MaskedSliceOf(s, port));
   return ForStoredAs(s, port.dtype, [&](auto stored) {
     using S = decltype(stored);
-    return Kernel([slice, store, mask = DropoutMask(s, "rate", Product(port.dims))](
-                      const KernelCall& call) {
-      return Drop<S>(call, mask, slice, store ? call.output<uint8_t>(1) : nullptr);
-    });
+    return Kernel(
+        [slice, store, mask = DropoutMask(s, "rate", Product(port.dims))](const KernelCall& call) {
+          return Drop<S>(call, mask, slice, store ? call.output<uint8_t>(1) : nullptr);
+        });
   });
 }
 

@@ -104,9 +104,9 @@ absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
       constexpr int kSize = decltype(size)::value;
       return Kernel([n, width](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
-        return Launch("add_bias", &AddBiasKernel<kSize, S>, ElementsShape(n, kSize),
-                      StreamOf(call), n, width, call.accumulate, call.output<S>(0),
-                      call.input<S>(0), call.input<float>(1));
+        return Launch("add_bias", &AddBiasKernel<kSize, S>, ElementsShape(n, kSize), StreamOf(call),
+                      n, width, call.accumulate, call.output<S>(0), call.input<S>(0),
+                      call.input<float>(1));
       });
     });
   });
@@ -149,8 +149,8 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
     using S = decltype(stored);
     constexpr bool kNarrow = std::is_same_v<S, Bf16>;
     if (kNarrow && inputs > Sources<S>::kMost) {
-      return absl::UnimplementedError(s.name + ": a sum of more than " + std::to_string(Sources<S>::kMost) +
-                                      " tensors of bf16");
+      return absl::UnimplementedError(s.name + ": a sum of more than " +
+                                      std::to_string(Sources<S>::kMost) + " tensors of bf16");
     }
     return Kernel([n, inputs](const KernelCall& call) {
       constexpr int kMost = Sources<S>::kMost;

@@ -1,0 +1,174 @@
+// The parts of softmax cross entropy. Over a vocabulary that is split each part is local, and the
+// maxima, sums and picked logits meet between them (as Pmax and P). A block works on a row.
+#include <cmath>
+
+#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/support.cuh"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::cuda {
+namespace {
+
+// visit(c, values) for the packs of a row that this thread has.
+template <int kSize, typename S, typename Visit>
+__device__ inline void ForRow(const S* row, int64_t width, Visit visit) {
+  const int64_t step = static_cast<int64_t>(blockDim.x) * kSize;
+#pragma unroll 4
+  for (int64_t c = static_cast<int64_t>(threadIdx.x) * kSize; c < width; c += step) {
+    visit(c, LoadPack<kSize>(row + c));
+  }
+}
+
+template <int kSize, typename S>
+__global__ void __launch_bounds__(512) RowMaxKernel(int64_t width, float* y, const S* x) {
+  __shared__ float scratch[kMostThreads / kWarp];
+  float most = -INFINITY;
+  ForRow<kSize>(x + blockIdx.x * width, width, [&](int64_t, Floats<kSize> v) {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) most = Larger()(most, v.at[i]);
+  });
+  most = BlockMax(most, scratch);
+  if (threadIdx.x == 0) y[blockIdx.x] = most;
+}
+
+template <int kSize, typename S>
+__global__ void __launch_bounds__(512)
+    RowSumExpKernel(int64_t width, bool accumulate, float* y, const S* x, const float* max) {
+  __shared__ float scratch[kMostThreads / kWarp];
+  const float top = max[blockIdx.x];
+  float sum = 0;
+  ForRow<kSize>(x + blockIdx.x * width, width, [&](int64_t, Floats<kSize> v) {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) sum += expf(v.at[i] - top);
+  });
+  sum = BlockSum(sum, scratch);
+  if (threadIdx.x == 0) Put(y + blockIdx.x, sum, accumulate);
+}
+
+// Rows of logits that hold columns [first, first + width) of the vocabulary.
+struct LogitSizes {
+  int64_t rows, width, first;
+};
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    PickKernel(LogitSizes s, bool accumulate, float* y, const S* x, const int32_t* ids) {
+  const int64_t row = GlobalThread();
+  if (row >= s.rows) return;
+  const int64_t column = ids[row] - s.first;
+  const bool here = column >= 0 && column < s.width;
+  Put(y + row, here ? Wide(x[row * s.width + column]) : 0.0f, accumulate);
+}
+
+// One block, in f64.
+__global__ void __launch_bounds__(kMostThreads)
+    MeanNllKernel(int64_t rows, double scale, bool accumulate, float* loss, const float* max,
+                  const float* sum, const float* picked) {
+  __shared__ double scratch[kMostThreads / kWarp];
+  double total = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
+    total += static_cast<double>(max[row]) + log(static_cast<double>(sum[row])) -
+             static_cast<double>(picked[row]);
+  }
+  total = BlockSum(total, scratch);
+  if (threadIdx.x == 0) Put(loss, static_cast<float>(total * scale), accumulate);
+}
+
+// The label's column is rounded after the subtraction: before it, a probability near one would
+// leave nothing but its rounding.
+template <int kSize, typename S>
+__global__ void __launch_bounds__(512)
+    CrossEntropyGradKernel(LogitSizes s, double scale, bool accumulate, S* dx, const S* x,
+                           const int32_t* labels, const float* max, const float* sum,
+                           const float* dloss) {
+  const int64_t row = blockIdx.x, label = labels[row] - s.first;
+  const float factor = static_cast<float>(scale * static_cast<double>(*dloss));
+  const float top = max[row], weight = factor / sum[row];
+  dx += row * s.width;
+  ForRow<kSize>(x + row * s.width, s.width, [&](int64_t c, Floats<kSize> v) {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      v.at[i] = expf(v.at[i] - top) * weight - (c + i == label ? factor : 0.0f);
+    }
+    PutPack<kSize>(dx + c, v, accumulate);
+  });
+}
+
+// make(S(), Size<kSize>()) for rows of logits.
+template <typename Make>
+absl::StatusOr<Kernel> ForLogits(const KernelSetup& s, Make make) {
+  return ForStoredAs(s, In(s, 0).dtype, [&](auto stored) {
+    return ForPacks<PackOf<decltype(stored)>()>(LastDim(In(s, 0)),
+                                                [&](auto size) { return make(stored, size); });
+  });
+}
+
+LogitSizes SizesOf(const KernelSetup& s) {
+  return {RowsOf(In(s, 0)), LastDim(In(s, 0)), In(s, 0).slice.begin.back()};
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
+  return ForLogits(setup, [&](auto stored, auto size) {
+    using S = decltype(stored);
+    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+      if (s.rows == 0) return absl::OkStatus();
+      return Launch("row_max", &RowMaxKernel<decltype(size)::value, S>,
+                    RowsShape(s.rows, s.width), StreamOf(call), s.width, call.output<float>(0),
+                    call.input<S>(0));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& setup) {
+  return ForLogits(setup, [&](auto stored, auto size) {
+    using S = decltype(stored);
+    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+      if (s.rows == 0) return absl::OkStatus();
+      return Launch("row_sum_exp", &RowSumExpKernel<decltype(size)::value, S>,
+                    RowsShape(s.rows, s.width), StreamOf(call), s.width, call.accumulate,
+                    call.output<float>(0), call.input<S>(0), call.input<float>(1));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
+  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
+    using S = decltype(stored);
+    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+      if (s.rows == 0) return absl::OkStatus();
+      return Launch("pick", &PickKernel<S>, ElementsShape(s.rows), StreamOf(call), s,
+                    call.accumulate, call.output<float>(0), call.input<S>(0),
+                    call.input<int32_t>(1));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  const int64_t rows = Elements(In(s, 0));
+  const double scale = DoubleAttr(s, "scale", 1);
+  return Kernel([=](const KernelCall& call) {
+    return Launch("mean_nll", &MeanNllKernel, {dim3(1), dim3(kMostThreads)}, StreamOf(call), rows,
+                  scale, call.accumulate, call.output<float>(0), call.input<float>(0),
+                  call.input<float>(1), call.input<float>(2));
+  });
+}
+
+absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup) {
+  const double scale = DoubleAttr(setup, "scale", 1);
+  return ForLogits(setup, [&](auto stored, auto size) {
+    using S = decltype(stored);
+    return Kernel([scale, s = SizesOf(setup)](const KernelCall& call) {
+      if (s.rows * s.width == 0) return absl::OkStatus();
+      return Launch("cross_entropy_grad", &CrossEntropyGradKernel<decltype(size)::value, S>,
+                    RowsShape(s.rows, s.width), StreamOf(call), s, scale, call.accumulate,
+                    call.output<S>(0), call.input<S>(0), call.input<int32_t>(1),
+                    call.input<float>(2), call.input<float>(3), call.input<float>(4));
+    });
+  });
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,198 @@
+// Once a step: the norm of the gradient and AdamW. The norm stays on the device, so clipping and
+// the skip of a step whose norm is not finite are decided there; the numbers of the step come from
+// the run, at the call.
+#include <algorithm>
+#include <cmath>
+
+#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/support.cuh"
+#include "actor_runtime/kernel/adam_numbers.h"
+#include "actor_runtime/kernel/run_context.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/device/cuda_scratch.h"
+
+namespace oneflow::cuda {
+namespace {
+
+// Of block blockIdx.x of kSquaresBlock elements. Each f32 square is exact in f64.
+__global__ void __launch_bounds__(kThreads)
+    SquaresKernel(int64_t n, double* sums, const float* g) {
+  __shared__ double scratch[kMostThreads / kWarp];
+  const int64_t begin = blockIdx.x * kSquaresBlock;
+  const int64_t end = begin + kSquaresBlock < n ? begin + kSquaresBlock : n;
+  double sum = 0;
+#pragma unroll 4
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const double v = g[i];
+    sum += v * v;
+  }
+  sum = BlockSum(sum, scratch);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+// One block: the sum of the blocks' sums.
+__global__ void __launch_bounds__(kMostThreads)
+    JoinSquaresKernel(int64_t blocks, bool accumulate, double* out, const double* sums) {
+  __shared__ double scratch[kMostThreads / kWarp];
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < blocks; i += blockDim.x) sum += sums[i];
+  sum = BlockSum(sum, scratch);
+  if (threadIdx.x == 0) Put(out, sum, accumulate);
+}
+
+// *out = the sum of the sources in order, after *out unless they are the `first`; of the `last`,
+// its root. One warp, which reads ahead of the lane that adds.
+__global__ void __launch_bounds__(kWarp)
+    NormKernel(Sources<double> sources, bool first, bool last, double* out) {
+  __shared__ double values[Sources<double>::kMost];
+  for (int i = LaneOf(); i < sources.count; i += kWarp) values[i] = *sources.at[i];
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  double total = first ? 0.0 : *out;
+  for (int i = 0; i < sources.count; ++i) total += values[i];
+  *out = last ? sqrt(total) : total;
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, In(s, 0).dtype));
+  const int64_t n = Elements(In(s, 0)), blocks = DivideUp(n, kSquaresBlock);
+  RETURN_IF_ERROR(NeedWorkspace(s, SumSquaresScratch(n)));
+  return Kernel([=](const KernelCall& call) -> absl::Status {
+    double* sums = reinterpret_cast<double*>(call.workspace.data());
+    if (n > 0) {
+      RETURN_IF_ERROR(Launch("sum_squares", &SquaresKernel, {GridOf(blocks), dim3(kThreads)},
+                             StreamOf(call), n, sums, call.input<float>(0)));
+    }
+    return Launch("sum_squares", &JoinSquaresKernel, {dim3(1), dim3(kMostThreads)},
+                  StreamOf(call), blocks, call.accumulate, call.output<double>(0), sums);
+  });
+}
+
+absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
+  return Kernel([inputs = static_cast<int>(s.in.size())](const KernelCall& call) -> absl::Status {
+    constexpr int kMost = Sources<double>::kMost;
+    for (int first = 0; first == 0 || first < inputs; first += kMost) {
+      Sources<double> sources;
+      sources.count = std::min(inputs - first, kMost);
+      for (int i = 0; i < sources.count; ++i) sources.at[i] = call.input<double>(first + i);
+      RETURN_IF_ERROR(Launch("global_norm", &NormKernel, {dim3(1), dim3(kWarp)}, StreamOf(call),
+                             sources, first == 0, first + kMost >= inputs,
+                             call.output<double>(0)));
+    }
+    return absl::OkStatus();
+  });
+}
+
+namespace {
+
+// AdamNumbers in f32, but for what depends on the norm.
+struct AdamStep {
+  float learning_rate, beta1, beta2, epsilon, decay, rest1, rest2, scale1, scale2;
+  double clip;
+};
+
+AdamStep StepOf(const KernelCall& call, bool decay) {
+  const StepNumbers step = call.run->optimizer(call.run->first_step + call.firing);
+  const AdamNumbers a = AdamNumbersOf(step, decay, /*norm=*/0);
+  return {.learning_rate = static_cast<float>(a.learning_rate),
+          .beta1 = static_cast<float>(a.beta1),
+          .beta2 = static_cast<float>(a.beta2),
+          .epsilon = static_cast<float>(a.epsilon),
+          .decay = static_cast<float>(a.decay),
+          .rest1 = static_cast<float>(1.0 - a.beta1),
+          .rest2 = static_cast<float>(1.0 - a.beta2),
+          .scale1 = static_cast<float>(1.0 / a.correction1),
+          .scale2 = static_cast<float>(1.0 / a.correction2),
+          .clip = step.clip};
+}
+
+struct AdamState {
+  float w, m, v;
+};
+__device__ inline AdamState Update(const AdamStep& a, float g, AdamState s) {
+  s.m = s.m * a.beta1 + g * a.rest1;
+  s.v = s.v * a.beta2 + g * g * a.rest2;
+  const float step = s.m * a.scale1 / (sqrtf(s.v * a.scale2) + a.epsilon);
+  s.w = s.w - (step + s.w * a.decay) * a.learning_rate;
+  return s;
+}
+
+// Blocks that share the packs of a tensor: each computes the factor of clipping once, in f64.
+constexpr int64_t kMostAdamBlocks = 2048;
+constexpr int kAdamPack = PackOf<float>();
+
+// `newest` is w itself where w is updated in place. `norm` may be null: nothing is clipped then.
+__global__ void __launch_bounds__(kThreads)
+    AdamKernel(AdamStep a, int64_t n, float* w, float* m, float* v, const float* newest,
+               const float* g, const double* norm) {
+  float factor = 1.0f;
+  if (norm != nullptr) {
+    if (!isfinite(*norm)) return;
+    factor = static_cast<float>(ClipFactor(a.clip, *norm));
+  }
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads * kAdamPack;
+  for (int64_t begin = GlobalThread() * kAdamPack; begin < n; begin += step) {
+    if (begin + kAdamPack <= n) {
+      const auto grad = LoadPack<kAdamPack>(g + begin), old = LoadPack<kAdamPack>(newest + begin);
+      auto first = LoadPack<kAdamPack>(m + begin), second = LoadPack<kAdamPack>(v + begin);
+      Floats<kAdamPack> next;
+#pragma unroll
+      for (int i = 0; i < kAdamPack; ++i) {
+        const AdamState s =
+            Update(a, grad.at[i] * factor, {old.at[i], first.at[i], second.at[i]});
+        next.at[i] = s.w, first.at[i] = s.m, second.at[i] = s.v;
+      }
+      StorePack<kAdamPack>(w + begin, next);
+      StorePack<kAdamPack>(m + begin, first);
+      StorePack<kAdamPack>(v + begin, second);
+    } else {
+      for (int64_t i = begin; i < n; ++i) {
+        const AdamState s = Update(a, g[i] * factor, {newest[i], m[i], v[i]});
+        w[i] = s.w, m[i] = s.m, v[i] = s.v;
+      }
+    }
+  }
+}
+
+LaunchShape AdamShape(int64_t n) {
+  const int64_t blocks = DivideUp(n, kThreads * kAdamPack);
+  return {GridOf(std::min(blocks, kMostAdamBlocks)), dim3(kThreads)};
+}
+
+}  // namespace
+
+// The actor's inputs are g and, if it waits for it, norm: w, m, v are update registers, read and
+// written in place. A norm that is not finite skips the step: values stay, the firing counts.
+absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  const int64_t n = Elements(s.out[0]);
+  return Kernel([n, name = s.name, decay = BoolAttr(s, "decay"),
+                 with_norm = s.in.size() > 1](const KernelCall& call) -> absl::Status {
+    if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
+    if (n == 0) return absl::OkStatus();
+    float* w = call.output<float>(0);
+    return Launch("adamw", &AdamKernel, AdamShape(n), StreamOf(call), StepOf(call, decay), n, w,
+                  call.output<float>(1), call.output<float>(2), w, call.input<float>(0),
+                  with_norm ? call.input<double>(1) : nullptr);
+  });
+}
+
+// The next version of w, of the newest (input 0) and g (input 1); m and v are updated in place.
+absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  const int64_t n = Elements(s.out[0]);
+  return Kernel([n, name = s.name,
+                 decay = BoolAttr(s, "decay")](const KernelCall& call) -> absl::Status {
+    if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
+    if (n == 0) return absl::OkStatus();
+    return Launch("next_adamw", &AdamKernel, AdamShape(n), StreamOf(call), StepOf(call, decay), n,
+                  call.output<float>(2), call.output<float>(0), call.output<float>(1),
+                  call.input<float>(0), call.input<float>(1),
+                  static_cast<const double*>(nullptr));
+  });
+}
+
+}  // namespace oneflow::cuda
