@@ -6,6 +6,7 @@
 
 #include "glog/logging.h"
 #include "oneflow_core/device/cpu_scratch.h"
+#include "oneflow_core/device/cuda_scratch.h"
 
 namespace oneflow {
 namespace {
@@ -76,8 +77,25 @@ constexpr Row kCpu[] = {
 // What cuBLASLt may take for a product.
 int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return int64_t{32} << 20; }
 
+int64_t CudaLayerNormGradWeight(const Shapes& s, int /*threads*/) {
+  const Dims& x = s.in[1];
+  const int64_t width = x.empty() ? 1 : x.back();
+  return width == 0 ? 0 : LayerNormGradWeightScratch(Product(x) / width, width);
+}
+
+int64_t CudaSumSquares(const Shapes& s, int /*threads*/) {
+  return SumSquaresScratch(Product(s.in[0]));
+}
+
+int64_t CudaAttentionGrad(const Shapes& s, int /*threads*/) {
+  const Dims& qkv = s.in[1];
+  return AttentionGradScratch(qkv[0], qkv[3], qkv[1]);
+}
+
 constexpr Row kCuda[] = {
     {"batch_matmul", LibraryProduct},
+    {"causal_attention_grad", CudaAttentionGrad},
+    {"layer_norm_grad_weight", CudaLayerNormGradWeight},
     {"linear", LibraryProduct},
     {"linear_add", LibraryProduct},
     {"linear_gelu", LibraryProduct},
@@ -86,6 +104,7 @@ constexpr Row kCuda[] = {
     {"linear_grad_weight", LibraryProduct},
     {"matmul", LibraryProduct},
     {"matmul_grad_b", LibraryProduct},
+    {"sum_squares", CudaSumSquares},
 };
 
 }  // namespace
