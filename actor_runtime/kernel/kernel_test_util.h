@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,10 @@
 namespace oneflow {
 
 using Values = std::vector<double>;
+
+// Values as elements of a type, rounded; and back.
+void WriteValues(const Values& values, DType dtype, std::byte* to);
+Values ReadValues(const std::byte* from, DType dtype, int64_t n);
 
 // A port that holds a whole tensor.
 Port WholePort(const Dims& dims, DType dtype = DType::kF64);
@@ -42,9 +45,6 @@ class KernelHarness {
   absl::Status Call(bool accumulate = false, int64_t firing = 0);
   Values Output(int i) const;
   std::vector<std::byte> OutputBytes(int i) const;
-  // The memory itself, for those that call the kernel elsewhere.
-  std::span<const std::byte> InputMemory(int i, int source = 0) const;
-  std::span<std::byte> OutputMemory(int i);
 
  private:
   struct Buffer {

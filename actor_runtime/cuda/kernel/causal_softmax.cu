@@ -77,8 +77,8 @@ absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("causal_softmax_grad", &CausalSoftmaxGradKernel<S>, RowsShape(rows, t),
-                    StreamOf(call), t, scale, call.accumulate, call.output<S>(0),
-                    call.input<S>(0), call.input<S>(1));
+                    StreamOf(call), t, scale, call.accumulate, call.output<S>(0), call.input<S>(0),
+                    call.input<S>(1));
     });
   });
 }

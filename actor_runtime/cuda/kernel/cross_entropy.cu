@@ -115,9 +115,8 @@ absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
     using S = decltype(stored);
     return Kernel([s = SizesOf(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_max", &RowMaxKernel<decltype(size)::value, S>,
-                    RowsShape(s.rows, s.width), StreamOf(call), s.width, call.output<float>(0),
-                    call.input<S>(0));
+      return Launch("row_max", &RowMaxKernel<decltype(size)::value, S>, RowsShape(s.rows, s.width),
+                    StreamOf(call), s.width, call.output<float>(0), call.input<S>(0));
     });
   });
 }

@@ -171,8 +171,7 @@ __global__ void __launch_bounds__(kThreads)
   Floats<kSize> sum = LoadPack<kSize>(x + i);
   if (at >= 0 && at < m.rows) {
     const int64_t row = at + p < m.rows ? at + p : m.rows - 1;
-    const Floats<kSize> term =
-        LoadPack<kSize>(table + row * m.table_width + m.first_column + c);
+    const Floats<kSize> term = LoadPack<kSize>(table + row * m.table_width + m.first_column + c);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) sum.at[j] += term.at[j];
   } else {
@@ -208,9 +207,8 @@ absl::StatusOr<Kernel> Positional(const KernelSetup& s, const PositionMap& map, 
       const int64_t n = m.batch * m.length * m.width;
       if (n == 0) return absl::OkStatus();
       return Launch("positional_embedding", &PositionalKernel<kSize>, ElementsShape(n, kSize),
-                    StreamOf(call), m, call.accumulate, call.output<float>(0),
-                    call.input<float>(0), call.input<float>(1),
-                    has_position ? call.input<int32_t>(2) : nullptr);
+                    StreamOf(call), m, call.accumulate, call.output<float>(0), call.input<float>(0),
+                    call.input<float>(1), has_position ? call.input<int32_t>(2) : nullptr);
     });
   });
 }

@@ -40,8 +40,7 @@ __global__ void __launch_bounds__(512)
 #pragma unroll
     for (int i = 0; i < kSize; ++i) squares += (v.at[i] - mean) * (v.at[i] - mean);
   });
-  const float rstd =
-      1.0f / sqrtf(BlockSum(squares, scratch) / static_cast<float>(width) + epsilon);
+  const float rstd = 1.0f / sqrtf(BlockSum(squares, scratch) / static_cast<float>(width) + epsilon);
   ForColumns<kSize>(width, [&](int64_t c) {
     const Floats<kSize> v = LoadPack<kSize>(x + c), g = LoadPack<kSize>(gamma + c);
     Floats<kSize> b{};

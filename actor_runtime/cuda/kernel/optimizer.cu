@@ -16,8 +16,7 @@ namespace oneflow::cuda {
 namespace {
 
 // Of block blockIdx.x of kSquaresBlock elements. Each f32 square is exact in f64.
-__global__ void __launch_bounds__(kThreads)
-    SquaresKernel(int64_t n, double* sums, const float* g) {
+__global__ void __launch_bounds__(kThreads) SquaresKernel(int64_t n, double* sums, const float* g) {
   __shared__ double scratch[kMostThreads / kWarp];
   const int64_t begin = blockIdx.x * kSquaresBlock;
   const int64_t end = begin + kSquaresBlock < n ? begin + kSquaresBlock : n;
@@ -66,8 +65,8 @@ absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
       RETURN_IF_ERROR(Launch("sum_squares", &SquaresKernel, {GridOf(blocks), dim3(kThreads)},
                              StreamOf(call), n, sums, call.input<float>(0)));
     }
-    return Launch("sum_squares", &JoinSquaresKernel, {dim3(1), dim3(kMostThreads)},
-                  StreamOf(call), blocks, call.accumulate, call.output<double>(0), sums);
+    return Launch("sum_squares", &JoinSquaresKernel, {dim3(1), dim3(kMostThreads)}, StreamOf(call),
+                  blocks, call.accumulate, call.output<double>(0), sums);
   });
 }
 
@@ -79,8 +78,7 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
       sources.count = std::min(inputs - first, kMost);
       for (int i = 0; i < sources.count; ++i) sources.at[i] = call.input<double>(first + i);
       RETURN_IF_ERROR(Launch("global_norm", &NormKernel, {dim3(1), dim3(kWarp)}, StreamOf(call),
-                             sources, first == 0, first + kMost >= inputs,
-                             call.output<double>(0)));
+                             sources, first == 0, first + kMost >= inputs, call.output<double>(0)));
     }
     return absl::OkStatus();
   });
@@ -141,8 +139,7 @@ __global__ void __launch_bounds__(kThreads)
       Floats<kAdamPack> next;
 #pragma unroll
       for (int i = 0; i < kAdamPack; ++i) {
-        const AdamState s =
-            Update(a, grad.at[i] * factor, {old.at[i], first.at[i], second.at[i]});
+        const AdamState s = Update(a, grad.at[i] * factor, {old.at[i], first.at[i], second.at[i]});
         next.at[i] = s.w, first.at[i] = s.m, second.at[i] = s.v;
       }
       StorePack<kAdamPack>(w + begin, next);
@@ -190,8 +187,7 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
     if (n == 0) return absl::OkStatus();
     return Launch("next_adamw", &AdamKernel, AdamShape(n), StreamOf(call), StepOf(call, decay), n,
                   call.output<float>(2), call.output<float>(0), call.output<float>(1),
-                  call.input<float>(0), call.input<float>(1),
-                  static_cast<const double*>(nullptr));
+                  call.input<float>(0), call.input<float>(1), static_cast<const double*>(nullptr));
   });
 }
 

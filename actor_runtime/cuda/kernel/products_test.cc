@@ -1,68 +1,32 @@
-// The products of a GPU against their f64 twins on the CPU, over the samples of their kinds. The
-// same on the emulated GPU, by the twin of cuBLASLt, and on a real one.
-#include <cstdlib>
-#include <cstring>
+// Products on a GPU beyond the samples: what the library's epilogues do, biases of either type,
+// empty pieces, panels.
 #include <map>
 #include <string>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/cuda/kernel/gpu_call.h"
-#include "actor_runtime/cuda/kernel/products.h"
+#include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
 #include "actor_runtime/kernel/kernel_samples.h"
 
 namespace oneflow::cuda {
 namespace {
 
-// A folder of libraries for a machine that has them elsewhere.
-LibraryPlaces Places() {
-  const char* folder = std::getenv("ONEFLOW_CUDA_LIBS");
-  return PlacesOfMachine(folder == nullptr ? "" : folder);
-}
-
-const Libraries& TestLibraries() {
-  static const auto* opened = new absl::StatusOr<DeviceLibraries>(DeviceLibraries::Open(Places()));
-  REQUIRE(opened->status() == absl::OkStatus());
-  static const auto* libraries = new Libraries((*opened)->libraries());
-  return *libraries;
-}
-
-using Factory = absl::StatusOr<Kernel> (*)(const KernelSetup&, const Libraries&);
-const std::map<std::string, Factory> kFactories = {
-    {"batch_matmul", MakeBatchMatmul},
-    {"linear", MakeLinear},
-    {"linear_add", MakeLinearAdd},
-    {"linear_gelu", MakeLinearGelu},
-    {"linear_gelu_grad_input", MakeLinearGeluGradInput},
-    {"linear_grad_bias",
-     [](const KernelSetup& s, const Libraries&) { return MakeLinearGradBias(s); }},
-    {"linear_grad_input", MakeLinearGradInput},
-    {"linear_grad_weight", MakeLinearGradWeight},
-    {"matmul", MakeMatmul},
-    {"matmul_grad_b", MakeMatmulGradB}};
-
-absl::StatusOr<Kernel> MakeTested(const KernelSetup& s) {
-  return kFactories.at(s.kind)(s, TestLibraries());
-}
-
-// What no kernel leaves behind: every element of an output must be written.
-void FillWithNaNs(KernelHarness& h) {
-  for (size_t i = 0; i < h.setup().out.size(); ++i) {
-    const auto memory = h.OutputMemory(static_cast<int>(i));
-    std::memset(memory.data(), 0xff, memory.size());
-  }
-}
-
-void CheckAgainstTwin(const KernelSample& sample, KernelHarness narrow) {
-  INFO(ToString(sample));
+// The twin on the CPU, in f64.
+KernelHarness TwinOf(const KernelSample& sample) {
   KernelHarness wide = HarnessOf(sample, DType::kF64);
-  FillWithNaNs(narrow);
-  GpuCall on_gpu(narrow);
-  REQUIRE(on_gpu.Make(MakeTested) == absl::OkStatus());
-  REQUIRE(on_gpu.Call() == absl::OkStatus());
   REQUIRE(wide.Make() == absl::OkStatus());
   REQUIRE(wide.Call() == absl::OkStatus());
-  for (int i = 0; i < static_cast<int>(narrow.setup().out.size()); ++i) {
+  return wide;
+}
+
+void CheckAgainstTwin(const KernelSample& sample, CudaHarness narrow) {
+  INFO(ToString(sample));
+  const KernelHarness wide = TwinOf(sample);
+  REQUIRE(narrow.Make() == absl::OkStatus());
+  REQUIRE(narrow.Call() == absl::OkStatus());
+  CHECK(narrow.IsTidy());
+  for (int i = 0; i < narrow.outputs(); ++i) {
     INFO("output " << i);
     CHECK(Distance(narrow.Output(i), wide.Output(i)) <
           ToleranceOf(sample.kind, narrow.setup().out[i].dtype));
@@ -86,23 +50,18 @@ std::vector<KernelSample> WholeVectors() {
   return all;
 }
 
-TEST_CASE("products on a GPU agree with their f64 twins and write every element") {
-  for (const auto& samples : {SmallSamples(), LargeSamples(), WholeVectors()}) {
-    for (const KernelSample& sample : samples) {
-      if (!kFactories.count(sample.kind)) continue;
-      CheckAgainstTwin(sample, HarnessOf(sample, DType::kF32));
-    }
-  }
+TEST_CASE("products whose rows are whole vectors agree with their f64 twins") {
+  for (const KernelSample& sample : WholeVectors()) CheckAgainstTwin(sample, CudaHarness(sample));
 }
 
 // The harness of a sample whose input 2, a bias, was cast to bf16. No op reads one, but plans for a
 // GPU have it so.
-KernelHarness WithNarrowBias(const KernelSample& sample) {
+CudaHarness WithNarrowBias(const KernelSample& sample) {
   KernelSample op = sample;
   op.in[2].narrow = false;
-  KernelSetup s = HarnessOf(op, DType::kF32).setup();
-  s.in[2][0].dtype = DType::kBF16;
-  KernelHarness h(s.kind, s.attrs, s.in, s.out);
+  KernelSetup setup = HarnessOf(op, DType::kF32).setup();
+  setup.in[2][0].dtype = DType::kBF16;
+  CudaHarness h(setup);
   const std::vector<Values> values = InputValues(sample);
   for (size_t i = 0; i < values.size(); ++i) h.SetInput(static_cast<int>(i), values[i]);
   return h;
@@ -112,126 +71,84 @@ TEST_CASE("a bf16 bias is added before the product is rounded") {
   for (KernelSample sample : WholeVectors()) {
     if (sample.in.size() < 3 || sample.in[2].dims != Dims{16} || !sample.in[0].narrow) continue;
     sample.in[2].narrow = true;  // its values are those of bf16
-    KernelHarness h = WithNarrowBias(sample);
-    CheckAgainstTwin(sample, std::move(h));
+    CheckAgainstTwin(sample, WithNarrowBias(sample));
   }
 }
 
-TEST_CASE("products that are plain sums are added to what is there") {
-  for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
-    for (const KernelSample& sample : *samples) {
-      KernelHarness h = HarnessOf(sample, DType::kF32);
-      const bool plain =
-          sample.kind != "linear_add" && sample.kind.find("gelu") == std::string::npos;
-      if (!kFactories.count(sample.kind)) continue;
-      INFO(ToString(sample));
-      GpuCall on_gpu(h);
-      REQUIRE(on_gpu.Make(MakeTested) == absl::OkStatus());
-      if (!plain || h.setup().out[0].dtype == DType::kBF16) {
-        CHECK(on_gpu.Call(/*accumulate=*/true).code() == absl::StatusCode::kInternal);
-        continue;
-      }
-      KernelHarness wide = HarnessOf(sample, DType::kF64);
-      REQUIRE(wide.Make() == absl::OkStatus());
-      REQUIRE(wide.Call() == absl::OkStatus());
-      Values expected = wide.Output(0);
-      const Values there = RandomValues(static_cast<int64_t>(expected.size()), 99);
-      for (size_t e = 0; e < there.size(); ++e) expected[e] += there[e];
-      h.SetOutput(0, there);
-      REQUIRE(on_gpu.Call(/*accumulate=*/true) == absl::OkStatus());
-      CHECK(Distance(h.Output(0), expected) < ToleranceOf(sample.kind, DType::kF32));
-    }
-  }
+// Of bf16 with a bias of f32.
+KernelSample WithWideBias(int64_t m, int64_t k, int64_t n) {
+  SampleInput x{{m, k}}, w{{k, n}};
+  x.narrow = w.narrow = true;
+  return {"linear_gelu", {x, w, {{n}}}, {}};
+}
+
+TEST_CASE("an f32 bias of a bf16 product is added before it is rounded, in panels of rows") {
+  // Half of the workspace holds 512 rows of f32.
+  const KernelSample sample = WithWideBias(560, 4, 8192);
+  CheckAgainstTwin(sample, CudaHarness(sample));
 }
 
 TEST_CASE("a second call gives the same bits") {
-  for (const KernelSample& sample : LargeSamples()) {
-    if (!kFactories.count(sample.kind)) continue;
+  for (const KernelSample& sample : WholeVectors()) {
     INFO(ToString(sample));
-    KernelHarness h = HarnessOf(sample, DType::kF32);
-    GpuCall on_gpu(h);
-    REQUIRE(on_gpu.Make(MakeTested) == absl::OkStatus());
-    REQUIRE(on_gpu.Call() == absl::OkStatus());
+    CudaHarness h(sample);
+    REQUIRE(h.Make() == absl::OkStatus());
+    REQUIRE(h.Call() == absl::OkStatus());
     const auto first = h.OutputBytes(0);
-    FillWithNaNs(h);
-    REQUIRE(on_gpu.Call() == absl::OkStatus());
+    h.SetOutput(0, Values(first.size() / SizeOf(h.setup().out[0].dtype), 7));
+    REQUIRE(h.Call() == absl::OkStatus());
     CHECK(h.OutputBytes(0) == first);
   }
 }
 
-// The values of a piece of a tensor that has no elements in a dimension.
-KernelHarness PieceHarness(const std::string& kind, const AttrMap& attrs,
-                           const std::vector<Dims>& in, const Dims& out) {
-  const auto port = [](const Dims& dims) { return WholePort(dims, DType::kF32); };
-  std::vector<std::vector<Port>> sources;
-  for (const Dims& dims : in) sources.push_back({port(dims)});
-  KernelHarness h(kind, attrs, std::move(sources), {port(out)});
+// A kernel of f32 pieces, one of whose dimensions may be empty.
+CudaHarness PieceHarness(const std::string& kind, const std::vector<Dims>& in, const Dims& out) {
+  KernelSetup setup;
+  setup.kind = kind;
+  setup.name = "test";
+  for (const Dims& dims : in) setup.in.push_back({WholePort(dims, DType::kF32)});
+  setup.out = {WholePort(out, DType::kF32)};
+  CudaHarness h(setup);
   for (size_t i = 0; i < in.size(); ++i) {
     h.SetInput(static_cast<int>(i), RandomValues(Product(in[i]), i));
   }
+  REQUIRE(h.Make() == absl::OkStatus());
   return h;
 }
 
 TEST_CASE("an empty sum is zeros, and what is done to it") {
-  KernelHarness h = PieceHarness("linear", {}, {{2, 0}, {0, 3}, {3}}, {2, 3});
-  GpuCall on_gpu(h);
-  REQUIRE(on_gpu.Make(MakeTested) == absl::OkStatus());
-  FillWithNaNs(h);
-  REQUIRE(on_gpu.Call() == absl::OkStatus());
+  CudaHarness h = PieceHarness("linear", {{2, 0}, {0, 3}, {3}}, {2, 3});
+  REQUIRE(h.Call() == absl::OkStatus());
   const Values bias = RandomValues(3, 2);
   CHECK(h.Output(0) == Values{bias[0], bias[1], bias[2], bias[0], bias[1], bias[2]});
 
-  KernelHarness added = PieceHarness("matmul", {}, {{2, 0}, {0, 2}}, {2, 2});
-  GpuCall adds(added);
-  REQUIRE(adds.Make(MakeTested) == absl::OkStatus());
+  CudaHarness added = PieceHarness("matmul", {{2, 0}, {0, 2}}, {2, 2});
   added.SetOutput(0, {1, 2, 3, 4});
-  REQUIRE(adds.Call(/*accumulate=*/true) == absl::OkStatus());
+  REQUIRE(added.Call(/*accumulate=*/true) == absl::OkStatus());
   CHECK(added.Output(0) == Values{1, 2, 3, 4});
-  REQUIRE(adds.Call() == absl::OkStatus());
+  REQUIRE(added.Call() == absl::OkStatus());
   CHECK(added.Output(0) == Values{0, 0, 0, 0});
 }
 
 TEST_CASE("products of empty pieces write nothing") {
-  for (const auto& [in, out] :
-       std::map<std::vector<Dims>, Dims>{{{{0, 4}, {4, 3}}, {0, 3}}, {{{2, 4}, {4, 0}}, {2, 0}}}) {
-    KernelHarness h = PieceHarness("linear", {}, in, out);
-    GpuCall on_gpu(h);
-    REQUIRE(on_gpu.Make(MakeTested) == absl::OkStatus());
-    CHECK(on_gpu.Call() == absl::OkStatus());
+  CHECK(PieceHarness("linear", {{0, 4}, {4, 3}}, {0, 3}).Call() == absl::OkStatus());
+  CHECK(PieceHarness("linear", {{2, 4}, {4, 0}}, {2, 0}).Call() == absl::OkStatus());
+}
+
+TEST_CASE("a product that is rounded, or finished, is not added up") {
+  for (const KernelSample& sample : WholeVectors()) {
+    CudaHarness h(sample);
+    if (sample.kind == "linear" && h.setup().out[0].dtype == DType::kF32) continue;
+    INFO(ToString(sample));
+    REQUIRE(h.Make() == absl::OkStatus());
+    CHECK(h.Call(/*accumulate=*/true).message() ==
+          "test: a product that is not a plain sum is not added up");
   }
 }
 
-// Of bf16 with a bias of f32, m rows.
-KernelSample WithWideBias(int64_t m) {
-  SampleInput x{{m, 24}}, w{{24, 16}};
-  x.narrow = w.narrow = true;
-  return {"linear_gelu", {x, w, {{16}}}, {}};
-}
-
-TEST_CASE("an f32 bias of a bf16 product is added before it is rounded, in panels of rows") {
-  const KernelSample sample = WithWideBias(150);
-  KernelHarness whole = HarnessOf(sample, DType::kF32), panels = HarnessOf(sample, DType::kF32);
-  GpuCall at_once(whole), in_turn(panels, 2 * 64 * 16 * 4 + 64);  // room for 64 rows
-  for (auto* call : {&at_once, &in_turn}) {
-    REQUIRE(call->Make(MakeTested) == absl::OkStatus());
-    REQUIRE(call->Call() == absl::OkStatus());
-  }
-  // On a GPU an algorithm may differ with the number of rows, and so may the last bit.
-  for (int i : {0, 1}) CHECK(Distance(panels.Output(i), whole.Output(i)) < 0x1.1p-8);
-  KernelHarness wide = HarnessOf(sample, DType::kF64);
-  REQUIRE(wide.Make() == absl::OkStatus());
-  REQUIRE(wide.Call() == absl::OkStatus());
-  CHECK(Distance(panels.Output(0), wide.Output(0)) < 0x1.1p-8);
-}
-
-TEST_CASE("what has no kernel, and a workspace that is too small, are refused at load") {
-  KernelHarness f64 = HarnessOf(WithWideBias(4), DType::kF64);
-  CHECK(GpuCall(f64).Make(MakeTested).code() == absl::StatusCode::kUnimplemented);
-  KernelHarness h = HarnessOf(WithWideBias(64), DType::kF32);
-  CHECK(GpuCall(h, 1024).Make(MakeTested).code() == absl::StatusCode::kInternal);
-  KernelHarness sums("linear_grad_bias", {{"lead", int64_t{1}}},
-                     {{WholePort({300, 4}, DType::kF32)}}, {WholePort({4}, DType::kF32)});
-  CHECK(GpuCall(sums, 16).Make(MakeTested).code() == absl::StatusCode::kInternal);
+TEST_CASE("dtypes that have no product are refused") {
+  CudaHarness h(HarnessOf(WithWideBias(4, 8, 8), DType::kF64).setup());
+  CHECK(h.Make().code() == absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace
