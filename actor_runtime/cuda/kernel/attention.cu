@@ -2,8 +2,8 @@
 // tile of queries of one head and walks over the tiles of keys that they see, or the other way
 // round; scores are computed where they are needed and never stored.
 //
-// Heads wider than 128 are cut into parts of 128 columns, each with blocks of its own, which compute
-// the scores again.
+// Heads wider than 128 are cut into parts of 128 columns, each with blocks of its own, which
+// compute the scores again.
 #include <cmath>
 
 #include <limits>
@@ -52,8 +52,8 @@ template <int kColumns>
 __device__ Work WorkOf(const AttentionSizes& s, bool last_first) {
   const int tiles = s.tiles();
   const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
-  return {blockIdx.x / static_cast<unsigned>(tiles),
-          (last_first ? tiles - 1 - tile : tile) * kTile, static_cast<int>(blockIdx.y) * kColumns};
+  return {blockIdx.x / static_cast<unsigned>(tiles), (last_first ? tiles - 1 - tile : tile) * kTile,
+          static_cast<int>(blockIdx.y) * kColumns};
 }
 
 // Writes this thread's elements of a tile of rows, those that are there.
@@ -297,8 +297,8 @@ absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup) {
       const LaunchShape tiles = TilesShape(s, kColumns);
       RETURN_IF_ERROR(Launch("causal_attention_grad", &QueryGradKernel<kColumns, S>, tiles,
                              StreamOf(call), s, call.output<S>(0), dout, qkv, lse, dots));
-      return Launch("causal_attention_grad", &KeyGradKernel<kColumns, S>, tiles, StreamOf(call),
-                    s, call.output<S>(0), dout, qkv, lse, dots);
+      return Launch("causal_attention_grad", &KeyGradKernel<kColumns, S>, tiles, StreamOf(call), s,
+                    call.output<S>(0), dout, qkv, lse, dots);
     });
   });
 }

@@ -10,12 +10,12 @@
 
 namespace oneflow::cuda {
 
-inline constexpr int kTile = 64;                       // rows of either side
-inline constexpr int kSide = 16;                       // threads of a side
-inline constexpr int kTileThreads = kSide * kSide;     // of a block
-inline constexpr int kEach = kTile / kSide;            // rows of a thread
-inline constexpr int kDepth = 32;                      // columns that are multiplied at a time
-inline constexpr int kStride = kTile + 1;              // of rows in shared memory
+inline constexpr int kTile = 64;                    // rows of either side
+inline constexpr int kSide = 16;                    // threads of a side
+inline constexpr int kTileThreads = kSide * kSide;  // of a block
+inline constexpr int kEach = kTile / kSide;         // rows of a thread
+inline constexpr int kDepth = 32;                   // columns that are multiplied at a time
+inline constexpr int kStride = kTile + 1;           // of rows in shared memory
 
 // Rows of a matrix of which `rows` are there; what lies behind them, and behind the columns, is 0.
 template <typename S>

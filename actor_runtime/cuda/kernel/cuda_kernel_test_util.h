@@ -1,6 +1,6 @@
-// For tests: one kernel of a GPU (or of the emulated one), by kind, with values as doubles: the twin
-// of KernelHarness. It owns what a plan would give: device memory and workspace, as much as the
-// plan's formulas say and not a byte more.
+// For tests: one kernel of a GPU (or of the emulated one), by kind, with values as doubles: the
+// twin of KernelHarness. It owns what a plan would give: device memory and workspace, as much as
+// the plan's formulas say and not a byte more.
 //
 //   CudaHarness h(HarnessOf(sample, DType::kF32).setup());
 //   h.SetInput(0, x);

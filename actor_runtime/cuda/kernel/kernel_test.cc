@@ -54,9 +54,8 @@ TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is writt
 // The kinds that never write an accumulating register: updates, norms, row maxima, saved
 // statistics, masks.
 const std::set<std::string> kNeverAdded = {
-    "adamw",       "cached_attention", "causal_attention", "causal_attention_grad",
-    "global_norm", "layer_norm",       "next_adamw",       "row_max",
-    "stored_dropout"};
+    "adamw",      "cached_attention", "causal_attention", "causal_attention_grad", "global_norm",
+    "layer_norm", "next_adamw",       "row_max",          "stored_dropout"};
 
 TEST_CASE("accumulating adds to what is there") {
   for (const KernelSample& sample : Samples()) {
