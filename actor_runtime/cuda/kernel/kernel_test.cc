@@ -54,7 +54,7 @@ TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is writt
 const std::set<std::string> kNeverAdded = {
     "adamw",      "cached_attention", "causal_attention", "causal_attention_grad",  "global_norm",
     "layer_norm", "linear_add",       "linear_gelu",      "linear_gelu_grad_input", "next_adamw",
-    "row_max",    "stored_dropout"};
+    "row_max",    "row_stats",        "stored_dropout"};
 // A product that is rounded to bf16 is not added up.
 const std::set<std::string> kNeverAddedInBf16 = {"batch_matmul", "linear", "linear_grad_input"};
 
