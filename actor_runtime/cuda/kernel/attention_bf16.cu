@@ -5,8 +5,8 @@
 // multiplied.
 //
 // Of a tile of kRows = 64 kM rows, a warp has 16 kM: kM matrices of 16. Tiles lie in shared memory
-// row by row, the 16-byte chunks of a row exchanged by its number, so that what a warp loads at once
-// lies in different banks.
+// row by row, the 16-byte chunks of a row exchanged by its number, so that what a warp loads at
+// once lies in different banks.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
@@ -19,9 +19,9 @@ namespace oneflow::cuda {
 namespace {
 
 constexpr int kBlockThreads = 4 * kWarp;
-constexpr int kStep = 64;     // rows of a tile that is walked over
-constexpr int kChunk = 8;     // elements of 16 bytes
-constexpr int kQuad = 4;      // lanes that share a row of a product
+constexpr int kStep = 64;  // rows of a tile that is walked over
+constexpr int kChunk = 8;  // elements of 16 bytes
+constexpr int kQuad = 4;   // lanes that share a row of a product
 constexpr float kLog2E = 1.4426950408889634f;
 
 // This thread's part of a product of kM x kN matrices of 16 x 8.
@@ -164,12 +164,11 @@ __device__ inline Work WorkOf(const AttentionSizes& s, bool last_first) {
 
 template <int kD, int kM>
 __global__ void __launch_bounds__(kBlockThreads)
-    Bf16AttentionKernel(AttentionSizes s, bool accumulate, Bf16* out, float* lse,
-                        const Bf16* qkv) {
+    Bf16AttentionKernel(AttentionSizes s, bool accumulate, Bf16* out, float* lse, const Bf16* qkv) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
   Bf16* queries = DynamicShared<Bf16>();
-  Bf16* keys = queries + kRows * kD;      // [2][kStep][kD]
-  Bf16* values = keys + 2 * kStep * kD;   // [2][kStep][kD]
+  Bf16* keys = queries + kRows * kD;     // [2][kStep][kD]
+  Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
   const Work work = WorkOf<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
@@ -270,9 +269,9 @@ __global__ void __launch_bounds__(kBlockThreads)
                         const float* lse, const float* dots) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
   Bf16* queries = DynamicShared<Bf16>();
-  Bf16* outs = queries + kRows * kD;      // [kRows][kD]: dout
-  Bf16* keys = outs + kRows * kD;         // [2][kStep][kD]
-  Bf16* values = keys + 2 * kStep * kD;   // [2][kStep][kD]
+  Bf16* outs = queries + kRows * kD;     // [kRows][kD]: dout
+  Bf16* keys = outs + kRows * kD;        // [2][kStep][kD]
+  Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
   const Work work = WorkOf<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
@@ -332,8 +331,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(dqkv + s.QkvAt(work.head), s.qkv_row(), work.mine, s.t, dq, /*accumulate=*/false);
 }
 
-// Of a tile of keys, and of their values: rows of products are keys, columns the kQueries queries of
-// a tile that is walked over.
+// Of a tile of keys, and of their values: rows of products are keys, columns the kQueries queries
+// of a tile that is walked over.
 template <int kD, int kM, int kQueries>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16KeyGradKernel(AttentionSizes s, Bf16* dqkv, const Bf16* dout, const Bf16* qkv,
