@@ -5,8 +5,8 @@
 // multiplied.
 //
 // Of a tile of kRows = 64 kM rows, a warp has 16 kM: kM matrices of 16. Tiles lie in shared memory
-// row by row, the 16-byte chunks of a row exchanged by its number, so that what a warp loads at once
-// lies in different banks.
+// row by row, the 16-byte chunks of a row exchanged by its number, so that what a warp loads at
+// once lies in different banks.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
@@ -19,9 +19,8 @@ namespace oneflow::cuda {
 namespace {
 
 constexpr int kBlockThreads = 4 * kWarp;
-constexpr int kStep = 64;     // rows of a tile that is walked over
-constexpr int kChunk = 8;     // elements of 16 bytes
-constexpr int kQuad = 4;      // lanes that share a row of a product
+constexpr int kChunk = 8;  // elements of 16 bytes
+constexpr int kQuad = 4;   // lanes that share a row of a product
 constexpr float kLog2E = 1.4426950408889634f;
 
 // This thread's part of a product of kM x kN matrices of 16 x 8.
@@ -60,16 +59,20 @@ __device__ inline int PlaceOf(int row, int chunk) {
   return row * kD + ((chunk & ~7) | ((chunk ^ row) & 7)) * kChunk;
 }
 
-// Rows first .. first + kRows - 1 of a matrix, later; those behind `end` are zeros.
+// Rows first .. first + kRows - 1 of a matrix, later; those behind `end` are zeros. A thread copies
+// the same chunk of every kApart-th row, a multiple of 8 rows: its places are equally far apart.
 template <int kRows, int kD>
 __device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int first, int end) {
-  constexpr int kChunks = kD / kChunk;
+  constexpr int kChunks = kD / kChunk, kApart = kBlockThreads / kChunks;
+  static_assert(kApart % 8 == 0 && kRows % kApart == 0);
+  const int r = static_cast<int>(threadIdx.x) / kChunks,
+            c = static_cast<int>(threadIdx.x) % kChunks;
+  Bf16* to = tile + PlaceOf<kD>(r, c);
+  const Bf16* from = rows + (first + r) * row + c * kChunk;
 #pragma unroll
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kBlockThreads) {
-    const int r = i / kChunks, c = i % kChunks;
-    const bool there = first + r < end;
-    const Bf16* from = rows + (there ? (first + r) * row : 0) + c * kChunk;
-    CopyLater(tile + PlaceOf<kD>(r, c), from, there);
+  for (int i = 0; i < kRows; i += kApart) {
+    CopyLater(to + i * kD, from, first + r + i < end);
+    from += kApart * row;
   }
 }
 
@@ -162,14 +165,13 @@ __device__ inline Work WorkOf(const AttentionSizes& s, bool last_first) {
   return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpOf() * 16 * kM};
 }
 
-template <int kD, int kM>
+template <int kD, int kM, int kStep>
 __global__ void __launch_bounds__(kBlockThreads)
-    Bf16AttentionKernel(AttentionSizes s, bool accumulate, Bf16* out, float* lse,
-                        const Bf16* qkv) {
+    Bf16AttentionKernel(AttentionSizes s, bool accumulate, Bf16* out, float* lse, const Bf16* qkv) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
   Bf16* queries = DynamicShared<Bf16>();
-  Bf16* keys = queries + kRows * kD;      // [2][kStep][kD]
-  Bf16* values = keys + 2 * kStep * kD;   // [2][kStep][kD]
+  Bf16* keys = queries + kRows * kD;     // [2][kStep][kD]
+  Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
   const Work work = WorkOf<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
@@ -264,15 +266,15 @@ __device__ inline float WeightOf(float score, float to_exponent, float lse, bool
   return is_hidden ? 0.0f : FastExp2(score * to_exponent - lse);
 }
 
-template <int kD, int kM>
+template <int kD, int kM, int kStep>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16QueryGradKernel(AttentionSizes s, Bf16* dqkv, const Bf16* dout, const Bf16* qkv,
                         const float* lse, const float* dots) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
   Bf16* queries = DynamicShared<Bf16>();
-  Bf16* outs = queries + kRows * kD;      // [kRows][kD]: dout
-  Bf16* keys = outs + kRows * kD;         // [2][kStep][kD]
-  Bf16* values = keys + 2 * kStep * kD;   // [2][kStep][kD]
+  Bf16* outs = queries + kRows * kD;     // [kRows][kD]: dout
+  Bf16* keys = outs + kRows * kD;        // [2][kStep][kD]
+  Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
   const Work work = WorkOf<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
@@ -332,8 +334,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(dqkv + s.QkvAt(work.head), s.qkv_row(), work.mine, s.t, dq, /*accumulate=*/false);
 }
 
-// Of a tile of keys, and of their values: rows of products are keys, columns the kQueries queries of
-// a tile that is walked over.
+// Of a tile of keys, and of their values: rows of products are keys, columns the kQueries queries
+// of a tile that is walked over.
 template <int kD, int kM, int kQueries>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16KeyGradKernel(AttentionSizes s, Bf16* dqkv, const Bf16* dout, const Bf16* qkv,
@@ -422,18 +424,18 @@ LaunchShape TilesShape(const AttentionSizes& s, int rows, int resident, int walk
   return {GridOf(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
 }
 
-template <int kD, int kM>
+template <int kD, int kM, int kStep>
 absl::Status Forward(const AttentionSizes& s, cudaStream_t stream, bool accumulate, Bf16* out,
                      float* lse, const Bf16* qkv) {
-  return Launch("causal_attention_bf16", &Bf16AttentionKernel<kD, kM>,
+  return Launch("causal_attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
                 TilesShape<kD>(s, 64 * kM, 64 * kM, 4 * kStep), stream, s, accumulate, out, lse,
                 qkv);
 }
 
-template <int kD, int kM, int kKeysM, int kQueries>
+template <int kD, int kM, int kStep, int kKeysM, int kQueries>
 absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, const Bf16* dout,
                       const Bf16* qkv, const float* lse, const float* dots) {
-  RETURN_IF_ERROR(Launch("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM>,
+  RETURN_IF_ERROR(Launch("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
                          TilesShape<kD>(s, 64 * kM, 2 * 64 * kM, 4 * kStep), stream, s, dqkv, dout,
                          qkv, lse, dots));
   return Launch("causal_attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
@@ -445,15 +447,15 @@ absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, 
 
 absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
                                  Bf16* out, float* lse, const Bf16* qkv) {
-  return s.d == 64 ? Forward<64, 2>(s, stream, accumulate, out, lse, qkv)
-                   : Forward<128, 2>(s, stream, accumulate, out, lse, qkv);
+  return s.d == 64 ? Forward<64, 2, 64>(s, stream, accumulate, out, lse, qkv)
+                   : Forward<128, 2, 32>(s, stream, accumulate, out, lse, qkv);
 }
 
 absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv,
                                      const Bf16* dout, const Bf16* qkv, const float* lse,
                                      const float* dots) {
-  return s.d == 64 ? Backward<64, 2, 1, 64>(s, stream, dqkv, dout, qkv, lse, dots)
-                   : Backward<128, 1, 1, 64>(s, stream, dqkv, dout, qkv, lse, dots);
+  return s.d == 64 ? Backward<64, 2, 32, 1, 64>(s, stream, dqkv, dout, qkv, lse, dots)
+                   : Backward<128, 1, 64, 1, 32>(s, stream, dqkv, dout, qkv, lse, dots);
 }
 
 }  // namespace oneflow::cuda

@@ -1,6 +1,6 @@
-// Instructions that CUDA C++ has no words for: products of small bf16 matrices by a warp, what loads
-// their parts, copies from global to shared memory that do not wait. The one place of inline PTX;
-// each has a twin in C++ for the emulated GPU. They need compute capability 8.0.
+// Instructions that CUDA C++ has no words for: products of small bf16 matrices by a warp, what
+// loads their parts, copies from global to shared memory that do not wait. The one place of inline
+// PTX; each has a twin in C++ for the emulated GPU. They need compute capability 8.0.
 //
 // Every lane of a warp calls MultiplyAdd and LoadMatrices together. With g = lane / 4 and t = lane
 // % 4, a lane has of the matrices of one product, two neighbours of bf16 to a word (the first in
@@ -28,9 +28,9 @@ namespace oneflow::cuda {
 // c += a b, in f32.
 __device__ inline void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
-// Four matrices of 8 x 8 elements from shared memory, word i of each lane of matrix i: row lane / 4,
-// columns 2 (lane % 4) and the next. Lane l gives the address of row l % 8 of matrix l / 8: 16 bytes,
-// 16-byte aligned.
+// Four matrices of 8 x 8 elements from shared memory, word i of each lane of matrix i: row lane /
+// 4, columns 2 (lane % 4) and the next. Lane l gives the address of row l % 8 of matrix l / 8: 16
+// bytes, 16-byte aligned.
 __device__ inline void LoadMatrices(uint32_t (&words)[4], const Bf16* row);
 // The same of the transposed matrices: column lane / 4, rows 2 (lane % 4) and the next.
 __device__ inline void LoadTransposed(uint32_t (&words)[4], const Bf16* row);
@@ -136,8 +136,7 @@ inline float FastExp2(float x) { return exp2f(x); }
 
 __device__ inline void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                    uint32_t b1) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
