@@ -2,11 +2,15 @@
 // tile of queries of one head and walks over the tiles of keys that they see, or the other way
 // round; scores are computed where they are needed and never stored.
 //
+// Of bf16, heads of 64 and 128 have kernels of their own (attention_bf16.cu).
+//
 // Heads wider than 128 are cut into parts of 128 columns, each with blocks of its own, which
 // compute the scores again.
 #include <cmath>
 
 #include <limits>
+#include <type_traits>
+#include "actor_runtime/cuda/kernel/attention.cuh"
 #include "actor_runtime/cuda/kernel/attention_tile.cuh"
 #include "actor_runtime/cuda/kernel/factories.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
@@ -16,21 +20,6 @@
 
 namespace oneflow::cuda {
 namespace {
-
-// Sizes of a local piece, and where its heads lie.
-struct AttentionSizes {
-  int64_t b;
-  int t, h, d;
-  float scale;
-
-  __host__ __device__ int tiles() const { return (t + kTile - 1) / kTile; }
-  __device__ int64_t out_row() const { return static_cast<int64_t>(h) * d; }
-  __device__ int64_t qkv_row() const { return 3 * out_row(); }
-  // Of head i: where it starts in qkv, in out, in lse[b, h, t].
-  __device__ int64_t QkvAt(int64_t i) const { return i / h * t * qkv_row() + i % h * d; }
-  __device__ int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
-  __device__ int64_t LseAt(int64_t i) const { return i * t; }
-};
 
 // Queries (0), keys (1) or values (2) of a head, or their gradients.
 template <typename S>
@@ -50,7 +39,7 @@ struct Work {
 };
 template <int kColumns>
 __device__ Work WorkOf(const AttentionSizes& s, bool last_first) {
-  const int tiles = s.tiles();
+  const int tiles = s.tiles(kTile);
   const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
   return {blockIdx.x / static_cast<unsigned>(tiles), (last_first ? tiles - 1 - tile : tile) * kTile,
           static_cast<int>(blockIdx.y) * kColumns};
@@ -248,7 +237,7 @@ absl::StatusOr<AttentionSizes> SizesOf(const KernelSetup& s, const Dims& qkv) {
 bool IsEmpty(const AttentionSizes& s) { return s.b * s.t * s.h * s.d == 0; }
 
 LaunchShape TilesShape(const AttentionSizes& s, int columns) {
-  LaunchShape shape{GridOf(s.b * s.h * s.tiles()), dim3(kTileThreads)};
+  LaunchShape shape{GridOf(s.b * s.h * s.tiles(kTile)), dim3(kTileThreads)};
   shape.grid.y = static_cast<unsigned>(DivideUp(s.d, columns));
   return shape;
 }
@@ -265,6 +254,13 @@ absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, Make make) {
 
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup) {
   ASSIGN_OR_RETURN(const AttentionSizes sizes, SizesOf(setup, In(setup, 0).local()));
+  if (HasBf16Attention(setup.out[0].dtype, sizes)) {
+    return Kernel([s = sizes](const KernelCall& call) {
+      if (IsEmpty(s)) return absl::OkStatus();
+      return LaunchBf16Attention(s, StreamOf(call), call.accumulate, call.output<Bf16>(0),
+                                 call.output<float>(1), call.input<Bf16>(0));
+    });
+  }
   return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
     using S = decltype(stored);
     constexpr int kColumns = decltype(columns)::value;
@@ -294,6 +290,12 @@ absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup) {
       const LaunchShape rows{GridOf(DivideUp(s.b * s.h * s.t, kThreads / kWarp)), dim3(kThreads)};
       RETURN_IF_ERROR(Launch("causal_attention_grad", &RowDotsKernel<S>, rows, StreamOf(call), s,
                              dots, dout, out));
+      if constexpr (std::is_same_v<S, Bf16>) {
+        if (HasBf16Attention(DType::kBF16, s)) {
+          return LaunchBf16AttentionGrad(s, StreamOf(call), call.output<S>(0), dout, qkv, lse,
+                                         dots);
+        }
+      }
       const LaunchShape tiles = TilesShape(s, kColumns);
       RETURN_IF_ERROR(Launch("causal_attention_grad", &QueryGradKernel<kColumns, S>, tiles,
                              StreamOf(call), s, call.output<S>(0), dout, qkv, lse, dots));
