@@ -19,7 +19,6 @@ namespace oneflow::cuda {
 namespace {
 
 constexpr int kBlockThreads = 4 * kWarp;
-constexpr int kStep = 64;  // rows of a tile that is walked over
 constexpr int kChunk = 8;  // elements of 16 bytes
 constexpr int kQuad = 4;   // lanes that share a row of a product
 constexpr float kLog2E = 1.4426950408889634f;
@@ -60,16 +59,20 @@ __device__ inline int PlaceOf(int row, int chunk) {
   return row * kD + ((chunk & ~7) | ((chunk ^ row) & 7)) * kChunk;
 }
 
-// Rows first .. first + kRows - 1 of a matrix, later; those behind `end` are zeros.
+// Rows first .. first + kRows - 1 of a matrix, later; those behind `end` are zeros. A thread copies
+// the same chunk of every kApart-th row, a multiple of 8 rows: its places are equally far apart.
 template <int kRows, int kD>
 __device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int first, int end) {
-  constexpr int kChunks = kD / kChunk;
+  constexpr int kChunks = kD / kChunk, kApart = kBlockThreads / kChunks;
+  static_assert(kApart % 8 == 0 && kRows % kApart == 0);
+  const int r = static_cast<int>(threadIdx.x) / kChunks,
+            c = static_cast<int>(threadIdx.x) % kChunks;
+  Bf16* to = tile + PlaceOf<kD>(r, c);
+  const Bf16* from = rows + (first + r) * row + c * kChunk;
 #pragma unroll
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kBlockThreads) {
-    const int r = i / kChunks, c = i % kChunks;
-    const bool there = first + r < end;
-    const Bf16* from = rows + (there ? (first + r) * row : 0) + c * kChunk;
-    CopyLater(tile + PlaceOf<kD>(r, c), from, there);
+  for (int i = 0; i < kRows; i += kApart) {
+    CopyLater(to + i * kD, from, first + r + i < end);
+    from += kApart * row;
   }
 }
 
@@ -162,7 +165,7 @@ __device__ inline Work WorkOf(const AttentionSizes& s, bool last_first) {
   return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpOf() * 16 * kM};
 }
 
-template <int kD, int kM>
+template <int kD, int kM, int kStep>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16AttentionKernel(AttentionSizes s, bool accumulate, Bf16* out, float* lse, const Bf16* qkv) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
@@ -263,7 +266,7 @@ __device__ inline float WeightOf(float score, float to_exponent, float lse, bool
   return is_hidden ? 0.0f : FastExp2(score * to_exponent - lse);
 }
 
-template <int kD, int kM>
+template <int kD, int kM, int kStep>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16QueryGradKernel(AttentionSizes s, Bf16* dqkv, const Bf16* dout, const Bf16* qkv,
                         const float* lse, const float* dots) {
@@ -421,18 +424,18 @@ LaunchShape TilesShape(const AttentionSizes& s, int rows, int resident, int walk
   return {GridOf(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
 }
 
-template <int kD, int kM>
+template <int kD, int kM, int kStep>
 absl::Status Forward(const AttentionSizes& s, cudaStream_t stream, bool accumulate, Bf16* out,
                      float* lse, const Bf16* qkv) {
-  return Launch("causal_attention_bf16", &Bf16AttentionKernel<kD, kM>,
+  return Launch("causal_attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
                 TilesShape<kD>(s, 64 * kM, 64 * kM, 4 * kStep), stream, s, accumulate, out, lse,
                 qkv);
 }
 
-template <int kD, int kM, int kKeysM, int kQueries>
+template <int kD, int kM, int kStep, int kKeysM, int kQueries>
 absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, const Bf16* dout,
                       const Bf16* qkv, const float* lse, const float* dots) {
-  RETURN_IF_ERROR(Launch("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM>,
+  RETURN_IF_ERROR(Launch("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
                          TilesShape<kD>(s, 64 * kM, 2 * 64 * kM, 4 * kStep), stream, s, dqkv, dout,
                          qkv, lse, dots));
   return Launch("causal_attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
@@ -444,15 +447,15 @@ absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, 
 
 absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
                                  Bf16* out, float* lse, const Bf16* qkv) {
-  return s.d == 64 ? Forward<64, 2>(s, stream, accumulate, out, lse, qkv)
-                   : Forward<128, 2>(s, stream, accumulate, out, lse, qkv);
+  return s.d == 64 ? Forward<64, 2, 64>(s, stream, accumulate, out, lse, qkv)
+                   : Forward<128, 2, 32>(s, stream, accumulate, out, lse, qkv);
 }
 
 absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv,
                                      const Bf16* dout, const Bf16* qkv, const float* lse,
                                      const float* dots) {
-  return s.d == 64 ? Backward<64, 2, 1, 64>(s, stream, dqkv, dout, qkv, lse, dots)
-                   : Backward<128, 1, 1, 64>(s, stream, dqkv, dout, qkv, lse, dots);
+  return s.d == 64 ? Backward<64, 2, 32, 1, 64>(s, stream, dqkv, dout, qkv, lse, dots)
+                   : Backward<128, 1, 64, 1, 32>(s, stream, dqkv, dout, qkv, lse, dots);
 }
 
 }  // namespace oneflow::cuda
