@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kGuard = 256;
 constexpr std::byte kGuardByte{0x5a};
 constexpr std::byte kUnset{0xff};  // NaN, as f32, f64 and bf16
+// So much of each end of a buffer is unset: the workspace of a product is large.
+constexpr int64_t kMostUnset = 1 << 20;
 
 void CheckOk(cudaError_t error) {
   const absl::Status status = ToStatus(error, "test");
@@ -64,9 +66,14 @@ CudaHarness::Buffer::Buffer(int64_t size) : bytes(size) {
   std::byte* base = nullptr;
   CheckOk(cudaMalloc(&base, size + 2 * kGuard));
   memory = std::shared_ptr<std::byte>(base, [](std::byte* p) { CheckOk(cudaFree(p)); });
-  std::vector<std::byte> all(size + 2 * kGuard, kGuardByte);
-  std::fill_n(all.begin() + kGuard, size, kUnset);
-  CheckOk(cudaMemcpy(base, all.data(), all.size(), cudaMemcpyHostToDevice));
+  const auto fill = [&](int64_t begin, int64_t n, std::byte value) {
+    CheckOk(cudaMemset(base + begin, static_cast<int>(value), n));
+  };
+  fill(0, kGuard, kGuardByte);
+  fill(kGuard + size, kGuard, kGuardByte);
+  const int64_t filled = std::min(size, kMostUnset);
+  fill(kGuard, filled, kUnset);
+  fill(kGuard + size - filled, filled, kUnset);
 }
 
 std::byte* CudaHarness::Buffer::data() const { return memory.get() + kGuard; }
@@ -82,10 +89,10 @@ std::vector<std::byte> CudaHarness::Buffer::Read() const {
 }
 
 bool CudaHarness::Buffer::GuardsHold() const {
-  std::vector<std::byte> all(bytes + 2 * kGuard);
-  CheckOk(cudaMemcpy(all.data(), memory.get(), all.size(), cudaMemcpyDeviceToHost));
-  const auto holds = [&](int64_t first) {
-    return std::count(all.begin() + first, all.begin() + first + kGuard, kGuardByte) == kGuard;
+  const auto holds = [&](int64_t begin) {
+    std::byte guard[kGuard];
+    CheckOk(cudaMemcpy(guard, memory.get() + begin, kGuard, cudaMemcpyDeviceToHost));
+    return std::count(guard, guard + kGuard, kGuardByte) == kGuard;
   };
   return holds(0) && holds(kGuard + bytes);
 }

@@ -9,7 +9,7 @@
 //   CHECK(h.IsTidy());           // nothing but its outputs was written
 //   Values y = h.Output(0);
 //
-// What is not set reads as NaN: outputs and, before each call, the workspace.
+// What is not set reads as NaN: outputs and, before each call, the workspace (a MiB of both ends).
 #pragma once
 
 #include <cstddef>
