@@ -420,6 +420,15 @@ TEST_CASE("AddressSanitizer guards the ends of allocations and what is outside o
   Good(cudaFree(at));
   CHECK(runs(0) == !watched);
   CHECK(other != at);
+  const auto shared = [](size_t i) {
+    return Survives([&] {
+      Launch("shared", {1, 32, 64}, nullptr,
+             [=] { static_cast<char*>(DynamicSharedMemory())[i] = 1; });
+      cudaDeviceSynchronize();
+    });
+  };
+  CHECK(shared(63));
+  CHECK(shared(64) == !watched);
 }
 
 TEST_CASE("Threads share a machine") {
