@@ -14,11 +14,6 @@
 namespace oneflow::cuda {
 namespace {
 
-<<<<<<< HEAD
-=======
-// Half a unit in the last of bf16's eight digits, and a little for what f32 rounded before.
-double Tolerance(DType dtype) { return dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5; }
-
 SampleInput Narrow(SampleInput input) {
   input.narrow = true;
   return input;
@@ -37,6 +32,7 @@ std::vector<KernelSample> OwnSamples() {
       {"layer_norm_grad_weight", {{{700, 40}}, {{700, 40}}, {{700}}, {{700}, 0, 0.5, 2}}, {}},
       {"row_max", {wide}, {}},
       {"row_sum_exp", {wide, {{3}, 0, 1, 3}}, {}},
+      {"row_stats", {wide, ids}, {}},
       {"cross_entropy_grad", {wide, ids, {{3}, 0, 1, 3}, of_row, {{}}}, {{"scale", 0.125}}},
       {"embedding_grad", {{{700}, 30}, {{700, 1100}}}, {{"vocab", int64_t{30}}}},
       {"cached_attention", {{{1, 2, 2, 300, 64}}, {{1, 5, 3, 2, 64}, 0, -2, 2}, {{1}, 290}}, {}}};
@@ -50,7 +46,6 @@ std::vector<KernelSample> OwnSamples() {
   return samples;
 }
 
->>>>>>> h/ker
 // The samples of kinds that have a kernel here.
 std::vector<KernelSample> Samples() {
   std::vector<KernelSample> samples = OwnSamples();
