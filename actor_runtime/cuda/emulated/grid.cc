@@ -79,25 +79,34 @@ void WaitAs(State state) {
   TheFibers().Yield();
 }
 
-// Ends the grid: the thread is not run again.
-void Fail(const std::string& what) {
-  if (block.error.empty()) {
-    block.error = absl::StrCat(block.name, ": thread ", Place(threadIdx), " of block ",
-                               Place(blockIdx), ": ", what);
-  }
+// Notes what is wrong with the running thread.
+template <typename... A>
+void Report(const A&... what) {
+  if (!block.error.empty()) return;
+  block.error = absl::StrCat(block.name, ": thread ", Place(threadIdx), " of block ",
+                             Place(blockIdx), ": ", what...);
+}
+
+// Ends the grid: the thread is not run again. Nothing may be owned by its frames.
+void Leave() {
+  Release(&block.end);
   for (;;) WaitAs(State::kAtBlock);
 }
 
 // Waits for the other lanes of the warp in function `what`.
 void MeetWarp(const char* what, size_t bytes, unsigned mask) {
   Warp& warp = block.warps[block.running / kLanes];
-  if (mask != 0xffffffffu) Fail(absl::StrCat(what, " with a mask that is not full"));
+  if (mask != 0xffffffffu) {
+    Report(what, " with a mask that is not full");
+    Leave();
+  }
   if (warp.arrived == 0) {
     warp.what = what;
     warp.bytes = bytes;
   } else if (std::strcmp(warp.what, what) != 0 || warp.bytes != bytes) {
-    Fail(absl::StrCat("is in ", what, " of ", bytes, " bytes, another lane of its warp in ",
-                      warp.what, " of ", warp.bytes, " bytes"));
+    Report("is in ", what, " of ", bytes, " bytes, another lane of its warp in ", warp.what, " of ",
+           warp.bytes, " bytes");
+    Leave();
   }
   if (++warp.arrived < kLanes) return WaitAs(State::kAtWarp);
   warp.arrived = 0;

@@ -1,0 +1,147 @@
+// The emulated machine: devices, streams, events and what waits in them. Internal to the emulated
+// GPU: tests include emulated_gpu.h.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#include "actor_runtime/cuda/emulated/memory.h"
+
+namespace oneflow::emulated {
+
+// One piece of work in a stream.
+struct Item {
+  std::string what;
+  // Whether it may run, asked when it is the next of its stream, and again until it is true. Empty:
+  // yes.
+  std::function<bool()> ready;
+  // Returns what is wrong, if anything: the device is then unusable.
+  std::function<std::string()> run;
+  std::function<std::string()> waits_for;  // why it is not ready, in words
+  bool is_work = true;                     // not a mark or a wait: it has access to device memory
+  std::optional<std::vector<MemoryRange>> ports;
+  uint64_t order = 0;  // of issue on its device
+};
+
+// One cudaEventRecord.
+struct Record {
+  bool done = false;
+};
+
+}  // namespace oneflow::emulated
+
+struct CUstream_st {
+  int device = 0;
+  bool blocking = false;  // with regard to the default stream
+  bool is_default = false;
+  bool destroyed = false;  // its work goes on
+  int number = 0;
+  int in_flight = 0;  // items that are work
+  std::deque<oneflow::emulated::Item> items;
+};
+
+struct CUevent_st {
+  int device = 0;
+  std::shared_ptr<oneflow::emulated::Record> latest;
+};
+
+namespace oneflow::emulated {
+
+class Machine {
+ public:
+  explicit Machine(const Options& options);
+
+  const Options& options() const { return options_; }
+  Memory& memory() { return memory_; }
+  std::map<std::string, int>& counts() { return counts_; }
+  std::vector<std::string>& diagnostics() { return diagnostics_; }
+  int live_objects() const;
+
+  // At the begin of each entry: counts it, notes it if the step forbids it, and returns the error
+  // that it is to return at once: one that was asked for, or the device's.
+  cudaError_t Enter(const std::string& entry, int device);
+  void Fail(const std::string& entry, int call, cudaError_t error);
+  void Forbid(const std::string& what);
+  void BeginStep();
+  Step EndStep();
+
+  // The stream of a handle: the device's default stream for nullptr; nullptr for a handle that is
+  // not valid.
+  CUstream_st* Find(cudaStream_t stream, int device);
+  CUevent_st* Find(cudaEvent_t event) const;
+  CUstream_st* NewStream(int device, bool blocking);
+  void Destroy(CUstream_st* stream);
+  CUevent_st* NewEvent(int device);
+  void Destroy(CUevent_st* event);
+
+  void Enqueue(CUstream_st* stream, Item item);
+  // Runs a drawn number of items.
+  void RunSome();
+  // Runs one item. False if none may run.
+  bool RunOne();
+  bool Idle(int device) const;
+  std::string Stuck();
+  // Leaves a device unusable: its work is dropped.
+  void Break(int device, cudaError_t error);
+  cudaError_t error_of(int device) const { return devices_[device].error; }
+
+  uint64_t Next() { return draw_.Next(); }
+  int& communicators() { return communicators_; }
+
+ private:
+  struct Device {
+    cudaError_t error = cudaSuccess;
+    uint64_t issued = 0;
+    CUstream_st* default_stream = nullptr;
+  };
+  bool MayRun(CUstream_st& stream);
+  bool InOrder(const CUstream_st& stream) const;
+  void Run(CUstream_st& stream);
+
+  const Options options_;
+  Draw draw_;
+  Memory memory_;
+  std::vector<Device> devices_;
+  std::vector<std::unique_ptr<CUstream_st>> streams_;
+  std::vector<std::unique_ptr<CUevent_st>> events_;
+  int made_streams_ = 0;
+  int communicators_ = 0;
+  std::map<std::string, int> counts_;
+  std::map<std::string, std::map<int, cudaError_t>> failures_;  // by entry and number of the call
+  std::vector<std::string> diagnostics_;
+  bool in_step_ = false;
+  Step step_;
+};
+
+// The machine, and the lock that every entry holds.
+class Locked {
+ public:
+  Locked();
+  Machine* operator->() const { return machine_; }
+  Machine& operator*() const { return *machine_; }
+
+  // Runs items until `done`. Where none may run, waits for other threads to issue some.
+  void RunUntil(const std::function<bool()>& done);
+  // Waits for other threads until `done`. Runs nothing.
+  void WaitUntil(const std::function<bool()>& done);
+  void NotifyAll();
+
+ private:
+  void Wait();
+  std::unique_lock<std::mutex> lock_;
+  Machine* machine_;
+};
+
+int CurrentDevice();
+
+}  // namespace oneflow::emulated
