@@ -16,11 +16,11 @@ int64_t Aligned(int64_t bytes) {
 
 // Of one dimension, how two layouts cut it.
 struct DimCuts {
-  int64_t size = 0;                             // logical
-  std::vector<int> from, to;                    // axes, the outermost cut first
-  int64_t from_parts = 1, to_parts = 1;         // products of their sizes
-  int64_t from_largest = 0, to_largest = 0;     // of a part
-  int64_t smallest = 0;                         // part of `from`
+  int64_t size = 0;                          // logical
+  std::vector<int> from, to;                 // axes, the outermost cut first
+  int64_t from_parts = 1, to_parts = 1;      // products of their sizes
+  int64_t from_largest = 0, to_largest = 0;  // of a part
+  int64_t smallest = 0;                      // part of `from`
   bool same() const { return from == to; }
   bool even() const { return size % from_parts == 0 && size % to_parts == 0; }
   // Whether a part of `to` lies in one part of `from`, and the other way round.

@@ -12,7 +12,8 @@ namespace {
 
 TEST_CASE("each mesh trains with the bits of the CPU") {
   const DeviceBackend backend = HostBackend(1);
-  for (const char* mesh : {"", "data=2", "tensor=2", "pipe=2", "pipe=2,data=2", "pipe=2,tensor=2"}) {
+  for (const char* mesh :
+       {"", "data=2", "tensor=2", "pipe=2", "pipe=2,data=2", "pipe=2,tensor=2"}) {
     for (const int queue : {1, 2, 64}) {
       INFO(mesh << ", launch queue " << queue);
       SmallRun run;

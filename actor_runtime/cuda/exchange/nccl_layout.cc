@@ -15,8 +15,8 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr int kMaximum = 2;    // of KernelSetup::reduce
-constexpr int kKeepRest = 3;   // of KernelSetup::fill
+constexpr int kMaximum = 2;   // of KernelSetup::reduce
+constexpr int kKeepRest = 3;  // of KernelSetup::fill
 
 int64_t BytesOf(DType dtype) { return static_cast<int64_t>(SizeOf(dtype)); }
 
@@ -72,13 +72,6 @@ int DimCutBy(const std::vector<const Slice*>& parts, const Slice& whole) {
   return dim;
 }
 
-template <typename SliceOf>
-bool AreEqual(const std::vector<KernelSetup>& setups, SliceOf slice_of) {
-  return std::all_of(setups.begin(), setups.end(), [&](const KernelSetup& s) {
-    return slice_of(s) == slice_of(setups[0]);
-  });
-}
-
 }  // namespace
 
 NcclLayout::Tensor NcclLayout::CollectiveOf(const std::vector<KernelSetup>& setups,
@@ -86,9 +79,8 @@ NcclLayout::Tensor NcclLayout::CollectiveOf(const std::vector<KernelSetup>& setu
   Tensor tensor;
   const std::vector<Port>& in = setups[0].in[0];
   const bool all = in.size() == setups.size() && setups.size() > 1 &&
-                   std::all_of(setups.begin(), setups.end(), [](const KernelSetup& s) {
-                     return !s.out.empty() && !IsZero(s);
-                   });
+                   std::all_of(setups.begin(), setups.end(),
+                               [](const KernelSetup& s) { return !s.out.empty() && !IsZero(s); });
   if (!all) return tensor;
   std::vector<const Slice*> ins, outs;
   for (const Port& port : in) ins.push_back(&port.slice);
@@ -314,8 +306,7 @@ class NcclLayout::Steps {
       for (const CopyRegion& region : shape_->regions[reader]) {
         const std::vector<int>& from = region.sources;
         if (std::find(from.begin(), from.end(), member_) == from.end()) continue;
-        const Slice part =
-            Intersect(input_->slice, layout_.setups_[tensor_][reader].out[0].slice);
+        const Slice part = Intersect(input_->slice, layout_.setups_[tensor_][reader].out[0].slice);
         if (GoesByRows(region, element_bytes_, layout_.limits_)) {
           ForRows(region, {0, region.rows, 0, region.run}, [&](int64_t at, int64_t) {
             steps_.messages.push_back({true, reader, Input(at), region.run * element_bytes_});
