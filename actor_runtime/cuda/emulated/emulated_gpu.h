@@ -26,6 +26,8 @@
 
 #include "actor_runtime/cuda/emulated/order.h"
 
+struct ncclComm;
+
 namespace oneflow::emulated {
 
 enum class Model {
@@ -79,6 +81,10 @@ cudaError_t EnqueueHost(cudaStream_t stream, std::string what, std::function<voi
 
 // For twins of libraries, at the begin of each entry: counts the call. False if it is to fail.
 bool EnterLibrary(const char* entry);
+
+// A member of the communicator is lost: operations of the others do not end any more, and
+// ncclCommGetAsyncError says ncclRemoteError. With the twin of NCCL only.
+void BreakCommunicator(ncclComm* communicator);
 
 struct MemoryRange {
   const void* begin;

@@ -1,0 +1,526 @@
+// The twin of NCCL. Operations of a communicator are items of streams that meet: the k-th
+// collective of each member with those of all others, a send with a receive. One is done when all
+// of its sides are the next items of their streams; until then each holds up its stream, as a
+// kernel of NCCL does.
+#include <nccl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/cuda/emulated/machine.h"
+#include "actor_runtime/cuda/emulated/meeting.h"
+#include "glog/logging.h"
+
+namespace oneflow::emulated {
+namespace {
+
+struct Meeting {
+  Operation operation;
+  std::vector<Buffers> buffers;  // by member
+  std::vector<bool> issued, arrived;
+  bool wrong = false, done = false;
+
+  bool Complete() const {
+    return std::all_of(arrived.begin(), arrived.end(), [](bool x) { return x; });
+  }
+};
+
+// One of the two or more sides of a meeting.
+struct Side {
+  std::shared_ptr<Meeting> meeting;
+  int index;
+};
+
+// Kind of sides (collective: -1, -1; else sender and receiver) and their number.
+using MeetingKey = std::tuple<int, int, uint64_t>;
+
+struct Split {
+  std::map<int, std::pair<int, int>> colors_and_keys;  // by rank
+  std::vector<std::shared_ptr<ncclComm>> parts;        // by rank, when all are there
+};
+
+// What all members share.
+struct Clique {
+  int number = 0;
+  std::vector<std::shared_ptr<ncclComm>> members;
+  int joined = 0;
+  std::map<MeetingKey, std::shared_ptr<Meeting>>
+      meetings;  // that not all sides have been issued of
+  std::map<int, std::shared_ptr<Split>> splits;
+  ncclResult_t error = ncclSuccess;
+  bool broken = false;  // no operation ends
+
+  int size() const { return static_cast<int>(members.size()); }
+};
+
+}  // namespace
+}  // namespace oneflow::emulated
+
+struct ncclComm {
+  std::shared_ptr<oneflow::emulated::Clique> clique;
+  int rank = 0, device = 0;
+  bool aborted = false;
+  std::shared_ptr<int> in_streams = std::make_shared<int>();  // each item holds it, too
+  int splits = 0;
+  std::map<std::array<int, 3>, uint64_t> issued;  // sides of meetings, by their kind
+};
+
+namespace oneflow::emulated {
+namespace {
+
+struct Nccl {
+  // Cliques and their members own each other.
+  ~Nccl() {
+    for (const auto& [handle, comm] : communicators) comm->clique->members.clear();
+    for (const auto& [id, clique] : forming) clique->members.clear();
+  }
+  std::map<ncclComm_t, std::shared_ptr<ncclComm>> communicators;
+  std::map<std::string, std::shared_ptr<Clique>> forming;  // by unique id
+  int made = 0;
+};
+
+// What a thread has called since ncclGroupStart.
+struct Group {
+  struct Work {
+    std::shared_ptr<ncclComm> comm;
+    CUstream_st* stream;
+    std::string what;
+    std::vector<Side> sides;
+  };
+  struct Pending {
+    std::function<bool()> done;
+    std::function<void(Locked&)> finish;
+  };
+  int depth = 0;
+  ncclResult_t error = ncclSuccess;
+  std::vector<Work> works;
+  std::vector<Pending> pending;
+};
+thread_local Group group;
+thread_local std::string last_error;
+
+Nccl& State(Locked& machine) {
+  if (machine->nccl() == nullptr) machine->nccl() = std::make_shared<Nccl>();
+  return *static_cast<Nccl*>(machine->nccl().get());
+}
+
+ncclResult_t Refuse(ncclResult_t result, std::string why) {
+  LOG(WARNING) << "NCCL: " << why;
+  last_error = std::move(why);
+  return result;
+}
+
+void Diagnose(Locked& machine, Clique& clique, ncclResult_t result, std::string what) {
+  what = absl::StrCat("communicator ", clique.number, ": ", what);
+  LOG(ERROR) << what;
+  machine->diagnostics().push_back(last_error = what);
+  clique.error = result;
+}
+
+// The work of the group goes to its streams, an item for each communicator.
+void EnqueueWorks(Locked& machine) {
+  for (Group::Work& work : std::exchange(group.works, {})) {
+    const auto ready = [comm = work.comm, sides = work.sides] {
+      bool complete = true;
+      for (const Side& side : sides) {
+        side.meeting->arrived[side.index] = true;
+        complete &= side.meeting->done || (side.meeting->Complete() && !comm->clique->broken);
+      }
+      return complete || comm->aborted;
+    };
+    const auto run = [comm = work.comm, sides = work.sides, held = work.comm->in_streams] {
+      for (const Side& side : sides) {
+        Meeting& meeting = *side.meeting;
+        if (meeting.done || comm->aborted) continue;
+        if (!meeting.wrong) Execute(meeting.operation, meeting.buffers);
+        meeting.done = true;
+      }
+      return std::string();
+    };
+    const auto waits_for = [comm = work.comm, sides = work.sides] {
+      std::string names;
+      for (const Side& side : sides) {
+        for (size_t i = 0; i < side.meeting->arrived.size(); ++i) {
+          if (!side.meeting->arrived[i]) absl::StrAppend(&names, " member ", i);
+        }
+      }
+      return absl::StrCat("others of communicator ", comm->clique->number, ":", names);
+    };
+    machine->Enqueue(work.stream,
+                     {.what = work.what, .ready = ready, .run = run, .waits_for = waits_for});
+  }
+}
+
+ncclResult_t EndGroup(Locked& machine) {
+  if (group.depth > 0 && --group.depth > 0) return ncclSuccess;
+  const ncclResult_t error = std::exchange(group.error, ncclSuccess);
+  const auto pending = std::exchange(group.pending, {});
+  if (error != ncclSuccess) {
+    group.works.clear();
+    return error;
+  }
+  machine.NotifyAll();
+  for (const Group::Pending& one : pending) {
+    machine.WaitUntil(one.done);
+    one.finish(machine);
+  }
+  EnqueueWorks(machine);
+  return ncclSuccess;
+}
+
+// An entry point: body, and the end of the group if none is open.
+template <typename F>
+ncclResult_t Do(const char* entry, const F& body) {
+  Locked machine;
+  ncclResult_t result = ncclSystemError;
+  if (machine->Enter(entry, CurrentDevice()) == cudaSuccess) result = body(machine);
+  if (result != ncclSuccess) group.error = result;
+  if (group.depth == 0) result = EndGroup(machine);
+  machine->RunSome();
+  return result;
+}
+
+std::shared_ptr<ncclComm> Find(Locked& machine, ncclComm_t comm) {
+  const auto& known = State(machine).communicators;
+  const auto found = known.find(comm);
+  return found == known.end() ? nullptr : found->second;
+}
+
+// The member's next side of meetings (from, to): of all members, if these are -1.
+Side Meet(Locked& machine, ncclComm& comm, int from, int to, int index, int sides,
+          const Operation& operation, const Buffers& buffers) {
+  Clique& clique = *comm.clique;
+  const MeetingKey key = {from, to, comm.issued[{from, to, index}]++};
+  std::shared_ptr<Meeting>& known = clique.meetings[key];
+  if (known == nullptr) {
+    known = std::make_shared<Meeting>(Meeting{.operation = operation,
+                                              .buffers = std::vector<Buffers>(sides),
+                                              .issued = std::vector<bool>(sides),
+                                              .arrived = std::vector<bool>(sides)});
+  }
+  const std::shared_ptr<Meeting> meeting = known;
+  if (!(meeting->operation == operation)) {
+    meeting->wrong = true;
+    Diagnose(machine, clique, ncclInvalidUsage,
+             absl::StrCat("rank ", comm.rank, " calls ", operation.ToString(),
+                          " where others call ", meeting->operation.ToString()));
+  }
+  meeting->buffers[index] = buffers;
+  meeting->issued[index] = true;
+  if (std::all_of(meeting->issued.begin(), meeting->issued.end(), [](bool x) { return x; })) {
+    clique.meetings.erase(key);
+  }
+  return {meeting, index};
+}
+
+// Adds a side to the group's work of this communicator.
+ncclResult_t AddWork(const std::shared_ptr<ncclComm>& comm, CUstream_st* stream,
+                     const std::string& what, const Side& side) {
+  for (Group::Work& work : group.works) {
+    if (work.comm != comm) continue;
+    if (work.stream != stream) {
+      return Refuse(ncclInvalidUsage, "one communicator on two streams in one group");
+    }
+    work.what += " and " + what;
+    work.sides.push_back(side);
+    return ncclSuccess;
+  }
+  group.works.push_back({comm, stream, what, {side}});
+  return ncclSuccess;
+}
+
+bool CanReduce(const Operation& operation) {
+  if (operation.kind != Operation::kAllReduce && operation.kind != Operation::kReduceScatter) {
+    return true;
+  }
+  const bool op = operation.op == ncclSum || operation.op == ncclMax || operation.op == ncclMin;
+  return op && (operation.type == ncclFloat32 || operation.type == ncclFloat64 ||
+                operation.type == ncclBfloat16 || operation.type == ncclInt32 ||
+                operation.type == ncclInt64);
+}
+
+// Issues an operation. `peer`: of a send or receive.
+ncclResult_t Issue(const char* entry, const Operation& operation, Buffers buffers, int peer,
+                   ncclComm_t handle, cudaStream_t stream_handle) {
+  return Do(entry, [&](Locked& machine) {
+    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    const int size = comm->clique->size();
+    CUstream_st* stream = machine->Find(stream_handle, comm->device);
+    if (stream == nullptr || stream->device != comm->device) {
+      return Refuse(ncclInvalidArgument, "the stream is not of the communicator's device");
+    }
+    const bool pair = operation.kind == Operation::kSendAndReceive;
+    if (SizeOf(operation.type) == 0 || !CanReduce(operation) || operation.root < 0 ||
+        operation.root >= size || (pair && (peer < 0 || peer >= size))) {
+      return Refuse(ncclInvalidArgument, operation.ToString());
+    }
+    if (operation.count == 0) return ncclSuccess;
+    const Memory& memory = machine->memory();
+    const bool no_input = operation.kind == Operation::kBroadcast && comm->rank != operation.root;
+    if (no_input) buffers.from = nullptr;
+    const bool reads = pair ? buffers.from != nullptr : !no_input;
+    const bool writes = pair ? !reads : true;
+    if ((reads && !memory.OnDevice(buffers.from, operation.bytes_from(size), comm->device)) ||
+        (writes && !memory.OnDevice(buffers.to, operation.bytes_to(size), comm->device))) {
+      return Refuse(ncclInvalidArgument, operation.ToString() + ": not memory of its device");
+    }
+    const bool sends = pair && reads;
+    const Side side = !pair ? Meet(machine, *comm, -1, -1, comm->rank, size, operation, buffers)
+                            : Meet(machine, *comm, sends ? comm->rank : peer,
+                                   sends ? peer : comm->rank, sends ? 0 : 1, 2, operation, buffers);
+    return AddWork(comm, stream, absl::StrCat(entry, " by rank ", comm->rank), side);
+  });
+}
+
+std::shared_ptr<Clique> NewClique(Locked& machine, int ranks) {
+  auto clique = std::make_shared<Clique>();
+  clique->number = ++State(machine).made;
+  clique->members.resize(ranks);
+  return clique;
+}
+
+std::shared_ptr<ncclComm> Join(Locked& machine, const std::shared_ptr<Clique>& clique, int rank,
+                               int device) {
+  auto comm = std::make_shared<ncclComm>();
+  comm->clique = clique;
+  comm->rank = rank;
+  comm->device = device;
+  clique->members[rank] = comm;
+  ++clique->joined;
+  return comm;
+}
+
+// The handle is the caller's to give back from now on.
+void Hand(Locked& machine, const std::shared_ptr<ncclComm>& comm, ncclComm_t* handle) {
+  State(machine).communicators[comm.get()] = comm;
+  machine->add_communicators(1);
+  *handle = comm.get();
+}
+
+// The end of a communicator's member. Cliques own their members: this breaks the circle.
+void Release(Locked& machine, const std::shared_ptr<ncclComm>& comm) {
+  comm->clique->members[comm->rank] = nullptr;
+  State(machine).communicators.erase(comm.get());
+  machine->add_communicators(-1);
+}
+
+ncclResult_t CheckConfig(const ncclConfig_t* config) {
+  if (config == nullptr || (config->magic == 0xcafebeef && config->blocking != 0)) {
+    return ncclSuccess;
+  }
+  return Refuse(ncclInvalidUsage, "a configuration without initialiser, or not blocking");
+}
+
+ncclResult_t InitRank(Locked& machine, ncclComm_t* handle, int ranks, const ncclUniqueId& id,
+                      int rank, int device) {
+  std::shared_ptr<Clique>& forming =
+      State(machine).forming[std::string(id.internal, sizeof(id.internal))];
+  if (forming == nullptr) forming = NewClique(machine, std::max(ranks, 1));
+  const std::shared_ptr<Clique> clique = forming;
+  if (rank < 0 || rank >= ranks || clique->size() != ranks || clique->members[rank] != nullptr) {
+    return Refuse(ncclInvalidArgument, absl::StrCat("rank ", rank, " of ", ranks, " ranks"));
+  }
+  const std::shared_ptr<ncclComm> comm = Join(machine, clique, rank, device);
+  if (clique->joined == ranks) {
+    State(machine).forming.erase(std::string(id.internal, sizeof(id.internal)));
+  }
+  group.pending.push_back({[clique, ranks] { return clique->joined == ranks; },
+                           [comm, handle](Locked& then) { Hand(then, comm, handle); }});
+  return ncclSuccess;
+}
+
+// All members have called: makes the parts.
+void MakeParts(Locked& machine, const Clique& whole, Split& split) {
+  std::map<int, std::vector<std::pair<int, int>>> parts;  // by color, (key, rank)
+  for (const auto& [rank, color_and_key] : split.colors_and_keys) {
+    if (color_and_key.first == NCCL_SPLIT_NOCOLOR) continue;
+    parts[color_and_key.first].emplace_back(color_and_key.second, rank);
+  }
+  split.parts.resize(whole.size());
+  for (auto& [color, members] : parts) {
+    std::sort(members.begin(), members.end());
+    const auto clique = NewClique(machine, static_cast<int>(members.size()));
+    for (int i = 0; i < clique->size(); ++i) {
+      const int rank = members[i].second;
+      split.parts[rank] = Join(machine, clique, i, whole.members[rank]->device);
+    }
+  }
+}
+
+}  // namespace
+
+void BreakCommunicator(ncclComm* handle) {
+  Locked machine;
+  const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+  CHECK(comm != nullptr);
+  comm->clique->broken = true;
+  comm->clique->error = ncclRemoteError;
+}
+
+}  // namespace oneflow::emulated
+
+using namespace oneflow::emulated;  // NOLINT
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  return Do("ncclGetUniqueId", [&](Locked& machine) {
+    *id = {};
+    std::snprintf(id->internal, sizeof(id->internal), "emulated %d", ++State(machine).made);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  return Do("ncclCommInitRank", [&](Locked& machine) {
+    const ncclResult_t result = CheckConfig(config);
+    if (result != ncclSuccess) return result;
+    return InitRank(machine, comm, ranks, id, rank, CurrentDevice());
+  });
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
+  ncclUniqueId id;
+  const ncclResult_t result = ncclGetUniqueId(&id);
+  if (result != ncclSuccess) return result;
+  return Do("ncclCommInitAll", [&](Locked& machine) {
+    for (int i = 0; i < count; ++i) {
+      const int device = devices == nullptr ? i : devices[i];
+      if (device < 0 || device >= machine->options().devices) {
+        return Refuse(ncclInvalidArgument, absl::StrCat("device ", device));
+      }
+      const ncclResult_t joined = InitRank(machine, &comms[i], count, id, i, device);
+      if (joined != ncclSuccess) return joined;
+    }
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* part,
+                           ncclConfig_t* config) {
+  return Do("ncclCommSplit", [&](Locked& machine) {
+    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    const ncclResult_t result = CheckConfig(config);
+    if (result != ncclSuccess) return result;
+    Clique& clique = *comm->clique;
+    std::shared_ptr<Split>& shared = clique.splits[comm->splits++];
+    if (shared == nullptr) shared = std::make_shared<Split>();
+    const std::shared_ptr<Split> split = shared;
+    split->colors_and_keys[comm->rank] = {color, key};
+    if (static_cast<int>(split->colors_and_keys.size()) == clique.size()) {
+      MakeParts(machine, clique, *split);
+      clique.splits.erase(comm->splits - 1);
+    }
+    const auto finish = [split, rank = comm->rank, part](Locked& then) {
+      *part = nullptr;
+      if (split->parts[rank] != nullptr) Hand(then, split->parts[rank], part);
+    };
+    group.pending.push_back({[split] { return !split->parts.empty(); }, finish});
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  return Do("ncclCommDestroy", [&](Locked& machine) {
+    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    machine.RunUntil([&] { return comm->in_streams.use_count() == 1; });
+    Release(machine, comm);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  Locked machine;
+  machine->Enter("ncclCommAbort", CurrentDevice());
+  const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+  if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+  comm->aborted = true;
+  comm->clique->broken = true;  // Its buffers may go: what is not done is not done for others.
+  Release(machine, comm);
+  machine.NotifyAll();
+  machine->RunSome();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+  Locked machine;
+  const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+  if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+  *error = comm->clique->error;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (group.depth == 0) return Refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  Locked machine;
+  const cudaError_t failure = machine->Enter("ncclGroupEnd", CurrentDevice());
+  if (failure != cudaSuccess) group.error = ncclSystemError;
+  const ncclResult_t result = EndGroup(machine);
+  machine->RunSome();
+  return result;
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  static const char* const kNames[] = {
+      "no error",         "unhandled cuda error", "unhandled system error", "internal error",
+      "invalid argument", "invalid usage",        "remote error",           "in progress"};
+  return result >= 0 && result <= ncclInProgress ? kNames[result] : "unknown result code";
+}
+
+const char* ncclGetLastError(ncclComm_t) { return last_error.c_str(); }
+
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return Issue("ncclAllReduce", {Operation::kAllReduce, count, type, op}, {from, to}, 0, comm,
+               stream);
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return Issue("ncclAllGather", {Operation::kAllGather, count, type}, {from, to}, 0, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return Issue("ncclReduceScatter", {Operation::kReduceScatter, count, type, op}, {from, to}, 0,
+               comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return Issue("ncclBroadcast", {Operation::kBroadcast, count, type, ncclSum, root}, {from, to}, 0,
+               comm, stream);
+}
+
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return Issue("ncclSend", {Operation::kSendAndReceive, count, type}, {from, nullptr}, peer, comm,
+               stream);
+}
+
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return Issue("ncclRecv", {Operation::kSendAndReceive, count, type}, {nullptr, to}, peer, comm,
+               stream);
+}
