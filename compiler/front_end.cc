@@ -38,8 +38,9 @@ absl::Status AddGradients(FrontEndState* s) {
 }
 
 absl::Status Narrow(FrontEndState* s) {
-  ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(s->plan.train().residual(), "residual"));
-  RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, residual, &s->gradients.mirrors));
+  MixedPrecisionOptions options{.narrow_biases = s->plan.device_kind() == proto::CUDA};
+  ASSIGN_OR_RETURN(options.residual, DTypeFromProto(s->plan.train().residual(), "residual"));
+  RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, options, &s->gradients.mirrors));
   s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
                                         " products in bf16, added up in f32"));
   return absl::OkStatus();
@@ -66,7 +67,8 @@ absl::Status Box(FrontEndState* s) {
 }
 
 absl::Status FuseOps(FrontEndState* s) {
-  const std::vector<TensorId> fused = Fuse(&s->draft.graph);
+  const std::vector<TensorId> fused =
+      Fuse(&s->draft.graph, {.row_stats = s->plan.device_kind() == proto::CUDA});
   for (TensorId& t : s->unboxed) t = fused[t];
   return absl::OkStatus();
 }

@@ -18,6 +18,10 @@
 namespace oneflow {
 namespace {
 
+// Rounds in which no worker did anything, after which none ever will. A device may take some to
+// finish what it was given.
+constexpr int kIdleRounds = 1000;
+
 // A worker that does not answer for so long is inside a kernel.
 constexpr std::chrono::milliseconds kPatience{250};
 
@@ -74,6 +78,7 @@ struct Runtime::Impl {
   std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a whole run
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
+  std::function<int(int)> draw_worker;  // null: the workers have threads
 
   ~Impl() {
     if (board) board->Quit();
@@ -103,6 +108,7 @@ struct Runtime::Impl {
       const RankRange& own = loaded->ranks();
       Device* device = w < own.size() ? loaded->DeviceOf(own.begin + w) : nullptr;
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin, device));
+      if (options.draw_worker) continue;
       threads.emplace_back([this, worker = workers.back().get()] {
         for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
       });
@@ -140,6 +146,39 @@ struct Runtime::Impl {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
     running = run;
+  }
+
+  // On the control thread, without the workers' own.
+  void DriveAll() {
+    const auto going = [](const auto& worker) { return worker->GoesOn(); };
+    const auto n = static_cast<int>(workers.size());
+    for (int64_t idle = 0; std::any_of(workers.begin(), workers.end(), going);) {
+      Worker& worker = *workers[draw_worker(n)];
+      worker.Attach();
+      const bool progress = worker.GoesOn() && worker.Step();
+      idle = progress ? 0 : idle + 1;
+      if (idle == int64_t{kIdleRounds} * n) board->Fail(absl::InternalError(WhoWaits()));
+    }
+    for (const auto& worker : workers) {
+      worker->EndRun();
+      board->Rest();
+    }
+  }
+
+  std::string WhoWaits() {
+    std::string text = "stuck";
+    const auto step = [&] {
+      for (const auto& worker : workers) {
+        worker->Attach();
+        worker->Step();
+      }
+    };
+    for (const WorkerReport& report : AskWorkers(*running, workers, step, {})) {
+      for (const std::string& stream : report.streams) {
+        absl::StrAppend(&text, "; ", report.worker, ", ", stream);
+      }
+    }
+    return text;
   }
 
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
@@ -200,6 +239,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   }
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
+  impl->draw_worker = options.draw_worker;
   impl->Build(options);
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
@@ -210,6 +250,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
   impl_->Prepare(index, context, steps);
   impl_->board->Start(options.stop);
+  if (impl_->draw_worker) impl_->DriveAll();
   int64_t told = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
     at_rest = impl_->board->AtRest();
@@ -229,7 +270,8 @@ std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);
   if (!impl_->running) return {};
   const ProgramRun& run = *impl_->running;
-  return AskWorkers(run, impl_->workers, &*impl_->bus, kPatience);
+  return AskWorkers(
+      run, impl_->workers, [this] { impl_->bus->WakeAll(); }, kPatience);
 }
 
 std::vector<int64_t> Runtime::Firings() const {

@@ -48,6 +48,10 @@ struct RuntimeOptions {
   // Workers without work look for messages for some microseconds before they sleep, if there are
   // cores for all of them. false: they sleep at once.
   bool spin = true;
+  // null: each worker has a thread. Else the thread that calls Run drives them all: this draws
+  // which goes on, of so many. Then a run is a function of what is drawn, and one in which nobody
+  // can go on ends as INTERNAL, with who waits for whom.
+  std::function<int(int workers)> draw_worker;
   bool trace = false;
   int64_t trace_events_per_stream = 1 << 16;
 };

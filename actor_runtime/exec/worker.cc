@@ -78,22 +78,29 @@ bool Worker::ahead() const {
 
 void Worker::Drive() {
   if (unfinished_ == 0) board_->StepsDone(id_, run_.steps);
-  if (device_ != nullptr) {
-    if (const absl::Status attached = device_->Attach(); !attached.ok()) board_->Fail(attached);
+  Attach();
+  while (GoesOn()) {
+    if (!Step()) Idle();
   }
-  while (unfinished_ > 0 && !board_->cancelled()) {
-    if (board_->end() < run_.steps) [[unlikely]] {
-      EndAfter(board_->end());
-      continue;
-    }
-    if (desk_.asked()) [[unlikely]]
-      Answer();
-    bool progress = mailbox_.HasMail();
-    if (progress) Drain();
-    for (Position& position : positions_) progress |= FireNext(&position);
-    if (!progress) Idle();
+  EndRun();
+}
+
+void Worker::Attach() {
+  if (device_ == nullptr) return;
+  if (const absl::Status attached = device_->Attach(); !attached.ok()) board_->Fail(attached);
+}
+
+bool Worker::Step() {
+  if (board_->end() < run_.steps) [[unlikely]] {
+    EndAfter(board_->end());
+    return true;
   }
-  over_.store(true);
+  if (desk_.asked()) [[unlikely]]
+    Answer();
+  bool progress = mailbox_.HasMail();
+  if (progress) Drain();
+  for (Position& position : positions_) progress |= FireNext(&position);
+  return progress;
 }
 
 void Worker::Answer() {

@@ -69,6 +69,13 @@ class Worker {
 
   // The worker's thread: one run.
   void Drive();
+  // What Drive does, in pieces, for whoever drives several workers on one thread. Attach: before
+  // Step, where the thread has since been another's. Step: looks once at everything; whether
+  // anything was done.
+  void Attach();
+  bool Step();
+  bool GoesOn() const { return unfinished_ > 0 && !board_->cancelled(); }
+  void EndRun() { over_.store(true); }
 
   // Any thread. firings: begun in this run; last_actor: the concrete actor of the last of them, -1
   // if there is none; over: it has no more to do in this run.

@@ -56,10 +56,11 @@ std::vector<std::string> Sentences(const ProgramRun& run, const Worker& worker,
 }  // namespace
 
 std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
-                                     const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
+                                     const std::vector<std::unique_ptr<Worker>>& workers,
+                                     absl::FunctionRef<void()> wake,
                                      std::chrono::nanoseconds patience) {
   for (const std::unique_ptr<Worker>& worker : workers) worker->desk().Ask();
-  bus->WakeAll();
+  wake();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::vector<WorkerReport> reports;
   for (size_t w = 0; w < workers.size(); ++w) {

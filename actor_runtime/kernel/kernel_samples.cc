@@ -108,6 +108,7 @@ void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
              {{"row_max", {logits}, {}},
               {"row_sum_exp", {logits, max}, {}},
               {"pick", {logits, ids}, {}},
+              {"row_stats", {logits, ids}, {}},
               {"mean_nll", {max, positive, {{b, t}}}, {{"scale", 0.125}}},
               {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}},
               {"sum_squares", {w}, {}},
@@ -159,6 +160,7 @@ void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
        {"row_max", {logits}, {}},
        {"row_sum_exp", {logits, max}, {}},
        {"pick", {logits, ids}, {}},
+       {"row_stats", {logits, ids}, {}},
        {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}}});
 }
 
@@ -262,6 +264,14 @@ KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads) {
   const std::vector<Values> values = InputValues(sample);
   for (size_t i = 0; i < values.size(); ++i) SetOpInput(harness, static_cast<int>(i), values[i]);
   return harness;
+}
+
+double ToleranceOf(const std::string& kind, DType dtype) {
+  // These do a second thing to what they have rounded.
+  const bool rounds_twice = kind == "linear_gelu" || kind == "linear_gelu_grad_input";
+  // Half a unit in the last of bf16's eight digits, and a little for what f32 rounded before.
+  const double once = dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5;
+  return rounds_twice ? 2 * once : once;
 }
 
 StepNumbers TestStepNumbers(int64_t step) {

@@ -40,6 +40,8 @@ int UpdateInputs(const std::string& kind);
 void SetOpInput(KernelHarness& harness, int i, const Values& values);
 // The kernel of the sample on whole tensors, inputs set.
 KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads = 1);
+// How far an output of type `dtype` of a kernel of this kind may be from its f64 twin's (Distance).
+double ToleranceOf(const std::string& kind, DType dtype);
 // Numbers for adamw.
 StepNumbers TestStepNumbers(int64_t step);
 

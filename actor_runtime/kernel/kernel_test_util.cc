@@ -13,30 +13,6 @@
 namespace oneflow {
 namespace {
 
-void Write(const Values& values, DType dtype, std::byte* to) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (dtype == DType::kF32) reinterpret_cast<float*>(to)[i] = static_cast<float>(values[i]);
-    if (dtype == DType::kF64) reinterpret_cast<double*>(to)[i] = values[i];
-    if (dtype == DType::kI32) reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]);
-    if (dtype == DType::kU8) to[i] = static_cast<std::byte>(values[i]);
-    if (dtype == DType::kBF16) {
-      reinterpret_cast<Bf16*>(to)[i] = ToBf16(static_cast<float>(values[i]));
-    }
-  }
-}
-
-Values Read(const std::byte* from, DType dtype, int64_t n) {
-  Values values(n);
-  for (int64_t i = 0; i < n; ++i) {
-    if (dtype == DType::kF32) values[i] = reinterpret_cast<const float*>(from)[i];
-    if (dtype == DType::kF64) values[i] = reinterpret_cast<const double*>(from)[i];
-    if (dtype == DType::kI32) values[i] = reinterpret_cast<const int32_t*>(from)[i];
-    if (dtype == DType::kU8) values[i] = static_cast<double>(from[i]);
-    if (dtype == DType::kBF16) values[i] = ToFloat(reinterpret_cast<const Bf16*>(from)[i]);
-  }
-  return values;
-}
-
 int64_t BytesOf(const Port& port) {
   return port.slice.elements() * static_cast<int64_t>(SizeOf(port.dtype));
 }
@@ -65,6 +41,30 @@ void ForSlice(const Dims& dims, const Slice& slice, Fn fn) {
 }
 
 }  // namespace
+
+void WriteValues(const Values& values, DType dtype, std::byte* to) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::kF32) reinterpret_cast<float*>(to)[i] = static_cast<float>(values[i]);
+    if (dtype == DType::kF64) reinterpret_cast<double*>(to)[i] = values[i];
+    if (dtype == DType::kI32) reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]);
+    if (dtype == DType::kU8) to[i] = static_cast<std::byte>(values[i]);
+    if (dtype == DType::kBF16) {
+      reinterpret_cast<Bf16*>(to)[i] = ToBf16(static_cast<float>(values[i]));
+    }
+  }
+}
+
+Values ReadValues(const std::byte* from, DType dtype, int64_t n) {
+  Values values(n);
+  for (int64_t i = 0; i < n; ++i) {
+    if (dtype == DType::kF32) values[i] = reinterpret_cast<const float*>(from)[i];
+    if (dtype == DType::kF64) values[i] = reinterpret_cast<const double*>(from)[i];
+    if (dtype == DType::kI32) values[i] = reinterpret_cast<const int32_t*>(from)[i];
+    if (dtype == DType::kU8) values[i] = static_cast<double>(from[i]);
+    if (dtype == DType::kBF16) values[i] = ToFloat(reinterpret_cast<const Bf16*>(from)[i]);
+  }
+  return values;
+}
 
 Port WholePort(const Dims& dims, DType dtype) {
   return SlicePort(dims, {Dims(dims.size(), 0), dims}, dtype);
@@ -120,12 +120,12 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
 void KernelHarness::SetInput(int i, const Values& values, int source) {
   const Port& port = setup_.in[i][source];
   CHECK_EQ(static_cast<int64_t>(values.size()), port.slice.elements());
-  Write(values, port.dtype, in_[i][source].data);
+  WriteValues(values, port.dtype, in_[i][source].data);
 }
 
 void KernelHarness::SetOutput(int i, const Values& values) {
   CHECK_EQ(static_cast<int64_t>(values.size()), setup_.out[i].slice.elements());
-  Write(values, setup_.out[i].dtype, out_[i].data);
+  WriteValues(values, setup_.out[i].dtype, out_[i].data);
 }
 
 absl::Status KernelHarness::Make() {
@@ -148,7 +148,7 @@ absl::Status KernelHarness::Call(bool accumulate, int64_t firing) {
 }
 
 Values KernelHarness::Output(int i) const {
-  return Read(out_[i].data, setup_.out[i].dtype, setup_.out[i].slice.elements());
+  return ReadValues(out_[i].data, setup_.out[i].dtype, setup_.out[i].slice.elements());
 }
 
 std::vector<std::byte> KernelHarness::OutputBytes(int i) const {

@@ -22,6 +22,10 @@ namespace oneflow {
 
 using Values = std::vector<double>;
 
+// Values as elements of a type, rounded; and back.
+void WriteValues(const Values& values, DType dtype, std::byte* to);
+Values ReadValues(const std::byte* from, DType dtype, int64_t n);
+
 // A port that holds a whole tensor.
 Port WholePort(const Dims& dims, DType dtype = DType::kF64);
 // A port that holds `slice` of a tensor.

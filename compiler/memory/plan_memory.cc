@@ -161,7 +161,7 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, *program));
   const std::vector<int64_t> bound = LowerBound(net, stages);
   const std::vector<StageLifetimes> lifetimes = LifetimesOf(net, stages);
-  for (int arena = 0; arena < plan->memory_size(); ++arena) {
+  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
     const StageLifetimes& stage = lifetimes[arena];
     const Layout layout = BestLayout(stage, bound[arena]);
     proto::StageMemory& memory = *plan->mutable_memory(arena);
@@ -215,7 +215,7 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
   for (int i = 0; i < plan->program_size(); ++i) {
     RETURN_IF_ERROR(PlaceProgram(stages, plan, plan->mutable_program(i)));
   }
-  for (int arena = 0; arena < plan->memory_size(); ++arena) {
+  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
     proto::StageMemory& memory = *plan->mutable_memory(arena);
     memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes());
     int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(arena);

@@ -11,6 +11,9 @@
 
 namespace oneflow {
 
+// Most of what cuBLASLt may take for a product.
+inline constexpr int64_t kLibraryProductScratch = int64_t{32} << 20;
+
 // Sums over the rows of a matrix: parts of consecutive rows, at most kMostRowParts.
 inline constexpr int64_t kMostRowParts = 128;
 constexpr int64_t RowsOfPart(int64_t rows) {
@@ -24,6 +27,11 @@ constexpr int64_t LayerNormGradWeightScratch(int64_t rows, int64_t width) {
   return RowParts(rows) * 2 * width * 4;
 }
 
+// A sum of each column in f32: of a bias's gradient. One part needs none.
+constexpr int64_t ColumnSumsScratch(int64_t rows, int64_t width) {
+  return RowParts(rows) <= 1 ? 0 : RowParts(rows) * width * 4;
+}
+
 // Sums of squares, in f64: one a block of elements.
 inline constexpr int64_t kSquaresBlock = 4096;
 constexpr int64_t SumSquaresScratch(int64_t elements) {
@@ -33,19 +41,6 @@ constexpr int64_t SumSquaresScratch(int64_t elements) {
 // Gradient of attention: Σ out dout of each row, in f32.
 constexpr int64_t AttentionGradScratch(int64_t b, int64_t heads, int64_t t) {
   return b * heads * t * 4;
-}
-
-// Most of what cuBLASLt may take for a product.
-inline constexpr int64_t kLibraryProductWorkspace = int64_t{32} << 20;
-
-// The sum over the rows of a matrix is made of the sums of so many pieces of them, f32 each:
-// enough to keep a GPU busy, and at least 128 rows a piece.
-inline int64_t ColumnSumPieces(int64_t rows) { return std::clamp<int64_t>(rows / 128, 1, 64); }
-
-// Bytes of these sums; one piece needs none.
-inline int64_t ColumnSumsWorkspace(int64_t rows, int64_t width) {
-  const int64_t pieces = ColumnSumPieces(rows);
-  return pieces == 1 ? 0 : pieces * width * 4;
 }
 
 }  // namespace oneflow

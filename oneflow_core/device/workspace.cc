@@ -74,16 +74,33 @@ constexpr Row kCpu[] = {
     {"matmul_grad_b", OneProduct},
 };
 
-int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return kLibraryProductWorkspace; }
+int64_t LibraryProduct(const Shapes& /*s*/, int /*threads*/) { return kLibraryProductScratch; }
 
 // dy[lead..., o...], dbias[o...].
 int64_t ColumnSums(const Shapes& s, int /*threads*/) {
   const int64_t width = Product(s.out[0]);
-  return width == 0 ? 0 : ColumnSumsWorkspace(Product(s.in[0]) / width, width);
+  return width == 0 ? 0 : ColumnSumsScratch(Product(s.in[0]) / width, width);
+}
+
+int64_t CudaLayerNormGradWeight(const Shapes& s, int /*threads*/) {
+  const Dims& x = s.in[1];
+  const int64_t width = x.empty() ? 1 : x.back();
+  return width == 0 ? 0 : LayerNormGradWeightScratch(Product(x) / width, width);
+}
+
+int64_t CudaSumSquares(const Shapes& s, int /*threads*/) {
+  return SumSquaresScratch(Product(s.in[0]));
+}
+
+int64_t CudaAttentionGrad(const Shapes& s, int /*threads*/) {
+  const Dims& qkv = s.in[1];
+  return AttentionGradScratch(qkv[0], qkv[3], qkv[1]);
 }
 
 constexpr Row kCuda[] = {
     {"batch_matmul", LibraryProduct},
+    {"causal_attention_grad", CudaAttentionGrad},
+    {"layer_norm_grad_weight", CudaLayerNormGradWeight},
     {"linear", LibraryProduct},
     {"linear_add", LibraryProduct},
     {"linear_gelu", LibraryProduct},
@@ -93,6 +110,7 @@ constexpr Row kCuda[] = {
     {"linear_grad_weight", LibraryProduct},
     {"matmul", LibraryProduct},
     {"matmul_grad_b", LibraryProduct},
+    {"sum_squares", CudaSumSquares},
 };
 
 }  // namespace

@@ -147,6 +147,10 @@ DEFINE_string(stop, "", "end before this text; may be repeated");
 DEFINE_string(program, "train", "the one to print with --full, to draw or to simulate");
 DEFINE_bool(full, false, "print every actor and register");
 
+DEFINE_string(cuda_libs, "",
+              "a folder with CUDA's libraries, to be looked for there first; then where the loader "
+              "looks, in a toolkit, and among the packages of the python3 on PATH");
+
 DEFINE_double(seconds, 20, "time to spend measuring, about");
 DEFINE_int32(devices, 0,
              "devices of this machine that work at once; 0: as many as it has cores for");

@@ -102,6 +102,9 @@ DECLARE_string(stop);
 DECLARE_string(program);
 DECLARE_bool(full);
 
+// devices.
+DECLARE_string(cuda_libs);
+
 // calibrate.
 DECLARE_double(seconds);
 DECLARE_int32(devices);

@@ -14,8 +14,9 @@ namespace oneflow {
 namespace {
 
 std::vector<Verb> Verbs() {
-  return {ModelVerb(), CompileVerb(),  ExplainVerb(),  VerifyVerb(), RunVerb(),      DataVerb(),
-          TrainVerb(), GenerateVerb(), SimulateVerb(), DiffVerb(),   CalibrateVerb()};
+  return {ModelVerb(),    CompileVerb(), ExplainVerb(),   VerifyVerb(),
+          RunVerb(),      DataVerb(),    TrainVerb(),     GenerateVerb(),
+          SimulateVerb(), DiffVerb(),    CalibrateVerb(), DevicesVerb()};
 }
 
 std::string Usage() {

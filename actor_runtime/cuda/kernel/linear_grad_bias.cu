@@ -1,5 +1,7 @@
 // The gradient of a bias: sums of columns. A block sums kRowsAtOnce rows at a time over a piece of
 // the rows; pieces and their sum have an order that the shape fixes.
+#include <algorithm>
+
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/products.h"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -56,8 +58,8 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t rows = ProductOf(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
   const int64_t width = Elements(s.out[0]);
-  const int64_t pieces = ColumnSumPieces(rows);
-  RETURN_IF_ERROR(NeedWorkspace(s, ColumnSumsWorkspace(rows, width)));
+  const int64_t pieces = std::max<int64_t>(1, RowParts(rows));
+  RETURN_IF_ERROR(NeedWorkspace(s, ColumnSumsScratch(rows, width)));
   return ForStoredAs(s, In(s, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([=](const KernelCall& call) -> absl::Status {
@@ -69,7 +71,7 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
         constexpr int kSize = decltype(size)::value;
         const dim3 grid(GridOf(DivideUp(width, kWarp * kSize)).x, static_cast<unsigned>(pieces));
         return Launch("column_sums", &ColumnSumsKernel<S, kSize>, {grid, dim3(kThreads)},
-                      StreamOf(call), call.input<S>(0), rows, width, DivideUp(rows, pieces), sums,
+                      StreamOf(call), call.input<S>(0), rows, width, RowsOfPart(rows), sums,
                       direct && call.accumulate);
       });
       if (direct || !summed.ok()) return summed;

@@ -8,6 +8,7 @@
 #include "actor_runtime/cuda/kernel/matmul_plan.h"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/cuda_scratch.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -101,7 +102,7 @@ absl::StatusOr<Kernel> MakeFused(const KernelSetup& s, const Problem& problem,
                                  const Libraries& libraries) {
   MatmulShape shape = ShapeOf(problem);
   ASSIGN_OR_RETURN(shape.epilogue, EpilogueOf(problem));
-  shape.workspace_bytes = static_cast<size_t>(s.workspace_bytes);
+  shape.workspace_bytes = kLibraryProductScratch;
   ASSIGN_OR_RETURN(const Plan plan, MatmulPlan::Make(shape, libraries));
   return Kernel([problem, plan](const KernelCall& call) {
     const Then then = problem.p.then;
@@ -123,7 +124,7 @@ absl::StatusOr<Kernel> MakeFused(const KernelSetup& s, const Problem& problem,
 absl::StatusOr<Kernel> MakeFinishedInPlace(const KernelSetup& s, const Problem& problem,
                                            const Libraries& libraries) {
   MatmulShape shape = ShapeOf(problem);
-  shape.workspace_bytes = static_cast<size_t>(s.workspace_bytes);
+  shape.workspace_bytes = kLibraryProductScratch;
   ASSIGN_OR_RETURN(const Plan plan, MatmulPlan::Make(shape, libraries));
   return Kernel([problem, plan, spec = FinishOf(problem)](const KernelCall& call) {
     void* out = call.out[0];
@@ -155,13 +156,15 @@ absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem&
                                             const Libraries& libraries) {
   const ProductSpec& p = problem.p;
   CHECK(problem.batch == 1 && !p.transpose_a) << s.name;  // a linear: its rows lie one by one
-  const int64_t half = s.workspace_bytes / 2 / 64 * 64, row_bytes = p.n * int64_t{sizeof(float)};
-  const int64_t fitting = half / row_bytes;
-  RETURN_IF_ERROR(NeedWorkspace(s, 2 * std::min(p.m, kPanelRows) * row_bytes + 128));
+  constexpr int64_t kHalf = kLibraryProductScratch / 2;
+  const int64_t fitting = kHalf / (p.n * int64_t{sizeof(float)});
   const int64_t rows = p.m <= fitting ? p.m : fitting / kPanelRows * kPanelRows;
+  if (rows == 0) {
+    return absl::UnimplementedError("rows of a bf16 result that are too long for an f32 bias");
+  }
   MatmulShape shape = ShapeOf(problem);
   shape.out = CUDA_R_32F;
-  shape.workspace_bytes = static_cast<size_t>(half);
+  shape.workspace_bytes = kHalf;
   shape.m = rows;
   ASSIGN_OR_RETURN(const Plan whole, MatmulPlan::Make(shape, libraries));
   Plan last = whole;
@@ -169,11 +172,11 @@ absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem&
     shape.m = p.m % rows;
     ASSIGN_OR_RETURN(last, MatmulPlan::Make(shape, libraries));
   }
-  return Kernel([problem, rows, half, whole, last](const KernelCall& call) {
+  return Kernel([problem, rows, whole, last](const KernelCall& call) {
     const ProductSpec& p = problem.p;
     FinishSpec spec = FinishOf(problem);
     spec.product = DType::kF32;
-    void* const panel = call.workspace.data() + half;
+    void* const panel = call.workspace.data() + kHalf;
     for (int64_t row = 0; row < p.m; row += rows) {
       spec.rows = std::min(rows, p.m - row);
       const MatmulPlan& plan = spec.rows == rows ? *whole : *last;
@@ -214,6 +217,8 @@ absl::StatusOr<Kernel> MakeAny(const KernelSetup& s, const Problem& problem,
     return Kernel([](const KernelCall&) { return absl::OkStatus(); });
   }
   if (p.k == 0) return MakeEmptySum(problem);
+  // Neither more nor less: algorithms, and so bits, depend on it.
+  RETURN_IF_ERROR(NeedWorkspace(s, kLibraryProductScratch));
   absl::StatusOr<Kernel> fused = MakeFused(s, problem, libraries);
   const bool nothing_to_finish = problem.IsPlain() && !problem.HasBias();
   if (nothing_to_finish || !absl::IsUnimplemented(fused.status())) return fused;

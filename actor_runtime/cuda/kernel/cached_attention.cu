@@ -1,0 +1,143 @@
+// Attention of new positions to a cache of keys and values, which they enter first. A block has one
+// new position of a head and walks over the keys that it sees in chunks from the first on, so the
+// bits do not depend on how a text was cut into pieces of new positions.
+#include <algorithm>
+#include <cmath>
+
+#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/support.cuh"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::cuda {
+namespace {
+
+constexpr int kKeys = 128;  // of a chunk: one a thread
+
+// Local sizes: cache[b, 2, h, positions, d], qkv[b, t, 3, h, d].
+struct CacheSizes {
+  int64_t b, t, h, d, positions;
+
+  // Columns that threads work on side by side, each group of them with other keys of a chunk.
+  __host__ __device__ int group_columns() const {
+    return d >= kKeys ? kKeys : static_cast<int>((d + kWarp - 1) / kWarp * kWarp);
+  }
+  __host__ __device__ int groups() const { return kKeys / group_columns(); }
+  size_t shared_bytes() const { return static_cast<size_t>(d + kKeys + groups() * d) * 4; }
+
+  // The row of new position `i`: query (0), key (1) or value (2).
+  __device__ int64_t New(int64_t batch, int64_t head, int64_t i, int64_t which) const {
+    return (((batch * t + i) * 3 + which) * h + head) * d;
+  }
+  // Rows of all positions: keys (0) or values (1).
+  __device__ int64_t Cached(int64_t batch, int64_t head, int64_t which) const {
+    return ((batch * 2 + which) * h + head) * positions * d;
+  }
+};
+
+// A position outside of the cache cannot be refused from here: nothing enters the cache, and the
+// result shows as numbers that are none.
+__device__ inline bool IsInside(const CacheSizes& s, int32_t position) {
+  return position >= 0 && position < s.positions;
+}
+
+// Keys and values of the new positions, [b, t, 2, h, d], to their places.
+__global__ void __launch_bounds__(kThreads)
+    EnterKernel(CacheSizes s, float* cache, const float* qkv, const int32_t* position) {
+  const int64_t i = GlobalThread(), c = i % s.d, row = i / s.d;
+  if (i >= s.b * s.t * 2 * s.h * s.d || !IsInside(s, *position)) return;
+  const int64_t head = row % s.h, which = row / s.h % 2, at = row / (2 * s.h) % s.t;
+  const int64_t batch = row / (2 * s.h * s.t), place = *position + at;
+  if (place >= s.positions) return;
+  cache[s.Cached(batch, head, which) + place * s.d + c] =
+      qkv[s.New(batch, head, at, which + 1) + c];
+}
+
+template <int kSize>
+__global__ void __launch_bounds__(kKeys)
+    AttendKernel(CacheSizes s, float scale, float* out, const float* cache, const float* qkv,
+                 const int32_t* position) {
+  __shared__ float scratch[kKeys / kWarp];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t i = blockIdx.x % s.t, head = blockIdx.x / s.t % s.h;
+  const int64_t batch = blockIdx.x / (s.t * s.h);
+  float* to = out + ((batch * s.t + i) * s.h + head) * s.d;
+  if (!IsInside(s, *position)) {
+    for (int64_t c = thread; c < s.d; c += kKeys) to[c] = NAN;
+    return;
+  }
+  float* query = DynamicShared<float>();
+  float* weights = query + s.d;
+  float* sums = weights + kKeys;  // [groups][d]
+  const int groups = s.groups(), group_columns = s.group_columns();
+  for (int64_t c = thread; c < s.d; c += kKeys) query[c] = qkv[s.New(batch, head, i, 0) + c];
+  for (int64_t c = thread; c < groups * s.d; c += kKeys) sums[c] = 0;
+  const float* keys = cache + s.Cached(batch, head, 0);
+  const float* values = cache + s.Cached(batch, head, 1);
+  const int64_t end = *position + i + 1, seen = end < s.positions ? end : s.positions;
+  const int group = thread / group_columns;
+  float max = -INFINITY, sum = 0;
+  for (int64_t first = 0; first < seen; first += kKeys) {
+    __syncthreads();  // The query is there; the last weights have been read.
+    float score = -INFINITY;
+    if (first + thread < seen) {
+      const float* key = keys + (first + thread) * s.d;
+      float dot = 0;
+      for (int64_t c = 0; c < s.d; c += kSize) {
+        const Floats<kSize> part = LoadPack<kSize>(key + c);
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) dot += query[c + j] * part.at[j];
+      }
+      score = dot * scale;
+    }
+    const float top = Larger()(max, BlockMax(score, scratch));
+    const float weight = expf(score - top), shrink = expf(max - top);
+    weights[thread] = weight;
+    sum = sum * shrink + BlockSum(weight, scratch);
+    max = top;
+    __syncthreads();  // The weights are there.
+    const int there = seen - first < kKeys ? static_cast<int>(seen - first) : kKeys;
+    for (int64_t c = thread % group_columns; c < s.d && group < groups; c += group_columns) {
+      float total = sums[group * s.d + c] * shrink;
+      for (int key = group; key < there; key += groups) {
+        total += weights[key] * values[(first + key) * s.d + c];
+      }
+      sums[group * s.d + c] = total;
+    }
+  }
+  __syncthreads();
+  for (int64_t c = thread; c < s.d; c += kKeys) {
+    float total = sums[c];
+    for (int g = 1; g < groups; ++g) total += sums[g * s.d + c];
+    to[c] = total / sum;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
+  RETURN_IF_ERROR(NeedF32(setup, setup.out[1].dtype));
+  const Dims &cache = setup.out[0].local(), &qkv = In(setup, 0).local();
+  const CacheSizes sizes{qkv[0], qkv[1], qkv[3], qkv[4], cache[3]};
+  if (sizes.shared_bytes() > (size_t{48} << 10)) {
+    return absl::UnimplementedError(setup.name + ": attention to a cache with heads of " +
+                                    std::to_string(sizes.d));
+  }
+  const float scale = 1.0f / std::sqrt(static_cast<float>(sizes.d));
+  return ForPacks<PackOf<float>()>(sizes.d, [&](auto size) {
+    return Kernel([s = sizes, scale](const KernelCall& call) -> absl::Status {
+      const int64_t entering = s.b * s.t * 2 * s.h * s.d;
+      if (entering == 0) return absl::OkStatus();
+      float *cache = call.output<float>(0), *out = call.output<float>(1);
+      const float* qkv = call.input<float>(0);
+      const int32_t* position = call.input<int32_t>(1);
+      RETURN_IF_ERROR(Launch("cached_attention", &EnterKernel, ElementsShape(entering),
+                             StreamOf(call), s, cache, qkv, position));
+      return Launch("cached_attention", &AttendKernel<decltype(size)::value>,
+                    {GridOf(s.b * s.h * s.t), dim3(kKeys), s.shared_bytes()}, StreamOf(call), s,
+                    scale, out, cache, qkv, position);
+    });
+  });
+}
+
+}  // namespace oneflow::cuda

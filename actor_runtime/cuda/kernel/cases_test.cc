@@ -1,0 +1,471 @@
+// What the samples of kernel_test.cc leave out: pieces of tensors, masks, many inputs, numbers that
+// are none, ids that repeat, heads and rows of other widths. The CPU's kernel of the same types is
+// the twin here.
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
+#include "actor_runtime/kernel/kernel_samples.h"
+#include "oneflow_core/device/cuda_kinds.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/layout.h"
+
+namespace oneflow::cuda {
+namespace {
+
+// Half a unit in the last of bf16's eight digits, and a little for what f32 rounded before.
+double Tolerance(DType dtype) { return dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5; }
+
+// A kernel on the CPU and on the GPU.
+struct Twins {
+  KernelHarness cpu;
+  CudaHarness gpu;
+
+  Twins(std::string kind, AttrMap attrs, std::vector<std::vector<Port>> in, std::vector<Port> out)
+      : cpu(std::move(kind), std::move(attrs), std::move(in), std::move(out)), gpu(cpu.setup()) {
+    cpu.run().optimizer = gpu.run().optimizer = TestStepNumbers;
+  }
+
+  void Change(auto change) {
+    change(cpu.setup());
+    change(gpu.setup());
+  }
+  void SetInput(int i, const Values& values, int source = 0) {
+    cpu.SetInput(i, values, source);
+    gpu.SetInput(i, values, source);
+  }
+  void SetOutput(int i, const Values& values) {
+    cpu.SetOutput(i, values);
+    gpu.SetOutput(i, values);
+  }
+  void Call(bool accumulate = false, int64_t firing = 0) {
+    REQUIRE(cpu.Make() == absl::OkStatus());
+    REQUIRE(gpu.Make() == absl::OkStatus());
+    REQUIRE(cpu.Call(accumulate, firing) == absl::OkStatus());
+    REQUIRE(gpu.Call(accumulate, firing) == absl::OkStatus());
+    CHECK(gpu.IsTidy());
+  }
+  // Both may round, to either side.
+  void CheckNear() {
+    for (int i = 0; i < gpu.outputs(); ++i) {
+      INFO("output " << i);
+      CHECK(Distance(gpu.Output(i), cpu.Output(i)) < 2 * Tolerance(gpu.setup().out[i].dtype));
+    }
+  }
+  void CheckSameBits() {
+    for (int i = 0; i < gpu.outputs(); ++i) {
+      INFO("output " << i);
+      CHECK(gpu.OutputBytes(i) == cpu.OutputBytes(i));
+    }
+  }
+};
+
+// Kinds whose results have one order of sums, or none, on any device.
+const std::set<std::string> kSameBits = {"add",
+                                         "add_bias",
+                                         "add_n",
+                                         "cast",
+                                         "dropout",
+                                         "embedding",
+                                         "embedding_grad",
+                                         "fill",
+                                         "pick",
+                                         "positional_embedding",
+                                         "positional_embedding_grad",
+                                         "row_max",
+                                         "split_heads",
+                                         "split_heads_grad",
+                                         "stored_dropout",
+                                         "stored_dropout_grad",
+                                         "sum_uses",
+                                         "swap_dims"};
+
+Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
+  const Layout layout = LayoutOf(tensor.shape.dims, {sbp});
+  return SlicePort(tensor.shape.dims, SliceOf(layout, mesh, {device}), tensor.dtype);
+}
+
+void CheckPiece(const KernelSample& sample, const Graph& graph, const Signature& row,
+                const Mesh& mesh, int device) {
+  const Op& op = graph.ops.back();
+  const int updates = UpdateInputs(sample.kind);
+  const std::vector<Values> inputs = InputValues(sample);
+  std::vector<std::vector<Port>> in;
+  std::vector<Port> out;
+  for (size_t i = updates; i < op.inputs.size(); ++i) {
+    in.push_back({PiecePort(graph.tensors[op.inputs[i]], row.in[i], mesh, device)});
+  }
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    out.push_back(PiecePort(graph.tensors[op.outputs[i]], row.out[i], mesh, device));
+  }
+  Twins twins(sample.kind, sample.attrs, in, out);
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    const Port& port = i < updates ? out[i] : in[i - updates][0];
+    const Values piece = Cut(inputs[i], port.dims, port.slice);
+    i < updates ? twins.SetOutput(i, piece) : twins.SetInput(i - updates, piece);
+  }
+  twins.Call();
+  kSameBits.count(sample.kind) ? twins.CheckSameBits() : twins.CheckNear();
+}
+
+TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as on the CPU") {
+  int pieces = 0;
+  for (const KernelSample& sample : SmallSamples()) {
+    if (!HasCudaKernel(sample.kind)) continue;
+    const Graph graph = GraphOf(sample, DType::kF32);
+    for (const Signature& row : FindOpDef(sample.kind)->signatures({graph, graph.ops.back()})) {
+      for (const int devices : {1, 2, 3}) {
+        for (int device = 0; device < devices; ++device) {
+          INFO(ToString(sample) << ", device " << device << " of " << devices);
+          CheckPiece(sample, graph, row, Mesh{{{"x", devices}}}, device);
+          ++pieces;
+        }
+      }
+    }
+  }
+  CHECK(pieces > 1000);
+}
+
+TEST_CASE("dropout's masks are the CPU's, of any slice, step and micro-batch") {
+  const Dims dims{6, 5, 37};
+  const Mesh mesh{{{"x", 3}}};
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (int dim = -1; dim < 3; ++dim) {
+      for (int device = 0; device < 3; ++device) {
+        const NdSbp sbp{dim < 0 ? B() : S(dim)};
+        const Port port = SlicePort(dims, SliceOf(LayoutOf(dims, sbp), mesh, {device}), dtype);
+        const Port mask = SlicePort(dims, port.slice, DType::kU8);
+        Twins plain("dropout", {{"rate", 0.3}, {"mask", std::string("m")}}, {{port}}, {port});
+        Twins stored("stored_dropout", {{"rate", 0.3}}, {{port}}, {port, mask});
+        for (Twins* twins : {&plain, &stored}) {
+          for (RunContext* run : {&twins->cpu.run(), &twins->gpu.run()}) {
+            run->seed = 77;
+            run->first_step = 3;
+            run->micro_batches = 4;
+          }
+          twins->SetInput(0, RandomValues(port.slice.elements(), 5));
+          INFO("dim " << dim << ", device " << device);
+          twins->Call(/*accumulate=*/false, /*firing=*/6);
+          twins->CheckSameBits();
+        }
+      }
+    }
+  }
+}
+
+// A part of a tensor, of each dimension.
+Slice PartOfEach(const Dims& dims, int64_t from) {
+  Slice slice{Dims(dims.size(), from), dims};
+  for (int64_t& size : slice.size) size -= from + 1;
+  return slice;
+}
+
+TEST_CASE("slices are copied, whatever their type and how they lie") {
+  const std::vector<Dims> all = {{7}, {4, 64}, {5, 6, 7}, {3, 4, 5, 8}, {2, 3, 2, 3, 2, 16}};
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16, DType::kU8}) {
+    for (const Dims& dims : all) {
+      const Slice whole{Dims(dims.size(), 0), dims};
+      for (const bool to_part : {true, false}) {
+        for (const int64_t from : {0, 1}) {
+          const Port part = SlicePort(dims, PartOfEach(dims, from), dtype);
+          const Port full = SlicePort(dims, whole, dtype);
+          Twins twins(to_part ? "slice" : "zero_fill", {}, {{to_part ? full : part}},
+                      {to_part ? part : full});
+          for (const int fill : {1, 2}) {
+            twins.Change([&](KernelSetup& s) { s.fill = to_part ? 0 : fill; });
+            INFO(std::string(Name(dtype)) << " " << ToString(dims) << " from " << from);
+            const int64_t n = (to_part ? full : part).slice.elements();
+            twins.SetInput(0, RandomIds(n, 9, 100));
+            twins.Call();
+            twins.CheckSameBits();
+            if (fill == 1) twins.Call(/*accumulate=*/true);
+            if (fill == 1) twins.CheckSameBits();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a partial tensor of others than the first device is zero") {
+  const Port port = WholePort({5, 3}, DType::kBF16);
+  Twins twins("zero_fill", {}, {{port}}, {port});
+  twins.SetInput(0, Values(15, 1));
+  for (const int at : {0, 1}) {
+    twins.Change([&](KernelSetup& s) {
+      s.zero_unless_first = {0};
+      s.coordinate = {at};
+    });
+    twins.Call();
+    twins.CheckSameBits();
+    CHECK(twins.gpu.Output(0) == Values(15, at == 0 ? 1 : 0));
+  }
+}
+
+TEST_CASE("sums and maxima of several sources are taken in their order") {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI32}) {
+    for (const int reduce : {1, 2}) {
+      const Dims dims{4, 33};
+      std::vector<Port> sources(3, WholePort(dims, dtype));
+      for (int j = 0; j < 3; ++j) sources[j].coordinate = {j};
+      Twins twins("slice", {}, {sources}, {SlicePort(dims, PartOfEach(dims, 1), dtype)});
+      twins.Change([&](KernelSetup& s) {
+        s.mesh = Mesh{{{"x", 3}}};
+        s.coordinate = {0};
+        s.reduce = reduce;
+        s.reduce_axes = {0};
+      });
+      for (int j = 0; j < 3; ++j) {
+        const Values values = RandomValues(Product(dims), 11 + j, -100, 100);
+        twins.SetInput(0, values, j);
+      }
+      for (const bool accumulate : {false, true}) {
+        twins.Call(accumulate);
+        twins.CheckSameBits();
+      }
+    }
+  }
+}
+
+TEST_CASE("sums of more tensors than a launch takes are one sum") {
+  for (const int inputs : {128, 129, 300}) {
+    const Port x = WholePort({37}, DType::kF32);
+    Twins twins("add_n", {}, std::vector<std::vector<Port>>(inputs, {x}), {x});
+    for (int i = 0; i < inputs; ++i) twins.SetInput(i, RandomValues(37, i));
+    for (const bool accumulate : {false, true}) {
+      twins.Call(accumulate);
+      twins.CheckSameBits();
+    }
+    const Port scalar = WholePort({}, DType::kF64);
+    Twins norm("global_norm", {}, std::vector<std::vector<Port>>(inputs, {scalar}), {scalar});
+    for (int i = 0; i < inputs; ++i) norm.SetInput(i, RandomValues(1, i, 0, 1));
+    norm.Call();
+    norm.CheckSameBits();
+  }
+  const Port x = WholePort({4}, DType::kBF16);
+  CudaHarness many(Twins("add_n", {}, std::vector<std::vector<Port>>(129, {x}), {x}).cpu.setup());
+  CHECK(many.Make().code() == absl::StatusCode::kUnimplemented);
+}
+
+TEST_CASE("rows of ids that repeat are added in the order of tokens") {
+  constexpr int64_t kVocab = 40, kTokens = 700;
+  for (const int64_t width : {3, 8, 1100}) {
+    const Dims table{kVocab, 2 * width};
+    // A piece: rows 10 .. 29, the second half of the columns.
+    const Slice piece{{10, width}, {20, width}};
+    const Slice of_dy{{0, width}, {kTokens, width}};
+    Twins twins("embedding_grad", {{"vocab", kVocab}},
+                {{WholePort({kTokens}, DType::kI32)},
+                 {SlicePort({kTokens, 2 * width}, of_dy, DType::kF32)}},
+                {SlicePort(table, piece, DType::kF32)});
+    Values ids = RandomIds(kTokens, 3, kVocab);
+    for (int64_t i = 0; i < kTokens; i += 3) ids[i] = 17;
+    twins.SetInput(0, ids);
+    twins.SetInput(1, RandomValues(kTokens * width, 4));
+    for (const bool accumulate : {false, true}) {
+      twins.Call(accumulate);
+      twins.CheckSameBits();
+    }
+  }
+}
+
+TEST_CASE("a position that is outside shows as numbers that are none") {
+  for (const int position : {-1, 3, 4}) {
+    CudaHarness h(KernelHarness("positional_embedding_at", {},
+                                {{WholePort({1, 2, 1}, DType::kF32)},
+                                 {WholePort({3, 1}, DType::kF32)},
+                                 {WholePort({1}, DType::kI32)}},
+                                {WholePort({1, 2, 1}, DType::kF32)})
+                      .setup());
+    h.SetInput(0, {0, 0});
+    h.SetInput(1, {10, 20, 30});
+    h.SetInput(2, {static_cast<double>(position)});
+    REQUIRE(h.Make() == absl::OkStatus());
+    REQUIRE(h.Call() == absl::OkStatus());
+    CHECK(std::isnan(h.Output(0)[0]));
+    CHECK(std::isnan(h.Output(0)[1]));
+    h.SetInput(2, {2});
+    REQUIRE(h.Call() == absl::OkStatus());
+    CHECK(h.Output(0) == Values{30, 30});
+  }
+}
+
+// Ports of cached_attention.
+Twins CachedTwins(int64_t t, int64_t positions, int64_t d) {
+  const Port cache = WholePort({2, 2, 3, positions, d}, DType::kF32);
+  return Twins("cached_attention", {},
+               {{WholePort({2, t, 3, 3, d}, DType::kF32)}, {WholePort({1}, DType::kI32)}},
+               {cache, WholePort({2, t, 3, d}, DType::kF32)});
+}
+
+TEST_CASE("attention to a cache: one position at a time has the bits of all at once") {
+  constexpr int64_t kT = 150, kRow = 3 * 3 * 40, kOut = 3 * 40;
+  Twins all = CachedTwins(kT, kT, 40), one = CachedTwins(1, kT, 40);
+  const Values qkv = RandomValues(2 * kT * kRow, 5);
+  const Values empty(2 * 2 * 3 * kT * 40, 0);
+  all.SetOutput(0, empty);
+  all.SetInput(0, qkv);
+  all.SetInput(1, {0});
+  all.Call();
+  all.CheckNear();
+  one.SetOutput(0, empty);
+  const Values expected = all.gpu.Output(1);
+  REQUIRE(one.gpu.Make() == absl::OkStatus());
+  for (int64_t p = 0; p < kT; ++p) {
+    Values row;
+    for (int64_t b = 0; b < 2; ++b) {
+      const auto at = qkv.begin() + (b * kT + p) * kRow;
+      row.insert(row.end(), at, at + kRow);
+    }
+    one.gpu.SetInput(0, row);
+    one.gpu.SetInput(1, {static_cast<double>(p)});
+    REQUIRE(one.gpu.Call() == absl::OkStatus());
+    const Values out = one.gpu.Output(1);
+    for (int64_t b = 0; b < 2; ++b) {
+      const auto at = expected.begin() + (b * kT + p) * kOut;
+      REQUIRE(std::equal(at, at + kOut, out.begin() + b * kOut));
+    }
+  }
+  CHECK(one.gpu.OutputBytes(0) == all.gpu.OutputBytes(0));
+}
+
+TEST_CASE("attention to a cache: past its end, outside of it, and heads of any width") {
+  for (const int64_t d : {1, 33, 64, 130, 300}) {
+    Twins twins = CachedTwins(5, 7, d);
+    twins.SetOutput(0, RandomValues(2 * 2 * 3 * 7 * d, 6));
+    twins.SetInput(0, RandomValues(2 * 5 * 9 * d, 7));
+    twins.SetInput(1, {4});
+    INFO("d " << d);
+    twins.Call();
+    twins.CheckNear();
+    const std::vector<std::byte> cache = twins.gpu.OutputBytes(0);
+    twins.gpu.SetInput(1, {7});
+    REQUIRE(twins.gpu.Call() == absl::OkStatus());
+    CHECK(twins.gpu.OutputBytes(0) == cache);
+    for (const double v : twins.gpu.Output(1)) REQUIRE(std::isnan(v));
+  }
+}
+
+// Attention and its gradient, b 2, h 2, against the CPU's.
+void CheckAttention(int64_t t, int64_t d, DType dtype) {
+  INFO("t " << t << ", d " << d << ", " << std::string(Name(dtype)));
+  const Port qkv = WholePort({2, t, 3, 2, d}, dtype), out = WholePort({2, t, 2, d}, dtype);
+  const Port lse = WholePort({2, 2, t}, DType::kF32);
+  Twins forward("causal_attention", {}, {{qkv}}, {out, lse});
+  forward.SetInput(0, RandomValues(Product(qkv.dims), 1, -2, 2));
+  forward.Call();
+  forward.CheckNear();
+  Twins backward("causal_attention_grad", {}, {{out}, {qkv}, {out}, {lse}}, {qkv});
+  backward.SetInput(0, RandomValues(Product(out.dims), 2));
+  backward.SetInput(1, RandomValues(Product(qkv.dims), 1, -2, 2));
+  backward.SetInput(2, forward.cpu.Output(0));
+  backward.SetInput(3, forward.cpu.Output(1));
+  backward.Call();
+  backward.CheckNear();
+  if (t == 64) CHECK(!backward.gpu.Call(/*accumulate=*/true).ok());
+}
+
+TEST_CASE("attention over any length, in heads of any width") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t t : {1, 3, 63, 64, 65, 130, 200}) CheckAttention(t, 64, dtype);
+    for (const int64_t t : {1, 64, 129, 200}) CheckAttention(t, 128, dtype);
+    for (const int64_t d : {1, 8, 31, 65, 96, 129, 200, 260}) CheckAttention(70, d, dtype);
+  }
+}
+
+TEST_CASE("rows of any width") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t width : {1, 2, 31, 255, 260, 1025, 4096, 9001}) {
+      INFO("width " << width << ", " << std::string(Name(dtype)));
+      constexpr int64_t kRows = 3;
+      const Port x = WholePort({kRows, width}, dtype), row = WholePort({width}, DType::kF32);
+      const Port of_row = WholePort({kRows}, DType::kF32), ids = WholePort({kRows}, DType::kI32);
+      const Values values = RandomValues(kRows * width, 1, -3, 3);
+      const Values gamma = RandomValues(width, 2), labels = {0, static_cast<double>(width - 1), -5};
+      Twins norm("layer_norm", {}, {{x}, {row}}, {x, of_row, of_row});
+      norm.SetInput(0, values);
+      norm.SetInput(1, gamma);
+      norm.Call();
+      norm.CheckNear();
+      Twins max("row_max", {}, {{x}}, {of_row});
+      max.SetInput(0, values);
+      max.Call();
+      max.CheckSameBits();
+      Twins sum("row_sum_exp", {}, {{x}, {of_row}}, {of_row});
+      sum.SetInput(0, values);
+      sum.SetInput(1, max.cpu.Output(0));
+      sum.Call();
+      sum.CheckNear();
+      Twins grad("cross_entropy_grad", {{"scale", 0.5}},
+                 {{x}, {ids}, {of_row}, {of_row}, {WholePort({}, DType::kF32)}}, {x});
+      grad.SetInput(0, values);
+      grad.SetInput(1, labels);
+      grad.SetInput(2, max.cpu.Output(0));
+      grad.SetInput(3, sum.cpu.Output(0));
+      grad.SetInput(4, {2});
+      grad.Call();
+      grad.CheckNear();
+    }
+  }
+}
+
+TEST_CASE("adamw clips by the norm, skips a step whose norm is not finite, and follows the CPU's") {
+  constexpr int64_t kN = 1030;
+  const Port x = WholePort({kN}, DType::kF32), scalar = WholePort({}, DType::kF64);
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double norm : {0.5, 4.0, inf, std::nan("")}) {
+    for (const bool decay : {false, true}) {
+      Twins twins("adamw", {{"decay", decay}}, {{x}, {scalar}}, {x, x, x});
+      for (RunContext* run : {&twins.cpu.run(), &twins.gpu.run()}) run->first_step = 10;
+      const Values w = RandomValues(kN, 1), m = RandomValues(kN, 2), v = RandomValues(kN, 3, 0, 1);
+      twins.SetOutput(0, w), twins.SetOutput(1, m), twins.SetOutput(2, v);
+      twins.SetInput(0, RandomValues(kN, 4));
+      twins.SetInput(1, {norm});
+      twins.Call(/*accumulate=*/false, /*firing=*/2);
+      std::isfinite(norm) ? twins.CheckNear() : twins.CheckSameBits();
+      CHECK((twins.gpu.Output(0) == w) == !std::isfinite(norm));
+    }
+  }
+  Twins without("adamw", {{"decay", true}}, {{x}}, {x, x, x});
+  without.gpu.run().optimizer = nullptr;
+  REQUIRE(without.gpu.Make() == absl::OkStatus());
+  CHECK(without.gpu.Call().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("sum_squares adds up many blocks, and none") {
+  for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{4096 * 300 + 123}}) {
+    Twins twins("sum_squares", {}, {{WholePort({n}, DType::kF32)}}, {WholePort({}, DType::kF64)});
+    twins.SetInput(0, RandomValues(n, 3));
+    twins.Call();
+    CHECK(twins.gpu.Output(0)[0] == Approx(twins.cpu.Output(0)[0]).epsilon(1e-13));
+  }
+}
+
+TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
+  const Port row = WholePort({1, 2}, DType::kBF16), scalar = WholePort({1}, DType::kF32);
+  Twins twins(
+      "cross_entropy_grad", {},
+      {{row}, {WholePort({1}, DType::kI32)}, {scalar}, {scalar}, {WholePort({}, DType::kF32)}},
+      {row});
+  // The label's probability is 1 - 2^-12, which bf16 would round to 1.
+  twins.SetInput(0, {8, 8 - 8.3125});
+  twins.SetInput(1, {0});
+  twins.SetInput(2, {8}), twins.SetInput(3, {1 + std::exp(-8.3125)}), twins.SetInput(4, {1});
+  twins.Call();
+  CHECK(twins.gpu.Output(0)[0] < -2e-4);
+  CHECK(twins.gpu.Output(0)[0] == Approx(-twins.gpu.Output(0)[1]).epsilon(0.01));
+}
+
+TEST_CASE("what has no kernel for a type says so") {
+  const Port x = WholePort({4}, DType::kF64);
+  CudaHarness h(KernelHarness("gelu", {}, {{x}}, {x}).setup());
+  CHECK(h.Make().code() == absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace oneflow::cuda

@@ -1,0 +1,172 @@
+#include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "actor_runtime/cuda/kernel/make_kernel.h"
+#include "actor_runtime/cuda/status.h"
+#include "glog/logging.h"
+#include "oneflow_core/device/workspace.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow::cuda {
+namespace {
+
+constexpr int64_t kGuard = 256;
+constexpr std::byte kGuardByte{0x5a};
+constexpr std::byte kUnset{0xff};  // NaN, as f32, f64 and bf16
+
+void CheckOk(cudaError_t error) {
+  const absl::Status status = ToStatus(error, "test");
+  CHECK(status.ok()) << status.ToString();
+}
+
+int64_t BytesOf(const Port& port) {
+  return port.slice.elements() * static_cast<int64_t>(SizeOf(port.dtype));
+}
+
+std::vector<std::byte> BytesOf(const Values& values, const Port& port) {
+  CHECK_EQ(static_cast<int64_t>(values.size()), port.slice.elements());
+  std::vector<std::byte> bytes(BytesOf(port));
+  WriteValues(values, port.dtype, bytes.data());
+  return bytes;
+}
+
+int64_t CudaWorkspace(const KernelSetup& s) {
+  std::vector<Dims> in, out;
+  for (const Port& port : s.out) out.push_back(port.local());
+  // What the kernel updates in place is input, too.
+  const OpDef* def = FindOpDef(s.kind);
+  const int updates = def == nullptr ? 0 : def->updates;
+  in.assign(out.begin(), out.begin() + updates);
+  for (const std::vector<Port>& sources : s.in) in.push_back(sources[0].local());
+  return WorkspaceBytes(proto::CUDA, s.kind, in, out, /*threads=*/1);
+}
+
+}  // namespace
+
+const Libraries& TestLibraries() {
+  static const Libraries* libraries = [] {
+    const char* folder = std::getenv("ONEFLOW_CUDA_LIBS");
+    auto opened = DeviceLibraries::Open(PlacesOfMachine(folder == nullptr ? "" : folder));
+    CHECK(opened.ok()) << opened.status().ToString();
+    // Never destroyed: the runtime may be gone before.
+    const auto* owner = new DeviceLibraries(*std::move(opened));
+    return new Libraries(owner->libraries());
+  }();
+  return *libraries;
+}
+
+CudaHarness::Buffer::Buffer(int64_t size) : bytes(size) {
+  std::byte* base = nullptr;
+  CheckOk(cudaMalloc(&base, size + 2 * kGuard));
+  memory = std::shared_ptr<std::byte>(base, [](std::byte* p) { CheckOk(cudaFree(p)); });
+  std::vector<std::byte> all(size + 2 * kGuard, kGuardByte);
+  std::fill_n(all.begin() + kGuard, size, kUnset);
+  CheckOk(cudaMemcpy(base, all.data(), all.size(), cudaMemcpyHostToDevice));
+}
+
+std::byte* CudaHarness::Buffer::data() const { return memory.get() + kGuard; }
+
+void CudaHarness::Buffer::Write(std::span<const std::byte> values) {
+  CheckOk(cudaMemcpy(data(), values.data(), values.size(), cudaMemcpyHostToDevice));
+}
+
+std::vector<std::byte> CudaHarness::Buffer::Read() const {
+  std::vector<std::byte> values(bytes);
+  CheckOk(cudaMemcpy(values.data(), data(), values.size(), cudaMemcpyDeviceToHost));
+  return values;
+}
+
+bool CudaHarness::Buffer::GuardsHold() const {
+  std::vector<std::byte> all(bytes + 2 * kGuard);
+  CheckOk(cudaMemcpy(all.data(), memory.get(), all.size(), cudaMemcpyDeviceToHost));
+  const auto holds = [&](int64_t first) {
+    return std::count(all.begin() + first, all.begin() + first + kGuard, kGuardByte) == kGuard;
+  };
+  return holds(0) && holds(kGuard + bytes);
+}
+
+CudaHarness::CudaHarness(KernelSetup setup) : setup_(std::move(setup)), workspace_(0) {
+  for (const std::vector<Port>& sources : setup_.in) {
+    std::vector<Buffer>& buffers = in_.emplace_back();
+    for (const Port& port : sources) buffers.emplace_back(BytesOf(port));
+  }
+  for (const Port& port : setup_.out) out_.emplace_back(BytesOf(port));
+  setup_.workspace_bytes = CudaWorkspace(setup_);
+}
+
+CudaHarness::CudaHarness(const KernelSample& sample)
+    : CudaHarness(HarnessOf(sample, DType::kF32).setup()) {
+  run_.optimizer = TestStepNumbers;
+  const std::vector<Values> values = InputValues(sample);
+  for (size_t i = 0; i < values.size(); ++i) SetOpInput(static_cast<int>(i), values[i]);
+}
+
+void CudaHarness::SetInput(int i, const Values& values, int source) {
+  Buffer& buffer = in_[i][source];
+  buffer.set = BytesOf(values, setup_.in[i][source]);
+  buffer.Write(buffer.set);
+}
+
+void CudaHarness::SetOutput(int i, const Values& values) {
+  out_[i].Write(BytesOf(values, setup_.out[i]));
+}
+
+void CudaHarness::SetOpInput(int i, const Values& values) {
+  const int updates = UpdateInputs(setup_.kind);
+  i < updates ? SetOutput(i, values) : SetInput(i - updates, values);
+}
+
+absl::Status CudaHarness::Make() {
+  absl::StatusOr<Kernel> kernel = MakeCudaKernel(setup_, TestLibraries());
+  if (!kernel.ok()) return kernel.status();
+  kernel_ = *std::move(kernel);
+  return absl::OkStatus();
+}
+
+absl::Status CudaHarness::Call(bool accumulate, int64_t firing) {
+  workspace_ = Buffer(setup_.workspace_bytes);
+  std::vector<std::vector<const std::byte*>> in;
+  std::vector<std::span<const std::byte* const>> spans;
+  std::vector<std::byte*> out;
+  for (const std::vector<Buffer>& sources : in_) {
+    std::vector<const std::byte*>& bases = in.emplace_back();
+    for (const Buffer& buffer : sources) bases.push_back(buffer.data());
+  }
+  for (const std::vector<const std::byte*>& bases : in) spans.push_back(bases);
+  for (const Buffer& buffer : out_) out.push_back(buffer.data());
+  KernelCall call;
+  call.in = spans;
+  call.out = out;
+  call.workspace = {workspace_.data(), static_cast<size_t>(workspace_.bytes)};
+  call.firing = firing;
+  call.accumulate = accumulate;
+  call.run = &run_;
+  const absl::Status status = kernel_(call);
+  if (!status.ok()) return status;
+  return ToStatus(cudaDeviceSynchronize(), setup_.kind);
+}
+
+Values CudaHarness::Output(int i) const {
+  const std::vector<std::byte> bytes = OutputBytes(i);
+  return ReadValues(bytes.data(), setup_.out[i].dtype, setup_.out[i].slice.elements());
+}
+
+std::vector<std::byte> CudaHarness::OutputBytes(int i) const { return out_[i].Read(); }
+
+bool CudaHarness::IsTidy() const {
+  const auto is_unchanged = [](const Buffer& b) { return b.set.empty() || b.set == b.Read(); };
+  for (const std::vector<Buffer>& sources : in_) {
+    for (const Buffer& b : sources) {
+      if (!b.GuardsHold() || !is_unchanged(b)) return false;
+    }
+  }
+  return std::all_of(out_.begin(), out_.end(), [](const Buffer& b) { return b.GuardsHold(); }) &&
+         workspace_.GuardsHold();
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,76 @@
+// For tests: one kernel of a GPU (or of the emulated one), by kind, with values as doubles: the
+// twin of KernelHarness. It owns what a plan would give: device memory and workspace, as much as
+// the plan's formulas say and not a byte more.
+//
+//   CudaHarness h(HarnessOf(sample, DType::kF32).setup());
+//   h.SetInput(0, x);
+//   REQUIRE(h.Make().ok());
+//   REQUIRE(h.Call().ok());      // launched, and done
+//   CHECK(h.IsTidy());           // nothing but its outputs was written
+//   Values y = h.Output(0);
+//
+// What is not set reads as NaN: outputs and, before each call, the workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "actor_runtime/cuda/library/libraries.h"
+#include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/kernel/kernel_samples.h"
+#include "actor_runtime/kernel/run_context.h"
+
+namespace oneflow::cuda {
+
+// The libraries of the current device, opened once: those of the folder $ONEFLOW_CUDA_LIBS, or
+// where a program looks for them.
+const Libraries& TestLibraries();
+
+class CudaHarness {
+ public:
+  // The ports and attributes of `setup`; its workspace is a GPU's.
+  explicit CudaHarness(KernelSetup setup);
+  // The kernel of a sample on whole tensors, inputs set.
+  explicit CudaHarness(const KernelSample& sample);
+
+  KernelSetup& setup() { return setup_; }  // to change before Make
+  RunContext& run() { return run_; }
+  int outputs() const { return static_cast<int>(setup_.out.size()); }
+
+  void SetInput(int i, const Values& values, int source = 0);
+  void SetOutput(int i, const Values& values);
+  // Sets the op's input i, wherever its kernel looks for it.
+  void SetOpInput(int i, const Values& values);
+  absl::Status Make();
+  absl::Status Call(bool accumulate = false, int64_t firing = 0);
+  Values Output(int i) const;
+  std::vector<std::byte> OutputBytes(int i) const;
+  // Whether inputs and the bytes around all memory are as they were.
+  bool IsTidy() const;
+
+ private:
+  // Device memory between two guards. The bytes that `set` says, on the host, are its inputs.
+  struct Buffer {
+    std::shared_ptr<std::byte> memory;
+    std::vector<std::byte> set;
+    int64_t bytes = 0;
+    explicit Buffer(int64_t size);
+    std::byte* data() const;
+    void Write(std::span<const std::byte> values);
+    std::vector<std::byte> Read() const;
+    bool GuardsHold() const;
+  };
+
+  KernelSetup setup_;
+  RunContext run_;
+  std::vector<std::vector<Buffer>> in_;
+  std::vector<Buffer> out_;
+  Buffer workspace_;
+  Kernel kernel_;
+};
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,110 @@
+// What every kernel of a GPU promises, over the samples of the CPU's kernels: it agrees with the
+// CPU's f64 twin, writes its outputs and nothing else, and adds where it accumulates.
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
+#include "actor_runtime/cuda/kernel/make_kernel.h"
+#include "actor_runtime/kernel/kernel_samples.h"
+#include "oneflow_core/device/cuda_kinds.h"
+
+namespace oneflow::cuda {
+namespace {
+
+// The samples of kinds that have a kernel here.
+std::vector<KernelSample> Samples() {
+  std::vector<KernelSample> samples;
+  for (const auto* all : {&SmallSamples(), &LargeSamples()}) {
+    for (const KernelSample& sample : *all) {
+      if (HasCudaKernel(sample.kind)) samples.push_back(sample);
+    }
+  }
+  return samples;
+}
+
+TEST_CASE("kinds that the compiler may place on a GPU are those of the table") {
+  const auto kinds = CudaKinds();
+  CHECK(CudaKernelKinds() == std::vector<std::string_view>(kinds.begin(), kinds.end()));
+  CHECK(!HasCudaKernel("load_tokens"));
+}
+
+TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is written") {
+  for (const KernelSample& sample : Samples()) {
+    INFO(ToString(sample));
+    CudaHarness narrow(sample);
+    KernelHarness wide = HarnessOf(sample, DType::kF64);
+    REQUIRE(narrow.Make() == absl::OkStatus());
+    REQUIRE(wide.Make() == absl::OkStatus());
+    REQUIRE(narrow.Call() == absl::OkStatus());
+    REQUIRE(wide.Call() == absl::OkStatus());
+    CHECK(narrow.IsTidy());
+    for (int i = 0; i < narrow.outputs(); ++i) {
+      INFO("output " << i);
+      CHECK(Distance(narrow.Output(i), wide.Output(i)) <
+            ToleranceOf(sample.kind, narrow.setup().out[i].dtype));
+    }
+  }
+}
+
+// The kinds that never write an accumulating register: updates, norms, row maxima, saved
+// statistics, masks, what is done to a product once it is finished.
+const std::set<std::string> kNeverAdded = {
+    "adamw",      "cached_attention", "causal_attention", "causal_attention_grad",  "global_norm",
+    "layer_norm", "linear_add",       "linear_gelu",      "linear_gelu_grad_input", "next_adamw",
+    "row_max",    "row_stats",        "stored_dropout"};
+// A product that is rounded to bf16 is not added up.
+const std::set<std::string> kNeverAddedInBf16 = {"batch_matmul", "linear", "linear_grad_input"};
+
+TEST_CASE("accumulating adds to what is there") {
+  for (const KernelSample& sample : Samples()) {
+    if (kNeverAdded.count(sample.kind)) continue;
+    INFO(ToString(sample));
+    CudaHarness added(sample);
+    if (added.setup().out[0].dtype == DType::kBF16 && kNeverAddedInBf16.count(sample.kind))
+      continue;
+    KernelHarness wide = HarnessOf(sample, DType::kF64);
+    REQUIRE(added.Make() == absl::OkStatus());
+    REQUIRE(wide.Make() == absl::OkStatus());
+    REQUIRE(wide.Call() == absl::OkStatus());
+    std::vector<Values> expected;
+    for (int i = 0; i < added.outputs(); ++i) {
+      expected.push_back(wide.Output(i));
+      added.SetOutput(i, RandomValues(static_cast<int64_t>(expected[i].size()), 99));
+      const Values there = added.Output(i);
+      for (size_t e = 0; e < there.size(); ++e) expected[i][e] += there[e];
+    }
+    REQUIRE(added.Call(/*accumulate=*/true) == absl::OkStatus());
+    CHECK(added.IsTidy());
+    for (int i = 0; i < added.outputs(); ++i) {
+      CHECK(Distance(added.Output(i), expected[i]) <
+            ToleranceOf(sample.kind, added.setup().out[i].dtype));
+    }
+  }
+}
+
+TEST_CASE("too small a workspace is an error that names both numbers") {
+  for (const KernelSample& sample : SmallSamples()) {
+    CudaHarness h(sample);
+    const int64_t planned = h.setup().workspace_bytes;
+    if (!HasCudaKernel(sample.kind) || planned == 0) continue;
+    INFO(ToString(sample));
+    h.setup().workspace_bytes = planned - 1;
+    const absl::Status status = h.Make();
+    REQUIRE(status.code() == absl::StatusCode::kInternal);
+    const std::string message(status.message());
+    CHECK(message.find("gives " + std::to_string(planned - 1)) != std::string::npos);
+    CHECK(message.find("needs " + std::to_string(planned)) != std::string::npos);
+  }
+}
+
+TEST_CASE("a kind without a kernel is not found") {
+  KernelSetup setup;
+  setup.kind = "load_tokens";
+  CHECK(MakeCudaKernel(setup, TestLibraries()).status().code() == absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace oneflow::cuda

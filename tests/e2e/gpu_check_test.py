@@ -1,0 +1,113 @@
+"""tools/gpu_check in a bundle whose programs are scripts: what is run, skipped, failed and written."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+NO_GPU = {"gpus": [], "libraries": [], "no_gpu": "no GPU can be used: this machine has no NVIDIA driver; install it"}
+ONE_GPU = {"gpus": [{"name": "GPU"}], "no_gpu": "",
+           "libraries": [{"name": "cuBLASLt", "missing": ""}, {"name": "NCCL", "missing": "NCCL: not found"}]}
+TESTS = "products agree, to the bit\nsums [of rows]"
+
+
+class Bundle:
+    """A folder like the bundle's. `oneflow` prints `devices`; its other verbs are a shell script's."""
+
+    def __init__(self, folder, devices, verbs="exit 2", kernel_test="exit 0"):
+        self.folder, self.out = folder, os.path.join(folder, "results")
+        os.makedirs(folder + "/bin")
+        shutil.copy("tools/gpu_check", folder)
+        shutil.copytree("tools/gpu_checks", folder + "/gpu_checks")
+        self.program("oneflow", f"""
+            if [ "$1" = devices ]; then
+              cat <<'JSON'\n{json.dumps(devices)}\nJSON
+              exit {1 if devices["no_gpu"] else 0}
+            fi
+            {verbs}""")
+        self.program("kernel_test", f"""
+            if [ "$1" = --list-test-names-only ]; then echo "{TESTS}"; exit 2; fi
+            {kernel_test}""")
+
+    def program(self, name, script):
+        path = os.path.join(self.folder, "bin", name)
+        with open(path, "w") as out:
+            out.write("#!/bin/sh\n" + script + "\n")
+        os.chmod(path, 0o755)
+
+    def check(self, *parts, code=0):
+        """Runs parts; returns {part: {check: (status, why)}} as the files say."""
+        done = subprocess.run([self.folder + "/gpu_check", "--out=" + self.out, *parts], capture_output=True, text=True,
+                              env=dict(os.environ, PATH="/usr/bin:/bin"), check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        found = {}
+        for part in parts:
+            with open(f"{self.out}/{part}.json") as file:
+                report = json.load(file)
+            found[part] = {check["check"]: (check["status"], check["why"]) for check in report["checks"]}
+            with open(f"{self.out}/{part}.txt") as file:
+                assert len(file.read().splitlines()) >= len(report["checks"])
+        return found
+
+
+class GpuCheckTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def test_without_a_gpu_every_part_is_skipped_with_the_reason(self):
+        parts = ["conformance", "numerics", "plans", "memory", "sanitizer", "nccl", "bench"]
+        for part, checks in Bundle(self.folder, NO_GPU).check(*parts).items():
+            self.assertEqual(checks, {"all": ("skipped", NO_GPU["no_gpu"])}, part)
+
+    def test_conformance_runs_each_test_by_its_name(self):
+        script = f'echo "$1" >> {self.folder}/asked'
+        found = Bundle(self.folder, ONE_GPU, kernel_test=script).check("conformance")
+        self.assertEqual(found["conformance"], {name: ("passed", "") for name in TESTS.splitlines()})
+        with open(self.folder + "/asked") as file:
+            self.assertEqual(file.read().splitlines(), ["products agree\\, to the bit", "sums \\[of rows\\]"])
+
+    def test_a_kernel_that_fails_is_a_failure_with_what_it_said(self):
+        script = 'case "$1" in sums*) echo "row 3 differs"; exit 1;; esac'
+        found = Bundle(self.folder, ONE_GPU, kernel_test=script).check("conformance", code=1)
+        self.assertEqual(found["conformance"]["products agree, to the bit"], ("passed", ""))
+        self.assertEqual(found["conformance"]["sums [of rows]"], ("failed", "row 3 differs\n"))
+
+    def test_a_verb_that_refuses_the_device_is_a_skipped_part(self):
+        verbs = 'if [ "$1" = compile ]; then echo "oneflow: error: --device: no such flag" >&2; exit 2; fi; exit 0'
+        found = Bundle(self.folder, ONE_GPU, verbs).check("numerics", "plans", "bench")
+        for checks in found.values():
+            self.assertEqual(checks["all"],
+                             ("skipped", "oneflow compile --device=cuda: oneflow: error: --device: no such flag"))
+
+    def test_what_is_missing_is_skipped_and_the_rest_runs(self):
+        found = Bundle(self.folder, ONE_GPU, "exit 0").check("nccl", "plans")
+        self.assertEqual(found["nccl"], {"all": ("skipped", "NCCL: not found")})
+        self.assertEqual(found["plans"]["data=1: train"], ("passed", ""))
+        self.assertEqual(found["plans"]["tensor=2"], ("skipped", "there are 1 GPUs"))
+
+    def test_losses_on_a_gpu_that_are_far_from_the_cpus_fail(self):
+        verbs = """
+            loss=2.5
+            for flag in "$@"; do
+              case "$flag" in
+                --metrics=*) metrics=${flag#--metrics=};;
+                --device=cuda) loss=2.6;;
+              esac
+            done
+            if [ "$1" = train ]; then echo "{\\"step\\": 0, \\"loss\\": $loss}" > "$metrics"; fi"""
+        found = Bundle(self.folder, ONE_GPU, verbs).check("numerics", code=1)["numerics"]
+        self.assertEqual(found["f32: losses of 20 steps, GPU beside CPU"], ("failed", "more than 0.001 apart"))
+        self.assertEqual(found["f32: a second run has the same bits"], ("passed", ""))
+
+    def test_a_part_that_does_not_exist_is_refused(self):
+        bundle = Bundle(self.folder, ONE_GPU)
+        done = subprocess.run([bundle.folder + "/gpu_check", "speed"], capture_output=True, text=True, cwd=self.folder,
+                              check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no part speed", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+"""Short trainings on GPUs: losses, plans, bytes, several GPUs."""
+import json
+import math
+import os
+import re
+import subprocess
+import threading
+
+SMALL = ["--layers=2", "--heads=4", "--hidden=128", "--sequence=64", "--vocab=256"]
+# How far a loss on a GPU may be from that on the CPU, relative: sums have another order, and bf16 has 8 bits.
+TOLERANCE = {"f32": 1e-3, "bf16": 2e-2}
+
+
+def losses(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line)["loss"] for line in lines]
+
+
+def train(here, name, *flags, steps=20):
+    """Trains; returns (losses, the program that ended). Losses are None where it failed."""
+    metrics = os.path.join(here.work, name + ".jsonl")
+    done = here.oneflow("train", "--data=" + here.text(), f"--steps={steps}", "--seed=1", "--metrics=" + metrics, *flags)
+    return (losses(metrics) if done.code == 0 else None), done
+
+
+def distance(a, b):
+    """The largest relative difference of two rows of losses."""
+    if len(a) != len(b) or not all(map(math.isfinite, a + b)):
+        return math.inf
+    return max(abs(x - y) / abs(y) for x, y in zip(a, b))
+
+
+def numerics(here, part):
+    if here.cuda_refused():
+        part.skip("all", here.cuda_refused())
+        return
+    graph = here.model("small", *SMALL)
+    for precision, tolerance in TOLERANCE.items():
+        flags = ["--graph=" + graph, "--batch=8", "--micro_batches=2", "--precision=" + precision]
+        expected, done = train(here, "cpu_" + precision, *flags)
+        if expected is None:
+            part.fail(f"{precision} on the CPU", done.why())
+            continue
+        first, done = train(here, "gpu_" + precision, *flags, "--device=cuda")
+        if first is None:
+            part.fail(f"{precision} on a GPU", done.why())
+            continue
+        far = distance(first, expected)
+        part.judge(far < tolerance, f"{precision}: losses of 20 steps, GPU beside CPU", f"more than {tolerance} apart",
+                   distance=far, seconds=done.seconds)
+        again, done = train(here, "gpu_again_" + precision, *flags, "--device=cuda")
+        part.judge(again == first, f"{precision}: a second run has the same bits",
+                   "losses differ" if again else done.why())
+
+
+def meshes(gpus):
+    """Meshes of at most so many GPUs, one axis each and two together."""
+    found = ["data=1"]
+    for axis in ["data", "tensor", "pipe"]:
+        found += [f"{axis}={n}" for n in (2, 4, 8) if n <= gpus]
+    return found + (["pipe=2,data=2", "data=2,tensor=2"] if gpus >= 4 else [])
+
+
+def plans(here, part):
+    if here.cuda_refused():
+        part.skip("all", here.cuda_refused())
+        return
+    graph = here.model("small", *SMALL)
+    for mesh in meshes(8):
+        if mesh not in meshes(here.gpus):
+            part.skip(mesh, f"there are {here.gpus} GPUs")
+            continue
+        plan = os.path.join(here.work, mesh.replace("=", "").replace(",", "_") + ".plan")
+        steps = [("compile", ["compile", "--graph=" + graph, "--device=cuda", "--mesh=" + mesh, "--batch=16",
+                              "--micro_batches=2", "--out=" + plan]),
+                 ("verify", ["verify", "--plan=" + plan]),
+                 ("train", ["train", "--plan=" + plan, "--data=" + here.text(), "--steps=5", "--seed=1"])]
+        for what, command in steps:
+            done = here.oneflow(*command)
+            part.judge(done.code == 0, f"{mesh}: {what}", done.why(), seconds=done.seconds)
+            if done.code != 0:
+                break
+
+
+class PeakMemory(threading.Thread):
+    """The most bytes of GPU 0 that nvidia-smi shows as used while it runs."""
+
+    def __init__(self, smi):
+        super().__init__(daemon=True)
+        self.smi, self.ended, self.peak = smi, threading.Event(), self._used(smi)
+        self.before = self.peak
+
+    @staticmethod
+    def _used(smi):
+        done = subprocess.run([smi, "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"],
+                              capture_output=True, text=True, check=False)
+        return int(done.stdout.split()[0]) * 2**20 if done.returncode == 0 else 0
+
+    def run(self):
+        while not self.ended.wait(0.2):
+            self.peak = max(self.peak, self._used(self.smi))
+
+    def added(self):
+        self.ended.set()
+        self.join()
+        return self.peak - self.before
+
+
+def planned_bytes(here, plan):
+    """Bytes of the arena of a device, as `oneflow explain` says."""
+    done = here.oneflow("explain", "--plan=" + plan, "--format=json")
+    found = [int(n) for n in re.findall(r'"arena_bytes": ?(\d+)', done.out)]
+    return max(found, default=0)
+
+
+def memory(here, part):
+    if here.cuda_refused():
+        part.skip("all", here.cuda_refused())
+        return
+    smi = here.tool("nvidia-smi")
+    if smi is None:
+        part.skip("all", "nvidia-smi is not on PATH")
+        return
+    # What a context, modules and libraries take beside the arena.
+    allowed = 2 * 2**30
+    for preset, flags in {"small": SMALL, "gpt2-124m": ["--preset=gpt2-124m"]}.items():
+        plan = os.path.join(here.work, preset + "_memory.plan")
+        done = here.oneflow("compile", "--graph=" + here.model(preset, *flags), "--device=cuda", "--batch=4", "--out=" + plan)
+        planned = planned_bytes(here, plan) if done.code == 0 else 0
+        if not planned:
+            part.fail(preset, done.why() if done.code else "explain names no arena_bytes")
+            continue
+        peak = PeakMemory(smi)
+        peak.start()
+        done = here.oneflow("train", "--plan=" + plan, "--data=" + here.text(), "--steps=10", "--seed=1")
+        added = peak.added()
+        good = done.code == 0 and planned <= added <= planned + allowed
+        part.judge(good, preset, done.why() if done.code else "used more than the plan and 2 GiB, or less than the plan",
+                   planned_mib=planned / 2**20, used_mib=added / 2**20)
+
+
+def nccl(here, part):
+    why = here.missing_library("NCCL") or here.cuda_refused()
+    if not why and here.gpus < 2:
+        why = "there is one GPU"
+    if why:
+        part.skip("all", why)
+        return
+    graph = here.model("small", *SMALL)
+    flags = ["--graph=" + graph, "--batch=16", "--micro_batches=2", "--device=cuda"]
+    expected, done = train(here, "one_gpu", *flags)
+    if expected is None:
+        part.fail("one GPU", done.why())
+        return
+    for mesh in meshes(here.gpus)[1:]:
+        found, done = train(here, mesh.replace(",", "_"), *flags, "--mesh=" + mesh)
+        far = math.inf if found is None else distance(found, expected)
+        part.judge(far < TOLERANCE["f32"], f"{mesh}: losses beside one GPU", done.why() if found is None else "apart",
+                   distance=far, seconds=done.seconds)
