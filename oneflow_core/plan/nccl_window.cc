@@ -47,7 +47,7 @@ int64_t PartSize(int64_t size, const std::vector<int>& axes, const Mesh& mesh, b
 
 class Transition {
  public:
-  Transition(const Layout& from, const Layout& to, const Mesh& mesh, const NcclTransition& of,
+  Transition(const Layout& from, const Layout& to, const Mesh& mesh, const ExchangedTensor& of,
              const NcclLimits& limits)
       : mesh_(mesh), of_(of), limits_(limits) {
     for (const int64_t size : from.dims) dims_.push_back({.size = size});
@@ -165,7 +165,7 @@ class Transition {
   }
 
   const Mesh& mesh_;
-  const NcclTransition of_;
+  const ExchangedTensor of_;
   const NcclLimits limits_;
   std::vector<DimCuts> dims_;
   int64_t in_bytes_ = 1, out_bytes_ = 1;  // of the largest parts
@@ -175,8 +175,8 @@ class Transition {
 }  // namespace
 
 int64_t NcclWindow(const Layout& from, const Layout& to, const Mesh& mesh,
-                   const NcclTransition& transition, const NcclLimits& limits) {
-  return Transition(from, to, mesh, transition, limits).Bytes();
+                   const ExchangedTensor& tensor, const NcclLimits& limits) {
+  return Transition(from, to, mesh, tensor, limits).Bytes();
 }
 
 }  // namespace oneflow

@@ -40,15 +40,16 @@ inline constexpr int64_t kWindowAlignment = 64;
 // the kernels that pack and unpack them work on whole words.
 inline constexpr int64_t kPackedAlignment = 16;
 
-struct NcclTransition {
+// Of one tensor of an exchange.
+struct ExchangedTensor {
   int64_t copies = 1;   // members whose parts are summed or maximised
   int64_t members = 1;  // of the group
   int64_t element_bytes = 4;
   bool accumulates = false;  // the result is added to what the output holds
 };
 
-// Bytes for one tensor, a multiple of kWindowAlignment; of any member.
+// Bytes for it, a multiple of kWindowAlignment; of any member.
 int64_t NcclWindow(const Layout& from, const Layout& to, const Mesh& mesh,
-                   const NcclTransition& transition, const NcclLimits& limits = {});
+                   const ExchangedTensor& tensor, const NcclLimits& limits = {});
 
 }  // namespace oneflow

@@ -65,8 +65,8 @@ class Players {
     Bytes& memory = place.memory == NcclPlace::kInput    ? memory_.in[member][place.tensor]
                     : place.memory == NcclPlace::kOutput ? memory_.out[member][place.tensor]
                                                          : workspaces_[member];
-    const int64_t size = place.memory == NcclPlace::kWorkspace ? steps_[member].workspace_bytes
-                                                               : std::ssize(memory);
+    const int64_t size =
+        place.memory == NcclPlace::kWorkspace ? steps_[member].workspace_bytes : std::ssize(memory);
     REQUIRE(place.offset >= 0);
     REQUIRE(place.offset + bytes <= size);
     return memory.data() + place.offset;
@@ -244,7 +244,8 @@ void Check(const ExchangeCase& c, const NcclLimits& limits, std::mt19937_64* ran
   }
 }
 
-const NcclLimits kLimits[] = {{}, {.runs = 32, .run_bytes = 1}, {.runs = 2, .run_bytes = 16}, {.runs = 0}};
+const NcclLimits kLimits[] = {
+    {}, {.runs = 32, .run_bytes = 1}, {.runs = 2, .run_bytes = 16}, {.runs = 0}};
 
 TEST_CASE("random exchanges give every member its slice, and fit the window") {
   const std::vector<std::string> kinds = {"all_gather", "reduce_scatter", "all_reduce",
