@@ -1,5 +1,5 @@
-// Training with a GPU a rank and exchanges over NCCL, with the CPU's kernels as the work of streams:
-// the CPU's losses, to the bit where NCCL sums no more than two.
+// Training with a GPU a rank and exchanges over NCCL, with the CPU's kernels as the work of
+// streams: the CPU's losses, to the bit where NCCL sums no more than two.
 #include <cmath>
 #include <string>
 
@@ -43,7 +43,7 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       {"pipe=2", true},
       {"pipe=2,data=2,tensor=2", true},
       {"data=4", false},
-      {"data=2,tensor=4", false},
+      {"data=4,tensor=2", false},
       {"data=2", true, AnnotateOptions::kStates, true},
       {"data=4", false, AnnotateOptions::kWeights, true},
       {"pipe=2,data=2", true, AnnotateOptions::kStates},

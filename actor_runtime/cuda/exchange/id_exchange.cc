@@ -23,10 +23,9 @@ struct Known {
 };
 
 absl::Status NotInTime(const std::string& key, std::chrono::milliseconds patience) {
-  return absl::DeadlineExceededError("the id of NCCL's communicator \"" + key +
-                                     "\" was not made known within " +
-                                     std::to_string(patience.count()) +
-                                     " ms: see whether all processes of the run are there");
+  return absl::DeadlineExceededError(
+      "the id of NCCL's communicator \"" + key + "\" was not made known within " +
+      std::to_string(patience.count()) + " ms: see whether all processes of the run are there");
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Invariants:
 //  1. A member's communicator of NCCL is used by one thread at a time, under the member's mutex.
 //     Members do not share one: a call of NCCL may wait for a call of another member.
-//  2. Once failed_ is true nothing more is given to a stream, and communicators of NCCL are gone, or
+//  2. Once failed_ is true nothing more is given to a stream, and communicators of NCCL are gone,
+//  or
 //     go as soon as the call that uses them returns.
 #include "actor_runtime/cuda/exchange/nccl_communicator.h"
 
@@ -121,8 +122,8 @@ class NcclCommunicator final : public Communicator {
   // What NCCL has found out since: that another process is gone, for one.
   absl::Status ErrorOf(const Member& member) const {
     ncclResult_t result = ncclSuccess;
-    RETURN_IF_ERROR(nccl_.ToStatus(nccl_.CommGetAsyncError(member.comm, &result),
-                                   "ncclCommGetAsyncError"));
+    RETURN_IF_ERROR(
+        nccl_.ToStatus(nccl_.CommGetAsyncError(member.comm, &result), "ncclCommGetAsyncError"));
     return nccl_.ToStatus(result, "an exchange");
   }
 
@@ -156,9 +157,8 @@ absl::StatusOr<ncclUniqueId> IdOf(const Nccl& nccl, const IdExchange& ids,
 absl::StatusOr<int> CtasOf(const DeviceGroup& group) {
   int gpu = 0, processors = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
-  RETURN_IF_ERROR(
-      ToStatus(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu),
-               "cudaDeviceGetAttribute"));
+  RETURN_IF_ERROR(ToStatus(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu),
+                           "cudaDeviceGetAttribute"));
   return std::clamp(processors / (2 * std::max(1, group.communicators)), 1, kMostCtas);
 }
 

@@ -1,5 +1,5 @@
-// A communicator whose exchanges NCCL carries: the members of a group that are in this process, each
-// on a GPU of its own. What a member enters is given to its stream at once, so Poll never says
+// A communicator whose exchanges NCCL carries: the members of a group that are in this process,
+// each on a GPU of its own. What a member enters is given to its stream at once, so Poll never says
 // kWaiting. Nothing is over on a member's stream before all members have entered it; a GPU whose
 // others never enter waits until Abort.
 //

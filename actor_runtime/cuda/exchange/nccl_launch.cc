@@ -35,9 +35,8 @@ class ReadySteps {
 
   absl::Status Launch(const KernelCall& call, const Nccl& nccl, ncclComm_t comm) {
     for (LocalKernel& local : before_) RETURN_IF_ERROR(local.Launch(call));
-    RETURN_IF_ERROR(AsGroup(nccl, collectives_, "a collective", [&](const auto& step) {
-      return Collect(step, call, nccl, comm);
-    }));
+    RETURN_IF_ERROR(AsGroup(nccl, collectives_, "a collective",
+                            [&](const auto& step) { return Collect(step, call, nccl, comm); }));
     RETURN_IF_ERROR(AsGroup(nccl, messages_, "sends and receives", [&](const auto& step) {
       std::byte* at = At(call, step.place);
       const auto stream = static_cast<cudaStream_t>(call.stream);
@@ -69,8 +68,8 @@ class ReadySteps {
     }
   };
 
-  static absl::StatusOr<std::vector<LocalKernel>> KernelsOf(
-      const std::vector<NcclLocalStep>& steps, const KernelFactory& make_kernel) {
+  static absl::StatusOr<std::vector<LocalKernel>> KernelsOf(const std::vector<NcclLocalStep>& steps,
+                                                            const KernelFactory& make_kernel) {
     std::vector<LocalKernel> kernels;
     for (const NcclLocalStep& step : steps) {
       LocalKernel& local = kernels.emplace_back();
@@ -138,10 +137,9 @@ absl::StatusOr<MemberLaunch> MakeNcclLaunch(const NcclLayout& layout, int member
     if (accumulate && !accumulates) continue;
     NcclSteps steps = layout.StepsOf(member, accumulate);
     if (steps.workspace_bytes > workspace_bytes) {
-      return absl::InternalError("an exchange over NCCL needs " +
-                                 std::to_string(steps.workspace_bytes) +
-                                 " bytes of workspace, the plan gives " +
-                                 std::to_string(workspace_bytes));
+      return absl::InternalError(
+          "an exchange over NCCL needs " + std::to_string(steps.workspace_bytes) +
+          " bytes of workspace, the plan gives " + std::to_string(workspace_bytes));
     }
     ASSIGN_OR_RETURN(ReadySteps made, ReadySteps::Make(std::move(steps), make_kernel));
     ready->push_back(std::move(made));
