@@ -6,6 +6,7 @@
 #include "compiler/lower/prune.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/cuda_kinds.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -73,6 +74,28 @@ absl::Status FuseOps(FrontEndState* s) {
   return absl::OkStatus();
 }
 
+// Kinds that stand in graphs alone, or that become exchanges or host actors.
+bool HasNoKernel(std::string_view kind) {
+  return kind == "variable" || kind == "input" || kind == "transfer" ||
+         (IsBoxing(kind) && kind != "slice" && kind != "zero_fill");
+}
+
+absl::Status CheckCudaKernels(FrontEndState* s) {
+  const Graph& graph = s->draft.graph;
+  for (const Op& op : graph.ops) {
+    if ((op.kind == "variable" || op.kind == "input") &&
+        graph.tensors[op.outputs[0]].dtype == DType::kF64) {
+      return InputError(Where(op), "is f64, in which kernels of GPUs do not compute",
+                        "make it f32, or compile with --device=cpu");
+    }
+    if (HasNoKernel(op.kind) || HasCudaKernel(op.kind)) continue;
+    return InputError(Where(op),
+                      absl::StrCat("is a ", op.kind, ", of which there is no kernel for CUDA"),
+                      "write it with other kinds (docs/ops.md), or compile with --device=cpu");
+  }
+  return absl::OkStatus();
+}
+
 constexpr FrontEndPass kPasses[] = {
     {"prune", nullptr, PruneGraph, nullptr},
     {"bind_batch", nullptr,
@@ -106,6 +129,9 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"insert_boxing", nullptr, Box, nullptr},
     {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps, nullptr},
+    {"check_cuda_kernels",
+     [](const FrontEndState& s) { return s.plan.device_kind() == proto::CUDA; }, CheckCudaKernels,
+     nullptr},
     {"order_update", [](const FrontEndState& s) { return s.draft.lower.overlap; },
      [](FrontEndState* s) {
        OrderUpdate(&s->draft.graph);

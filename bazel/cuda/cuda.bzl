@@ -41,12 +41,13 @@ def _nvcc_arguments(ctx, cc_toolchain, compilation, source, pic):
     return arguments
 
 def _compile(ctx, cc_toolchain, compilation, headers, source, pic):
-    """Compiles one source to one object and returns it."""
+    """Compiles one source; returns the object, and the file of what ptxas says of its kernels."""
     stem = "_cuda/%s/%s.%s" % (ctx.label.name, source.basename, "pic.o" if pic else "o")
     object_file = ctx.actions.declare_file(stem)
     dependencies = ctx.actions.declare_file(stem + ".d")
     unused = ctx.actions.declare_file(stem + ".unused")
     listing = ctx.actions.declare_file(stem + ".headers")
+    resources = ctx.actions.declare_file(stem + ".ptxas")
 
     listed = ctx.actions.args()
     listed.set_param_file_format("multiline")
@@ -54,7 +55,7 @@ def _compile(ctx, cc_toolchain, compilation, headers, source, pic):
     ctx.actions.write(listing, listed)
 
     wrapper = ctx.actions.args()
-    wrapper.add_all([dependencies, unused, listing, "--"])
+    wrapper.add_all([dependencies, unused, listing, resources, "--"])
     output = ctx.actions.args()
     output.add("-o", object_file)
 
@@ -66,13 +67,13 @@ def _compile(ctx, cc_toolchain, compilation, headers, source, pic):
             output,
         ],
         inputs = depset([source, listing], transitive = [headers, cc_toolchain.all_files]),
-        outputs = [object_file, dependencies, unused],
+        outputs = [object_file, dependencies, unused, resources],
         unused_inputs_list = unused,
         mnemonic = "CudaCompile",
         progress_message = "Compiling %s with nvcc" % source.short_path,
         env = {"PATH": "/usr/bin:/bin"},
     )
-    return object_file
+    return struct(object = object_file, resources = resources)
 
 def _cuda_library_impl(ctx):
     if not CUDA_ROOT:
@@ -88,13 +89,14 @@ def _cuda_library_impl(ctx):
     compilation = cc_common.merge_cc_infos(cc_infos = deps).compilation_context
     headers = depset(ctx.files.hdrs, transitive = [compilation.headers])
 
-    objects = {
+    compiled = {
         pic: [
             _compile(ctx, cc_toolchain, compilation, headers, source, pic)
             for source in ctx.files.srcs
         ]
         for pic in [False, True]
     }
+    objects = {pic: [c.object for c in compiled[pic]] for pic in compiled}
     linking, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         name = ctx.label.name,
@@ -116,6 +118,7 @@ def _cuda_library_impl(ctx):
     )
     return [
         DefaultInfo(files = depset(objects[True])),
+        OutputGroupInfo(ptxas = depset([c.resources for c in compiled[True]])),
         cc_common.merge_cc_infos(cc_infos = [own] + deps),
     ]
 

@@ -39,8 +39,8 @@ std::vector<std::string> Passes() {
 }
 
 // Those that stand in no range: they are for programs that do not train, or for overlap.
-constexpr std::string_view kAlone[] = {"remove_dropout", "cache_attention", "order_update",
-                                       "hide_exchanges"};
+constexpr std::string_view kAlone[] = {"remove_dropout", "cache_attention", "check_cuda_kernels",
+                                       "order_update", "hide_exchanges"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {

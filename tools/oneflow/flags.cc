@@ -147,6 +147,8 @@ DEFINE_string(stop, "", "end before this text; may be repeated");
 DEFINE_string(program, "train", "the one to print with --full, to draw or to simulate");
 DEFINE_bool(full, false, "print every actor and register");
 
+DEFINE_bool(logical_devices, false,
+            "on GPUs: ranks share the GPUs there are, in turn; else rank r has GPU r");
 DEFINE_string(cuda_libs, "",
               "a folder with CUDA's libraries, to be looked for there first; then where the loader "
               "looks, in a toolkit, and among the packages of the python3 on PATH");

@@ -103,6 +103,7 @@ DECLARE_string(program);
 DECLARE_bool(full);
 
 // devices.
+DECLARE_bool(logical_devices);
 DECLARE_string(cuda_libs);
 
 // calibrate.

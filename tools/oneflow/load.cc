@@ -329,6 +329,7 @@ int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FL
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   CompileOptions options;
   options.generate = true;
+  ASSIGN_OR_RETURN(options.device_kind, DeviceKindFromFlags());
   options.state_layouts = !FLAGS_layouts_out.empty();
   ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
   options.train.set_batch(options.mesh.devices());

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "oneflow_core/tensor/bf16.h"
 
 struct cublasLtContext {};
@@ -42,8 +43,6 @@ namespace {
 using Desc = cublasLtMatmulDescTwin;
 using Layout = cublasLtMatrixLayoutTwin;
 
-std::atomic<int64_t> calls_to_failure{0};
-std::atomic<cublasStatus_t> failure{CUBLAS_STATUS_SUCCESS};
 std::atomic<bool> epilogues_allowed{true};
 
 // An algorithm is the twin's only one, bound to what the heuristic was asked for.
@@ -233,12 +232,6 @@ void Multiply(const Call& call) {
   }
 }
 
-// Does the product in the order of the stream's other work.
-cublasStatus_t Enqueue(cudaStream_t /*stream*/, const Call& call) {
-  Multiply(call);
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 // The bytes from a matrix's first element to behind its last.
 size_t Extent(const Layout& l) {
   const int64_t last = (l.batch - 1) * l.stride + (static_cast<int64_t>(l.columns) - 1) * l.ld;
@@ -264,19 +257,16 @@ cublasStatus_t StatusOf(bool assigned) {
 
 }  // namespace
 
-void FailCublasLtMatmul(int64_t n, cublasStatus_t status) {
-  failure = status;
-  calls_to_failure = n;
-}
-
 void AllowCublasLtEpilogues(bool allow) { epilogues_allowed = allow; }
 
 }  // namespace oneflow::emulated
 
 using oneflow::emulated::Assign;
+using oneflow::emulated::EnterLibrary;
 using oneflow::emulated::StatusOf;
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  if (!EnterLibrary("cublasLtCreate")) return CUBLAS_STATUS_ALLOC_FAILED;
   *handle = new cublasLtContext;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -300,6 +290,7 @@ size_t cublasLtGetVersion() { return CUBLAS_VER_MAJOR * 10000; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
                                         cudaDataType scale) {
+  if (!EnterLibrary("cublasLtMatmulDescCreate")) return CUBLAS_STATUS_ALLOC_FAILED;
   *desc = new cublasLtMatmulDescTwin{compute, scale};
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -330,6 +321,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
                                           uint64_t rows, uint64_t columns, int64_t ld) {
+  if (!EnterLibrary("cublasLtMatrixLayoutCreate")) return CUBLAS_STATUS_ALLOC_FAILED;
   *layout = new cublasLtMatrixLayoutTwin{type, rows, columns, ld};
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -351,6 +343,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  if (!EnterLibrary("cublasLtMatmulPreferenceCreate")) return CUBLAS_STATUS_ALLOC_FAILED;
   *preference = new cublasLtMatmulPreferenceTwin;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -391,6 +384,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   *returned = 0;
+  if (!EnterLibrary("cublasLtMatmulAlgoGetHeuristic")) return CUBLAS_STATUS_INTERNAL_ERROR;
   const Layout* const layouts[4] = {a, b, c, d};
   if (!ShapesAgree(*desc, layouts)) return CUBLAS_STATUS_INVALID_VALUE;
   const bool plain = desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT;
@@ -423,7 +417,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   using namespace oneflow::emulated;
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (calls_to_failure > 0 && --calls_to_failure == 0) return failure;
+  if (!EnterLibrary("cublasLtMatmul")) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (algo == nullptr || algo->data[kKind] != kAlgorithm) return CUBLAS_STATUS_INVALID_VALUE;
   const Layout* const layouts[4] = {a_layout, b_layout, c_layout, d_layout};
   if (algo->data[kProblem] != Fingerprint(*desc, layouts)) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -445,7 +439,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const auto number = [](const void* p) { return *static_cast<const float*>(p); };
-  return Enqueue(stream, {*desc, number(alpha), number(beta), MatrixOf(a, *a_layout),
-                          MatrixOf(b, *b_layout), MatrixOf(c, *c_layout), MatrixOf(d, *d_layout),
-                          static_cast<std::byte*>(workspace), needed});
+  const Call call{*desc,
+                  number(alpha),
+                  number(beta),
+                  MatrixOf(a, *a_layout),
+                  MatrixOf(b, *b_layout),
+                  MatrixOf(c, *c_layout),
+                  MatrixOf(d, *d_layout),
+                  static_cast<std::byte*>(workspace),
+                  needed};
+  const cudaError_t error = EnqueueHost(stream, "cublasLtMatmul", [call] { Multiply(call); });
+  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -11,11 +11,13 @@ namespace {
 
 // Calls that a step must not make: they allocate, or wait for a device.
 bool IsForbidden(const std::string& entry) {
-  static const char* const kForbidden[] = {"cudaMalloc", "cudaFree",         "cudaHostAlloc",
-                                           "cudaMemcpy", "cudaMemset",       "cudaFreeHost",
-                                           "cudaEvent",  "cudaStreamCreate", "cudaStreamDestroy"};
+  static const char* const kForbidden[] = {
+      "cudaMalloc",   "cudaFree",  "cudaHostAlloc",    "cudaMemcpy",        "cudaMemset",
+      "cudaFreeHost", "cudaEvent", "cudaStreamCreate", "cudaStreamDestroy", "cublasLt"};
   if (entry == "cudaEventRecord" || entry == "cudaEventQuery") return false;
   if (entry == "cudaMemcpyAsync" || entry == "cudaMemsetAsync") return false;
+  // Products are planned before a step.
+  if (entry == "cublasLtMatmul") return false;
   if (entry.ends_with("Synchronize")) return true;
   return std::any_of(std::begin(kForbidden), std::end(kForbidden),
                      [&](const char* prefix) { return entry.starts_with(prefix); });
@@ -88,7 +90,9 @@ Step Machine::EndStep() {
 }
 
 CUstream_st* Machine::Find(cudaStream_t stream, int device) {
-  if (stream == nullptr) return devices_[device].default_stream;
+  if (stream == nullptr) {
+    return device < options_.devices ? devices_[device].default_stream : nullptr;
+  }
   for (const auto& known : streams_) {
     if (known.get() == stream && !known->destroyed) return stream;
   }
@@ -247,7 +251,7 @@ void Locked::WaitUntil(const std::function<bool()>& done) {
 
 void Locked::NotifyAll() { TheGlobal().changed.notify_all(); }
 
-void Reset(const Options& options) {
+void Replace(const Options& options) {
   Global& global = TheGlobal();
   std::lock_guard lock(global.mutex);
   global.machine.reset();

@@ -12,12 +12,19 @@
 #include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/op_def.h"
 
+#ifdef ONEFLOW_EMULATED_GPU
+#include "absl/strings/str_join.h"
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#endif
+
 namespace oneflow::cuda {
 namespace {
 
 constexpr int64_t kGuard = 256;
 constexpr std::byte kGuardByte{0x5a};
 constexpr std::byte kUnset{0xff};  // NaN, as f32, f64 and bf16
+// So much of each end of a buffer is unset: the workspace of a product is large.
+constexpr int64_t kMostUnset = 1 << 20;
 
 void CheckOk(cudaError_t error) {
   const absl::Status status = ToStatus(error, "test");
@@ -46,6 +53,30 @@ int64_t CudaWorkspace(const KernelSetup& s) {
   return WorkspaceBytes(proto::CUDA, s.kind, in, out, /*threads=*/1);
 }
 
+#ifdef ONEFLOW_EMULATED_GPU
+
+// A call as in a step.
+absl::Status Issue(const Kernel& kernel, const KernelCall& call) {
+  emulated::BeginStep();
+  const absl::Status status = kernel(call);
+  const emulated::Step step = emulated::EndStep();
+  if (step.forbidden.empty()) return status;
+  return absl::InternalError("in a step: " + absl::StrJoin(step.forbidden, ", "));
+}
+
+absl::Status Complaints() {
+  const std::vector<std::string> complaints = emulated::Diagnostics();
+  return complaints.empty() ? absl::OkStatus()
+                            : absl::InternalError(absl::StrJoin(complaints, "; "));
+}
+
+#else
+
+absl::Status Issue(const Kernel& kernel, const KernelCall& call) { return kernel(call); }
+absl::Status Complaints() { return absl::OkStatus(); }
+
+#endif
+
 }  // namespace
 
 const Libraries& TestLibraries() {
@@ -64,9 +95,14 @@ CudaHarness::Buffer::Buffer(int64_t size) : bytes(size) {
   std::byte* base = nullptr;
   CheckOk(cudaMalloc(&base, size + 2 * kGuard));
   memory = std::shared_ptr<std::byte>(base, [](std::byte* p) { CheckOk(cudaFree(p)); });
-  std::vector<std::byte> all(size + 2 * kGuard, kGuardByte);
-  std::fill_n(all.begin() + kGuard, size, kUnset);
-  CheckOk(cudaMemcpy(base, all.data(), all.size(), cudaMemcpyHostToDevice));
+  const auto fill = [&](int64_t begin, int64_t n, std::byte value) {
+    CheckOk(cudaMemset(base + begin, static_cast<int>(value), n));
+  };
+  fill(0, kGuard, kGuardByte);
+  fill(kGuard + size, kGuard, kGuardByte);
+  const int64_t filled = std::min(size, kMostUnset);
+  fill(kGuard, filled, kUnset);
+  fill(kGuard + size - filled, filled, kUnset);
 }
 
 std::byte* CudaHarness::Buffer::data() const { return memory.get() + kGuard; }
@@ -82,10 +118,10 @@ std::vector<std::byte> CudaHarness::Buffer::Read() const {
 }
 
 bool CudaHarness::Buffer::GuardsHold() const {
-  std::vector<std::byte> all(bytes + 2 * kGuard);
-  CheckOk(cudaMemcpy(all.data(), memory.get(), all.size(), cudaMemcpyDeviceToHost));
-  const auto holds = [&](int64_t first) {
-    return std::count(all.begin() + first, all.begin() + first + kGuard, kGuardByte) == kGuard;
+  const auto holds = [&](int64_t begin) {
+    std::byte guard[kGuard];
+    CheckOk(cudaMemcpy(guard, memory.get() + begin, kGuard, cudaMemcpyDeviceToHost));
+    return std::count(guard, guard + kGuard, kGuardByte) == kGuard;
   };
   return holds(0) && holds(kGuard + bytes);
 }
@@ -146,9 +182,10 @@ absl::Status CudaHarness::Call(bool accumulate, int64_t firing) {
   call.firing = firing;
   call.accumulate = accumulate;
   call.run = &run_;
-  const absl::Status status = kernel_(call);
+  const absl::Status status = Issue(kernel_, call);
   if (!status.ok()) return status;
-  return ToStatus(cudaDeviceSynchronize(), setup_.kind);
+  const absl::Status done = ToStatus(cudaDeviceSynchronize(), setup_.kind);
+  return done.ok() ? Complaints() : done;
 }
 
 Values CudaHarness::Output(int i) const {
@@ -168,5 +205,33 @@ bool CudaHarness::IsTidy() const {
   return std::all_of(out_.begin(), out_.end(), [](const Buffer& b) { return b.GuardsHold(); }) &&
          workspace_.GuardsHold();
 }
+
+#ifdef ONEFLOW_EMULATED_GPU
+
+void ForKernelOrders(const std::function<void()>& body) {
+  using emulated::KernelOrder;
+  for (const auto order : {KernelOrder::kAscending, KernelOrder::kDescending}) {
+    emulated::Reset({.order = order});
+    body();
+  }
+  for (const uint64_t seed : {1, 2}) {
+    emulated::Reset({.seed = seed, .order = KernelOrder::kDrawn});
+    body();
+  }
+  emulated::Reset();
+}
+
+void WithGuardedMemory(const std::function<void()>& body) {
+  emulated::Reset({.guard_memory = true});
+  body();
+  emulated::Reset();
+}
+
+#else
+
+void ForKernelOrders(const std::function<void()>& body) { body(); }
+void WithGuardedMemory(const std::function<void()>& body) { body(); }
+
+#endif
 
 }  // namespace oneflow::cuda

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "actor_runtime/cuda/emulated/cublas_lt.h"
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
 #include "actor_runtime/cuda/kernel/matmul_plan.h"
 #include "actor_runtime/kernel/kernel_samples.h"
@@ -33,7 +34,7 @@ TEST_CASE("a call of the library that fails is reported with the actor's name") 
   CudaHarness h(KernelSample{"matmul", {{{4, 8}}, {{8, 16}}}, {}});
   h.setup().name = "h.3.mlp";
   REQUIRE(h.Make() == absl::OkStatus());
-  emulated::FailCublasLtMatmul(2, CUBLAS_STATUS_EXECUTION_FAILED);
+  emulated::Fail("cublasLtMatmul", 2);
   CHECK(h.Call() == absl::OkStatus());
   const absl::Status failed = h.Call();
   CHECK(failed.code() == absl::StatusCode::kInternal);
@@ -68,13 +69,29 @@ TEST_CASE("the twin takes what the library's table lists, and nothing else") {
 TEST_CASE("the twin refuses operands that the library could not read or write") {
   const auto plan = MatmulPlan::Make({.m = 4, .n = 16, .k = 8}, TestLibraries());
   REQUIRE(plan.status() == absl::OkStatus());
-  alignas(64) static float a[4 * 8], b[8 * 16], d[4 * 16 + 1];
+  float* memory = nullptr;
+  REQUIRE(cudaMalloc(&memory, 4096) == cudaSuccess);
+  const float *a = memory, *b = memory + 64;
+  float* d = memory + 256;
   const auto run = [&](const MatmulOperands& o) { return (*plan)->Run(o, {}, nullptr).code(); };
-  CHECK(run({.a = a, .b = b, .d = d}) == absl::StatusCode::kOk);
-  CHECK(run({.a = a, .b = b, .d = d + 1}) == absl::StatusCode::kInternal);    // not aligned
-  CHECK(run({.a = nullptr, .b = b, .d = d}) == absl::StatusCode::kInternal);  // no memory
-  CHECK(run({.a = b, .b = b, .d = b}) == absl::StatusCode::kInternal);        // written over
-  CHECK(run({.a = a, .b = b, .c = d + 4, .d = d, .beta = 1}) == absl::StatusCode::kInternal);
+  const auto kOk = absl::StatusCode::kOk, kNot = absl::StatusCode::kInternal;
+  CHECK(run({.a = a, .b = b, .d = d}) == kOk);
+  CHECK(run({.a = a, .b = b, .d = d + 1}) == kNot);                     // not aligned
+  CHECK(run({.a = nullptr, .b = b, .d = d}) == kNot);                   // no memory
+  CHECK(run({.a = a, .b = b, .d = memory + 64}) == kNot);               // written over b
+  CHECK(run({.a = a, .b = b, .c = d + 4, .d = d, .beta = 1}) == kNot);  // c over d
+  CHECK(run({.a = a, .b = b, .c = d + 256, .d = d, .beta = 1}) == kOk);
+  REQUIRE(cudaFree(memory) == cudaSuccess);
+}
+
+TEST_CASE("a call plans nothing") {
+  CudaHarness h(KernelSample{"linear_gelu", {{{4, 8}}, {{8, 16}}, {{16}}}, {}});
+  REQUIRE(h.Make() == absl::OkStatus());
+  auto before = emulated::CallCounts();
+  REQUIRE(h.Call() == absl::OkStatus());
+  for (const auto& [entry, calls] : emulated::CallCounts()) {
+    if (entry.starts_with("cublasLt")) CHECK(calls - before[entry] == (entry == "cublasLtMatmul"));
+  }
 }
 
 }  // namespace
