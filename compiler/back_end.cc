@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/hold_back.h"
+#include "compiler/lower/host_copies.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
@@ -64,6 +65,11 @@ absl::Status Price(BackEndState* s) {
 
 constexpr BackEndStep kSteps[] = {
     {"lower", nullptr, Lower},
+    {"host_copies", [](const BackEndState& s) { return s.plan.device_kind() != proto::CPU; },
+     [](BackEndState* s) {
+       AddHostCopies(s->plan.persistent(), {}, &s->lowered);
+       return absl::OkStatus();
+     }},
     {"hold_back", nullptr,
      [](BackEndState* s) {
        HoldBackUpdateReceives(&s->lowered);
@@ -86,6 +92,10 @@ constexpr BackEndStep kSteps[] = {
      [](BackEndState* s) { return TellReceives(s->plan, s->seconds, &s->lowered); }},
 };
 
+// In programs that only move variables the copies are all that a device does. Two variables are
+// under way at a time: one at the host, one at the device.
+constexpr HostCopyOptions kStateCopies = {Lane::kCompute, Lane::kCompute, /*ahead=*/2};
+
 class BackEnd {
  public:
   BackEnd(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
@@ -102,6 +112,9 @@ class BackEnd {
     programs.push_back(SaveProgram(plan_));
     programs.push_back(LoadProgram(plan_));
     for (Lowered* state : {&programs.front(), &programs.end()[-2], &programs.back()}) {
+      if (plan_.device_kind() != proto::CPU) {
+        AddHostCopies(plan_.persistent(), kStateCopies, state);
+      }
       AddStreams(state, stages_, schedule_);
       RETURN_IF_ERROR(SetSlots(plan_, &state->program));
     }

@@ -64,7 +64,7 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
   plan.set_model(graph.name());
   *plan.mutable_graph() = graph;
   plan.set_device_kind(options.device_kind);
-  plan.set_launch_queue(1);
+  plan.set_launch_queue(options.device_kind == proto::CPU ? 1 : kLaunchQueue);
   plan.set_kernel_threads(std::max(1, options.cluster.device().kernel_threads()));
   return plan;
 }
@@ -201,7 +201,8 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
 }  // namespace
 
 bool OverlapsExchanges(const CompileOptions& options) {
-  return options.overlap.value_or(options.cluster.device().kind() != proto::Device::CPU);
+  return options.overlap.value_or(options.device_kind != proto::CPU ||
+                                  options.cluster.device().kind() != proto::Device::CPU);
 }
 
 namespace {

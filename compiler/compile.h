@@ -44,6 +44,10 @@ inline constexpr int64_t kPrefillPositions = 64;
 // Of small exchanges that become one: what PyTorch's DistributedDataParallel takes.
 inline constexpr int64_t kBucketBytes = 25'000'000;
 
+// Firings that a stream of a GPU may have issued and not completed: enough to hide what it takes to
+// launch them.
+inline constexpr int kLaunchQueue = 64;
+
 struct CompileOptions {
   Mesh mesh;                      // no axes: one device
   proto::Train train;             // batch, micro_batches, schedule, optimizer

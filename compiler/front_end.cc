@@ -6,6 +6,7 @@
 #include "compiler/lower/prune.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/cuda_kinds.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -38,8 +39,9 @@ absl::Status AddGradients(FrontEndState* s) {
 }
 
 absl::Status Narrow(FrontEndState* s) {
-  ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(s->plan.train().residual(), "residual"));
-  RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, residual, &s->gradients.mirrors));
+  MixedPrecisionOptions options{.narrow_biases = s->plan.device_kind() == proto::CUDA};
+  ASSIGN_OR_RETURN(options.residual, DTypeFromProto(s->plan.train().residual(), "residual"));
+  RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, options, &s->gradients.mirrors));
   s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
                                         " products in bf16, added up in f32"));
   return absl::OkStatus();
@@ -66,8 +68,31 @@ absl::Status Box(FrontEndState* s) {
 }
 
 absl::Status FuseOps(FrontEndState* s) {
-  const std::vector<TensorId> fused = Fuse(&s->draft.graph);
+  const std::vector<TensorId> fused =
+      Fuse(&s->draft.graph, {.row_stats = s->plan.device_kind() == proto::CUDA});
   for (TensorId& t : s->unboxed) t = fused[t];
+  return absl::OkStatus();
+}
+
+// Kinds that stand in graphs alone, or that become exchanges or host actors.
+bool HasNoKernel(std::string_view kind) {
+  return kind == "variable" || kind == "input" || kind == "transfer" ||
+         (IsBoxing(kind) && kind != "slice" && kind != "zero_fill");
+}
+
+absl::Status CheckCudaKernels(FrontEndState* s) {
+  const Graph& graph = s->draft.graph;
+  for (const Op& op : graph.ops) {
+    if ((op.kind == "variable" || op.kind == "input") &&
+        graph.tensors[op.outputs[0]].dtype == DType::kF64) {
+      return InputError(Where(op), "is f64, in which kernels of GPUs do not compute",
+                        "make it f32, or compile with --device=cpu");
+    }
+    if (HasNoKernel(op.kind) || HasCudaKernel(op.kind)) continue;
+    return InputError(Where(op),
+                      absl::StrCat("is a ", op.kind, ", of which there is no kernel for CUDA"),
+                      "write it with other kinds (docs/ops.md), or compile with --device=cpu");
+  }
   return absl::OkStatus();
 }
 
@@ -104,6 +129,9 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"insert_boxing", nullptr, Box, nullptr},
     {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps, nullptr},
+    {"check_cuda_kernels",
+     [](const FrontEndState& s) { return s.plan.device_kind() == proto::CUDA; }, CheckCudaKernels,
+     nullptr},
     {"order_update", [](const FrontEndState& s) { return s.draft.lower.overlap; },
      [](FrontEndState* s) {
        OrderUpdate(&s->draft.graph);

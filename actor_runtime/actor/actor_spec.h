@@ -10,6 +10,13 @@
 
 namespace oneflow {
 
+// When the far end of an edge learns of a firing.
+enum class Told : uint8_t {
+  kWhenDone,   // at completion
+  kWithEvent,  // at issue: it is on another stream of a device whose streams wait for each other
+  kInOrder,    // at issue: it is on the same stream, which runs what it is given in order
+};
+
 // The far end of an edge, an actor of the same device, and the port where our messages arrive
 // there.
 struct ActorPeer {
@@ -17,7 +24,7 @@ struct ActorPeer {
   uint32_t port = 0;   // see Message::port
   // Reader of ours: fills that wait for it at the start. Source of ours: not used.
   int32_t initial_fills = 0;
-  bool same_stream = false;  // told at issue; all others at completion
+  Told told = Told::kWhenDone;
 };
 
 struct ActorInput {

@@ -98,6 +98,7 @@ ActorStates InitialStates(const ActorTable& table) {
   states.left.resize(table.ports.size());
   states.places.resize(table.ports.size());
   states.tokens.resize(table.peers.size());
+  states.stamps.resize(table.stamps);
   Reset(table, &states);
   return states;
 }
@@ -118,7 +119,8 @@ void Reset(const ActorTable& table, ActorStates* states) {
   }
 }
 
-void Receive(const ActorTable& table, const Message& message, int32_t actor, ActorStates* states) {
+void Receive(const ActorTable& table, const Message& message, int32_t actor, ActorStates* states,
+             int64_t stamp) {
   const ActorTable::Actor& a = table.actors[actor];
   const bool filled = message.kind == Message::kFilled;
   const int32_t peer =
@@ -131,7 +133,32 @@ void Receive(const ActorTable& table, const Message& message, int32_t actor, Act
   CHECK(static_cast<uint64_t>(due) == message.sequence)
       << "actor " << a.id << " at rank " << table.rank << ", port " << message.port << ": message "
       << message.sequence << " where " << due << " was due";
+  const ActorTable::Peer& p = table.peers[peer];
+  if (p.with_event) states->stamps[p.first_stamp + due % p.stamps] = stamp;
   Give(actor, peer, states);
+}
+
+void AddNeeds(const ActorTable& table, const ActorStates& states, int32_t actor,
+              std::vector<EventNeed>* needs) {
+  const ActorTable::Actor& a = table.actors[actor];
+  for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
+    const ActorTable::Peer& peer = table.peers[p];
+    // A read or a fill that goes on has taken its token.
+    if (!peer.with_event || states.left[peer.port] > 0) continue;
+    const int64_t message = Ended(table, states, actor, peer.port) - peer.initial;
+    if (message < 0) continue;  // a token of the start
+    needs->push_back({p, states.stamps[peer.first_stamp + message % peer.stamps]});
+  }
+}
+
+void Announce(const ActorTable& table, const ActorStates& states, int32_t actor,
+              std::vector<int32_t>* sends) {
+  const ActorTable::Actor& a = table.actors[actor];
+  if (!a.tells_with_event) return;
+  for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
+    const ActorTable::Peer& peer = table.peers[p];
+    if (peer.with_event && states.left[peer.port] == 0) sends->push_back(p);
+  }
 }
 
 Launch Issue(const ActorTable& table, int32_t actor, ActorStates* states) {
@@ -162,7 +189,8 @@ void Complete(const ActorTable& table, int32_t actor, ActorStates* states,
   const auto tell = [&](int32_t first, int32_t end) {
     for (int32_t p = first; p < end; ++p) {
       const ActorTable::Peer& peer = table.peers[p];
-      if (peer.near_peer < 0 && Divides(table.ports[peer.port].rate, done)) sends->push_back(p);
+      if (peer.near_peer < 0 && !peer.with_event && Divides(table.ports[peer.port].rate, done))
+        sends->push_back(p);
     }
   };
   // Readers first: they wait for work, sources for room.
@@ -173,7 +201,9 @@ void Complete(const ActorTable& table, int32_t actor, ActorStates* states,
 Message MessageTo(const ActorTable& table, const ActorStates& states, int32_t actor, int32_t peer) {
   const ActorPeer& far_end = table.far_ends[peer];
   const ActorTable::Port& port = table.ports[table.peers[peer].port];
-  const int64_t fill = Quotient(states.counts[actor].completed, port.rate) - 1;
+  const ActorStates::Count& count = states.counts[actor];
+  const int64_t firings = table.peers[peer].with_event ? count.issued : count.completed;
+  const int64_t fill = Quotient(firings, port.rate) - 1;
   Message message;
   message.program = table.program;
   message.to_rank = table.rank;

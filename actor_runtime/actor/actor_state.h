@@ -7,6 +7,14 @@
 //     ... the kernel runs ...
 //     Complete(table, actor, &states, &sends);       // whom to tell elsewhere, now that it is done
 //   }
+//
+// Where streams run by themselves and wait for each other's events, a launch is told to the other
+// streams of its device before it is done:
+//
+//   AddNeeds(table, states, actor, &needs);            // the events that it comes after
+//   Issue(...); ... give it to the stream, record its event ...
+//   Announce(table, states, actor, &sends);            // whom to tell, with the event
+//   ... and when the event has come: Complete(...)
 //   for (int32_t peer : sends) ... MessageTo(table, states, actor, peer) ...
 //
 // Pure: no I/O, no clock, no thread, no allocation (after sends->reserve), and nothing depends on
@@ -48,6 +56,7 @@ struct ActorStates {
   LineVector<int32_t> left;    // by port: firings that the fill in progress still takes
   LineVector<int32_t> places;  // by port: of the firing issued last
   LineVector<int32_t> tokens;  // by peer
+  LineVector<int64_t> stamps;  // of tokens that came with events: ActorTable::Peer::first_stamp
   bool operator==(const ActorStates&) const = default;
 };
 
@@ -67,19 +76,37 @@ inline bool CanFire(const ActorStates& states, int32_t actor) {
 }
 
 // Counts a kFilled or kReturned message. Requires that it is for this actor, in order on its port.
-void Receive(const ActorTable& table, const Message& message, int32_t actor, ActorStates* states);
+// `stamp`: of the event that it came with, if it did.
+void Receive(const ActorTable& table, const Message& message, int32_t actor, ActorStates* states,
+             int64_t stamp = 0);
+
+// An event that a firing needs: of a token that `peer` gives.
+struct EventNeed {
+  int32_t peer = 0;  // in the table
+  int64_t stamp = 0;
+  bool operator==(const EventNeed&) const = default;
+};
+// Requires CanFire, before Issue. Appends the events that the next firing must come after, one for
+// each token that it takes and that came with one.
+void AddNeeds(const ActorTable& table, const ActorStates& states, int32_t actor,
+              std::vector<EventNeed>* needs);
 
 // Requires CanFire. Peers on the same stream are told at once: what a stream issues, it runs in
 // order.
 Launch Issue(const ActorTable& table, int32_t actor, ActorStates* states);
 
+// After Issue, when the firing has an event: appends the peers on other streams of the device,
+// which are told with it.
+void Announce(const ActorTable& table, const ActorStates& states, int32_t actor,
+              std::vector<int32_t>* sends);
+
 // Requires completed < issued. Firings complete in the order they were issued. Appends the peers on
-// other streams that are to be told.
+// other streams that are to be told now that it is done.
 void Complete(const ActorTable& table, int32_t actor, ActorStates* states,
               std::vector<int32_t>* sends);
 
-// What to tell a peer that the last Complete named. Message::epoch is left 0: it belongs to the
-// driver.
+// What to tell a peer that the last Complete or Announce named. Message::epoch is left 0: it
+// belongs to the driver.
 Message MessageTo(const ActorTable& table, const ActorStates& states, int32_t actor, int32_t peer);
 
 // All messages are counted and the tokens lie as at the start: a run of whole steps is over.

@@ -250,14 +250,14 @@ TEST_CASE("peers on the same stream are told at issue, others when the work is d
   ActorSpec source, spec, reader;
   source.actor = 1;
   source.outputs = {Out(1, 1, ActorOutput::kFresh, 1)};
-  source.readers = {{.actor = 0, .port = 0, .same_stream = true}};
+  source.readers = {{.actor = 0, .port = 0, .told = Told::kInOrder}};
   spec.inputs = {In(1, 0, 1, 0, 1), In(1, 0, 1, 1, 1)};
-  spec.sources = {{.actor = 1, .port = 0, .same_stream = true}, {.actor = 2, .port = 0}};
+  spec.sources = {{.actor = 1, .port = 0, .told = Told::kInOrder}, {.actor = 2, .port = 0}};
   spec.outputs = {Out(2, 1, ActorOutput::kFresh, 2)};
-  spec.readers = {{.actor = 3, .port = 0, .same_stream = true}, {.actor = 4, .port = 0}};
+  spec.readers = {{.actor = 3, .port = 0, .told = Told::kInOrder}, {.actor = 4, .port = 0}};
   reader.actor = 3;
   reader.inputs = {In(1, 0, 1, 0, 1)};
-  reader.sources = {{.actor = 0, .port = 0, .same_stream = true}};
+  reader.sources = {{.actor = 0, .port = 0, .told = Told::kInOrder}};
   Script a(spec, {source, reader});
   constexpr int32_t kNearSource = 1, kNearReader = 2;
   a.Filled(1);

@@ -1,5 +1,6 @@
 #include "actor_runtime/actor/actor_table.h"
 
+#include <algorithm>
 #include <map>
 
 #include <glog/logging.h>
@@ -18,6 +19,12 @@ struct TableMaker {
     peer.port = Size(table.ports) - 1;
     peer.every_firing = table.ports.back().rate == 1;
     peer.initial = initial;
+    peer.with_event = far_end.told == Told::kWithEvent;
+    if (peer.with_event) {
+      peer.first_stamp = table.stamps;
+      peer.stamps = std::max(table.ports.back().slots, initial);
+      table.stamps += peer.stamps;
+    }
     table.far_ends.push_back(far_end);
   }
 
@@ -79,8 +86,8 @@ struct TableMaker {
   // Joins the two ends of an edge within the stream. `returns`: our end is a reader's.
   void Join(ActorTable::Actor* actor, int32_t p, bool returns) {
     const ActorPeer& far_end = table.far_ends[p];
-    if (!far_end.same_stream) {
-      actor->tells_others = true;
+    if (far_end.told != Told::kInOrder) {
+      (far_end.told == Told::kWithEvent ? actor->tells_with_event : actor->tells_others) = true;
       return;
     }
     const auto found = place.find(far_end.actor);

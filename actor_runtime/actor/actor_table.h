@@ -24,8 +24,9 @@ struct ActorTable {
     int32_t first_peer = 0, end_peer = 0;      // sources, then readers
     int32_t first_moving = 0, end_moving = 0;  // in ActorTable::moving
     int32_t n_sources = 0;
-    uint32_t id = 0;            // index in the program
-    bool tells_others = false;  // a peer is on another stream
+    uint32_t id = 0;                // index in the program
+    bool tells_others = false;      // a peer is told when a firing is done
+    bool tells_with_event = false;  // a peer is told at issue, on another stream
   };
   struct Port {
     int32_t rate = 1;         // k or f: firings that share a fill; 0: always full, never looked at
@@ -40,6 +41,9 @@ struct ActorTable {
     int32_t near_actor = -1;
     int32_t port = 0;           // that it belongs to
     bool every_firing = false;  // of the port ends a fill: its rate is 1
+    bool with_event = false;    // the far end is told at issue, on another stream
+    // Where its tokens come with events: the ring of their stamps in ActorStates::stamps.
+    int32_t first_stamp = -1, stamps = 0;
     int32_t initial = 0;  // tokens at the start; below 0: so many returns are due before the first
   };
 
@@ -49,9 +53,10 @@ struct ActorTable {
   std::vector<int32_t> moving;  // ports with several places, or several firings a fill, by actor
   std::vector<Peer> peers;
   std::vector<ActorPeer> far_ends;  // by peer: for messages
+  int32_t stamps = 0;               // of all peers
 };
 
-// Requires specs of one device, none twice, with all peers that they call `same_stream` among them.
+// Requires specs of one device, none twice, with all peers that they tell in order among them.
 ActorTable MakeActorTable(std::span<const ActorSpec* const> specs);
 
 }  // namespace oneflow

@@ -18,6 +18,8 @@
 //     later, too, as soon as nobody touches its memory.
 //  6. Whenever HasNews of a member turns true, `wake` is called for it after that; but not for what
 //     the member finds in the next call of its own. Both are sequentially consistent.
+//     Where devices run by themselves, over means given: the member's stream has the exchange, and
+//     what is given to it next comes after it.
 //  7. Nothing is allocated after the maker has returned, but for the status of an abort.
 //
 // It holds no pointer into another process. The simulator is no maker: it moves no bytes and needs
@@ -30,6 +32,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "actor_runtime/device/device.h"
 #include "actor_runtime/device/thread_pool.h"
 #include "actor_runtime/exchange/exchange_work.h"
 
@@ -42,6 +45,7 @@ struct ExchangeEntry {
   std::span<std::byte* const> out;
   bool accumulate = false;              // adds to the outputs instead of overwriting them
   std::span<std::byte> workspace = {};  // for what comes of other processes (exchange_window.h)
+  DeviceStream* stream = nullptr;       // of a device that runs by itself: what carries it there
 };
 
 class Communicator {

@@ -46,6 +46,30 @@ void ExchangeWork::Run(int piece, const ExchangeEntries& entries,
                   entries.out[first + part.member], entries.accumulate[part.member] != 0);
 }
 
+absl::Status ExchangeWork::AddKernels(const std::vector<std::vector<KernelSetup>>& setups,
+                                      const KernelFactory& make_kernel) {
+  for (Part& part : parts_) {
+    KernelSetup setup = setups[part.tensor][part.member];
+    setup.kind = "slice";  // of several sources
+    ASSIGN_OR_RETURN(part.kernel, make_kernel(setup));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeWork::Launch(const ExchangeEntries& entries, void* stream) const {
+  for (const Part& part : parts_) {
+    const int first = part.tensor * entries.members;
+    const std::span<const std::byte* const> sources(&entries.in[first], entries.members);
+    KernelCall call;
+    call.in = {&sources, 1};
+    call.out = {&entries.out[first + part.member], 1};
+    call.stream = stream;
+    call.accumulate = entries.accumulate[part.member] != 0;
+    RETURN_IF_ERROR(part.kernel(call));
+  }
+  return absl::OkStatus();
+}
+
 ExchangeWork::Piece ExchangeWork::At(int piece) const {
   const auto index = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
   const Part& part = parts_[index];

@@ -53,6 +53,13 @@ class ExchangeWork {
   static absl::StatusOr<ExchangeWork> Make(const std::vector<std::vector<KernelSetup>>& setups,
                                            const FarMembers* far = nullptr);
 
+  // For members that run by themselves and share a memory: what each of them takes, as a kernel.
+  // `setups`: as given to Make, of members of this process.
+  absl::Status AddKernels(const std::vector<std::vector<KernelSetup>>& setups,
+                          const KernelFactory& make_kernel);
+  // Gives all of the exchange to a stream. Allocates nothing.
+  absl::Status Launch(const ExchangeEntries& entries, void* stream) const;
+
   int tensors() const { return tensors_; }
   int pieces() const { return ends_.empty() ? 0 : ends_.back(); }
   // Allocates nothing. `packets`: as CopyPieces::Run.
@@ -94,6 +101,7 @@ class ExchangeWork {
     int tensor = 0, member = 0;
     int64_t element_bytes = 0;
     CopyPieces pieces;
+    Kernel kernel = {};  // all of them; of AddKernels
   };
   struct Route {
     std::vector<CopyRegion> regions;  // by tensor

@@ -7,6 +7,7 @@
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -44,13 +45,18 @@ struct Binder {
 
   const proto::Register& Reg(int id) const { return *context.net.registers[id].proto; }
 
+  // It keeps an order only. What an exchange finds empty it leaves out, too.
+  bool IsToken(const proto::Register& reg) const {
+    return IsControl(reg) || (actor.has_exchange() && reg.slot_bytes() == 0);
+  }
+
   absl::StatusOr<std::byte*> AddressOf(const proto::Register& reg) const {
     return memory == nullptr ? nullptr : memory->Find(reg);
   }
 
   absl::Status AddInput(int i) {
     const proto::Register& reg = Reg(actor.input(i).register_());
-    if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
+    if (IsToken(reg)) return absl::OkStatus();
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
     if (PlacesOf(reg) > 1) {
@@ -65,7 +71,7 @@ struct Binder {
 
   absl::Status AddOutput(int o) {
     const proto::Register& reg = Reg(actor.output(o));
-    if (actor.has_exchange() && reg.slot_bytes() == 0) return absl::OkStatus();  // control
+    if (IsToken(reg)) return absl::OkStatus();
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
     if (PlacesOf(reg) > 1) {
@@ -134,13 +140,14 @@ struct Binder {
     return AddSetup();
   }
 
-  absl::StatusOr<BoundActor> Make(ThreadPool* pool) {
-    setup.threads = pool->threads();
-    bound.call_.pool = pool;
+  absl::StatusOr<BoundActor> Make(const ActorHome& home) {
+    setup.threads = home.pool->threads();
+    bound.call_.pool = home.pool;
+    if (home.stream != nullptr) bound.call_.stream = home.stream->handle();
     RETURN_IF_ERROR(AddPorts());
     AddSpans();
     if (!actor.kernel().empty() && !actor.has_exchange()) {
-      absl::StatusOr<Kernel> kernel = context.make_kernel(setup);
+      absl::StatusOr<Kernel> kernel = home.make_kernel(setup);
       if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("actor ", actor.name()));
       bound.kernel_ = *std::move(kernel);
     }
@@ -148,9 +155,10 @@ struct Binder {
   }
 };
 
-absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank, ThreadPool* pool) {
+absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank,
+                                const ActorHome& home) {
   const DeviceMemory* memory = &context.devices[rank - context.ranks.begin];
-  return Binder{context, context.net.actor(actor), rank, memory}.Make(pool);
+  return Binder{context, context.net.actor(actor), rank, memory}.Make(home);
 }
 
 namespace {
@@ -189,7 +197,8 @@ absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork
 }  // namespace
 
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
-                                          const std::vector<BoundMember>& members) {
+                                          const std::vector<BoundMember>& members,
+                                          const KernelFactory* make_kernel) {
   std::vector<Binder> binders;
   FarMembers far;
   size_t tensors = 1;
@@ -213,7 +222,11 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
       if (t < binder.setup.out.size()) setup.out = {binder.setup.out[t]};
     }
   }
-  if (std::count(far.near.begin(), far.near.end(), 0) == 0) return ExchangeWork::Make(setups);
+  if (std::count(far.near.begin(), far.near.end(), 0) == 0) {
+    ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups));
+    if (make_kernel != nullptr) RETURN_IF_ERROR(work.AddKernels(setups, *make_kernel));
+    return work;
+  }
   ASSIGN_OR_RETURN(far.most, PiecesOf(binders, tensors, context.mesh.mesh));
   ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &far));
   RETURN_IF_ERROR(CheckWindows(binders, work, far.near));

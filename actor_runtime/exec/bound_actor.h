@@ -17,8 +17,6 @@
 
 namespace oneflow {
 
-using KernelFactory = std::function<absl::StatusOr<Kernel>(const KernelSetup&)>;
-
 // Calls the kernel for one firing, or enters the exchange. One thread at a time; allocates nothing.
 class BoundActor {
  public:
@@ -76,11 +74,18 @@ struct BindContext {
   const StageMesh& mesh;
   RankRange ranks;                           // of the process
   const std::vector<DeviceMemory>& devices;  // by own rank
-  const KernelFactory& make_kernel;
 };
 
-// The actor at `rank`, with a kernel for the local shapes there, to be called with `pool`.
-absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank, ThreadPool* pool);
+// What runs an actor.
+struct ActorHome {
+  const KernelFactory& make_kernel;
+  ThreadPool* pool = nullptr;
+  DeviceStream* stream = nullptr;  // of a device that runs by itself
+};
+
+// The actor at `rank`, with a kernel for the local shapes there.
+absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank,
+                                const ActorHome& home);
 
 // One member of an exchange: an actor on a device, of this process or another.
 struct BoundMember {
@@ -88,8 +93,10 @@ struct BoundMember {
 };
 
 // What the members of an exchange do together, in the group's order; of those of this process,
-// where others are elsewhere.
+// where others are elsewhere. `make_kernel`: of devices that run by themselves and share a memory;
+// null: of others.
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
-                                          const std::vector<BoundMember>& members);
+                                          const std::vector<BoundMember>& members,
+                                          const KernelFactory* make_kernel);
 
 }  // namespace oneflow

@@ -156,6 +156,10 @@ class Game {
     }
     ++firings_;
     p.issued.push_back(place);
+    // Of devices that run by themselves only tokens are played: an event is there when it is told.
+    sends_.clear();
+    Announce(stream.table, states_[s], place, &sends_);
+    Tell(s, place);
     if (!stream.firings.Next(&p.next)) ++p.step;
     return CheckInvariants(stream.table, states_[s], place);
   }
@@ -196,11 +200,15 @@ class Game {
     const ActorTable& table = net_.streams[s].table;
     sends_.clear();
     Complete(table, place, &states_[s], &sends_);
+    Tell(s, place);
+    return CheckInvariants(table, states_[s], place);
+  }
+
+  void Tell(int32_t s, int32_t place) {
     for (const int32_t peer : sends_) {
-      const Message message = MessageTo(table, states_[s], place, peer);
+      const Message message = MessageTo(net_.streams[s].table, states_[s], place, peer);
       channels_[{s, net_.stream_of[net_.ReceiverOf(message)]}].push_back(message);
     }
-    return CheckInvariants(table, states_[s], place);
   }
 
   absl::Status DeliverNext(const Channel& channel) {

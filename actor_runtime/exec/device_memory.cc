@@ -5,24 +5,36 @@
 
 namespace oneflow {
 
-absl::StatusOr<DeviceMemory> DeviceMemory::Create(const proto::Plan& plan, int stage) {
-  const proto::StageMemory& memory = plan.memory(stage);
-  DeviceMemory device;
-  device.kind_ = memory.kind();
-  ASSIGN_OR_RETURN(device.arena_, Arena::Create(memory.arena_bytes()));
-  return device;
+absl::StatusOr<DeviceMemory> DeviceMemory::Create(const proto::Plan& plan, int stage,
+                                                  Device* device) {
+  DeviceMemory memory;
+  for (const proto::StageMemory& planned : plan.memory()) {
+    if (planned.stage() != stage) continue;
+    Block& block = memory.arenas_[planned.kind()];
+    block.bytes = planned.arena_bytes();
+    block.planned = true;
+    if (device != nullptr) {
+      ASSIGN_OR_RETURN(block.data, device->Allocate(planned.kind(), block.bytes));
+    } else {
+      ASSIGN_OR_RETURN(memory.arena_, Arena::Create(block.bytes));
+      block.data = memory.arena_.data();
+    }
+  }
+  return memory;
 }
 
 absl::StatusOr<std::byte*> DeviceMemory::Find(const proto::Register& reg) const {
   if (reg.slot_bytes() == 0) return nullptr;
-  if (reg.memory_kind() != kind_) {
+  const bool known = proto::MemoryKind_IsValid(reg.memory_kind());
+  if (!known || !arenas_[reg.memory_kind()].planned) {
     return InputError(
         absl::StrCat("plan, register ", reg.name()),
-        absl::StrCat("lies in memory of kind ", proto::MemoryKind_Name(reg.memory_kind()),
+        absl::StrCat("lies in memory of kind ",
+                     known ? proto::MemoryKind_Name(reg.memory_kind()) : "that is not known",
                      ", of which stage ", reg.stage(), " has no arena"),
         "compile it again");
   }
-  return arena_.data() + reg.offset();
+  return arenas_[reg.memory_kind()].data + reg.offset();
 }
 
 }  // namespace oneflow

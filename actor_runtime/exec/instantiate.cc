@@ -14,6 +14,9 @@
 namespace oneflow {
 namespace {
 
+// Whether the streams of a device wait for each other by events, rather than for messages.
+bool HasEvents(const proto::Plan& plan) { return plan.device_kind() != proto::CPU; }
+
 bool IsWaitedFor(const NetRegister& reg, int reader) {
   return reg.writer >= 0 && reg.writer != reader;
 }
@@ -47,8 +50,12 @@ struct SpecMaker {
     LOG(FATAL) << "reader " << actor << " is not among the readers of register " << reg;
   }
 
-  bool SameStream(int actor, int other) const {
-    return net.actors[actor].stream == net.actors[other].stream;
+  Told ToldBetween(int actor, int other) const {
+    const int a = net.actors[actor].stream, b = net.actors[other].stream;
+    if (a == b) return Told::kInOrder;
+    const bool of_device = net.streams[a].proto->kind() != proto::Stream::HOST &&
+                           net.streams[b].proto->kind() != proto::Stream::HOST;
+    return of_device && HasEvents(*net.plan) ? Told::kWithEvent : Told::kWhenDone;
   }
 
   void AddInput(int actor, int i, ActorSpec* spec) const {
@@ -68,7 +75,7 @@ struct SpecMaker {
     ActorPeer& source = spec->sources.emplace_back();
     source.actor = reg.writer;
     source.port = FirstReader(actor, i);
-    source.same_stream = SameStream(actor, reg.writer);
+    source.told = ToldBetween(actor, reg.writer);
     in.n_sources = 1;
   }
 
@@ -87,7 +94,7 @@ struct SpecMaker {
       peer.actor = reader.actor;
       peer.port = FirstSource(reader.actor, reader.input);
       peer.initial_fills = static_cast<int32_t>(reader.initial_fills);
-      peer.same_stream = SameStream(actor, reader.actor);
+      peer.told = ToldBetween(actor, reader.actor);
     }
     out.n_readers = static_cast<int32_t>(spec->readers.size()) - out.first_reader;
   }

@@ -33,7 +33,7 @@ void CheckEnds(const ActorNet& net) {
       const ActorPeer& back = net.specs[net.Find(spec.rank, to.actor)].readers.at(to.port);
       CHECK(back.actor == spec.actor);
       CHECK(back.port == p);
-      CHECK(back.same_stream == to.same_stream);
+      CHECK(back.told == to.told);
     }
     readers += spec.readers.size();
   }

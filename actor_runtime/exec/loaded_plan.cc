@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exchange/local_communicator.h"
+#include "actor_runtime/exchange/stream_communicator.h"
 #include "actor_runtime/exec/instantiate.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -34,6 +35,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
                                 : VerifyPlanTypes(plan));
   std::unique_ptr<LoadedPlan> loaded(new LoadedPlan);
   loaded->plan_ = std::move(plan);
+  RETURN_IF_ERROR(loaded->CheckKind(options));
   const proto::Plan& p = loaded->plan_;
   ASSIGN_OR_RETURN(loaded->mesh_, StageMeshOf(p));
   loaded->ranks_ = options.ranks.size() > 0 ? options.ranks : RankRange{0, loaded->mesh_.ranks()};
@@ -56,45 +58,92 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
   // The planner sized the workspaces for this many threads.
   loaded->kernel_threads_ =
       std::clamp(options.threads / own.size(), 1, std::max(1, p.kernel_threads()));
-  for (int rank = own.begin; rank < own.end; ++rank) {
-    ASSIGN_OR_RETURN(DeviceMemory device, DeviceMemory::Create(p, loaded->mesh_.StageOf(rank)));
-    loaded->devices_.push_back(std::move(device));
-    loaded->pools_.push_back(std::make_unique<ThreadPool>(loaded->kernel_threads_));
-  }
-  loaded->pools_.push_back(std::make_unique<ThreadPool>(1));
-  for (int i = 0; i < p.program_size(); ++i)
-    RETURN_IF_ERROR(loaded->BindProgram(i, options.make_kernel));
+  RETURN_IF_ERROR(loaded->MakeDevices(options));
+  for (int i = 0; i < p.program_size(); ++i) RETURN_IF_ERROR(loaded->BindProgram(i, options));
   return loaded;
 }
 
-absl::Status LoadedPlan::BindProgram(int program, const KernelFactory& make_kernel) {
+absl::Status LoadedPlan::CheckKind(const LoadOptions& options) const {
+  const proto::DeviceKind has = options.backend == nullptr ? proto::CPU : options.backend->kind;
+  if (!options.make_kernel || plan_.device_kind() == has) return absl::OkStatus();
+  return InputError(
+      "plan",
+      absl::StrCat("is for devices of kind ", proto::DeviceKind_Name(plan_.device_kind()),
+                   ", this runtime has ", proto::DeviceKind_Name(has)),
+      "compile it with the --device that it is to run on");
+}
+
+absl::Status LoadedPlan::MakeDevices(const LoadOptions& options) {
+  for (int rank = ranks_.begin; rank < ranks_.end; ++rank) {
+    if (options.backend != nullptr) {
+      ASSIGN_OR_RETURN(std::unique_ptr<Device> device, options.backend->make_device(rank));
+      devices_.push_back(std::move(device));
+      streams_.emplace_back();
+    }
+    ASSIGN_OR_RETURN(DeviceMemory memory,
+                     DeviceMemory::Create(plan_, mesh_.StageOf(rank), DeviceOf(rank)));
+    memories_.push_back(std::move(memory));
+    pools_.push_back(std::make_unique<ThreadPool>(devices_.empty() ? kernel_threads_ : 1));
+  }
+  pools_.push_back(std::make_unique<ThreadPool>(1));
+  return absl::OkStatus();
+}
+
+// Programs run one at a time, so they share the streams of a device.
+absl::StatusOr<DeviceStream*> LoadedPlan::StreamOf(int rank, size_t index) {
+  auto& streams = streams_[rank - ranks_.begin];
+  while (streams.size() <= index) {
+    ASSIGN_OR_RETURN(std::unique_ptr<DeviceStream> stream,
+                     DeviceOf(rank)->MakeStream(plan_.launch_queue()));
+    streams.push_back(std::move(stream));
+  }
+  return streams[index].get();
+}
+
+absl::Status LoadedPlan::BindProgram(int program, const LoadOptions& options) {
   ASSIGN_OR_RETURN(const PlanNet plan_net, MakePlanNet(plan_, plan_.program(program)));
-  const BindContext context{plan_net, mesh_, ranks_, devices_, make_kernel};
+  const BindContext context{plan_net, mesh_, ranks_, memories_};
   LoadedProgram& loaded = programs_[program];
   const ActorNet& net = loaded.net;
+  std::map<uint32_t, size_t> streams;  // of a device, by rank
   for (const StreamOrder& stream : net.streams) {
     const int rank = static_cast<int>(stream.rank);
+    Device* device = stream.host ? nullptr : DeviceOf(rank);
+    DeviceStream* own = nullptr;
+    KernelFactory make_kernel = options.make_kernel;
+    if (device != nullptr) {
+      RETURN_IF_ERROR(device->Attach());
+      ASSIGN_OR_RETURN(own, StreamOf(rank, streams[stream.rank]++));
+      make_kernel = [&](const KernelSetup& s) { return options.backend->make_kernel(*device, s); };
+    }
+    loaded.device_streams.push_back(own);
     ThreadPool* pool = stream.host ? pools_.back().get() : pools_[rank - ranks_.begin].get();
     std::vector<BoundActor>& actors = loaded.actors.emplace_back();
     for (const int32_t a : stream.actors) {
       absl::StatusOr<BoundActor> actor =
-          Bind(context, static_cast<int>(net.specs[a].actor), rank, pool);
+          Bind(context, static_cast<int>(net.specs[a].actor), rank, {make_kernel, pool, own});
       if (!actor.ok())
         return Annotate(actor.status(), absl::StrCat("program ", net.program, ", rank ", rank));
       actors.push_back(*std::move(actor));
     }
   }
-  return Annotate(BindExchanges(context, &loaded), absl::StrCat("program ", net.program));
+  return Annotate(BindExchanges(context, options, &loaded), absl::StrCat("program ", net.program));
 }
 
-absl::Status LoadedPlan::BindExchanges(const BindContext& context, LoadedProgram* loaded) {
+absl::Status LoadedPlan::BindExchanges(const BindContext& context, const LoadOptions& options,
+                                       LoadedProgram* loaded) {
   for (size_t x = 0; x < loaded->works.size(); ++x) {
     const NetExchange& exchange = loaded->net.exchanges[x];
     std::vector<BoundMember> members;
     for (const int32_t rank : loaded->net.groups[exchange.group].ranks) {
       members.push_back({exchange.actors[!members.empty()], rank});
     }
-    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, members));
+    Device* device = DeviceOf(members[0].rank);
+    const KernelFactory make_kernel = [&](const KernelSetup& s) {
+      return options.backend->make_kernel(*device, s);
+    };
+    ASSIGN_OR_RETURN(loaded->works[x],
+                     BindExchange(context, members, device == nullptr ? nullptr : &make_kernel));
   }
   return absl::OkStatus();
 }
@@ -136,7 +185,8 @@ std::vector<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicators(uint32_
   for (const NetGroup& group : groups_) {
     if (FarRank(group) < 0) {
       const auto members = static_cast<int>(group.ranks.size());
-      communicators.push_back(MakeLocalCommunicator(members, most_tensors_));
+      communicators.push_back(devices_.empty() ? MakeLocalCommunicator(members, most_tensors_)
+                                               : MakeStreamCommunicator(members, most_tensors_));
       continue;
     }
     communicators.push_back(make_communicator_(
@@ -158,10 +208,10 @@ absl::StatusOr<int> LoadedPlan::FindProgram(std::string_view name) const {
 std::span<std::byte> LoadedPlan::PersistentBytes(int rank, int register_id, int slot) const {
   CHECK(register_id >= 0 && register_id < plan_.persistent_size()) << "register " << register_id;
   const proto::Register& reg = plan_.persistent(register_id);
-  CHECK(!devices_.empty() && ranks_.Contains(rank) && mesh_.StageOf(rank) == reg.stage())
+  CHECK(!memories_.empty() && ranks_.Contains(rank) && mesh_.StageOf(rank) == reg.stage())
       << "register " << reg.name() << " is not on rank " << rank;
   CHECK(slot >= 0 && slot < reg.slots()) << "slot " << slot << " of " << reg.name();
-  const absl::StatusOr<std::byte*> base = devices_[rank - ranks_.begin].Find(reg);
+  const absl::StatusOr<std::byte*> base = memories_[rank - ranks_.begin].Find(reg);
   CHECK(base.ok()) << base.status();
   return {*base + slot * reg.slot_bytes(), static_cast<size_t>(reg.slot_bytes())};
 }

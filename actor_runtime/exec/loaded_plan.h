@@ -16,6 +16,7 @@
 #include "actor_runtime/device/thread_pool.h"
 #include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/exec/bound_actor.h"
+#include "actor_runtime/exec/device_backend.h"
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
@@ -33,17 +34,19 @@ struct GroupAcross {
 using CommunicatorMaker = std::function<std::unique_ptr<Communicator>(const GroupAcross&)>;
 
 struct LoadOptions {
-  int threads = 1;                      // kernel threads in all, shared out over the devices
-  RankRange ranks;                      // that this process owns; empty: all
-  CommunicatorMaker make_communicator;  // null: nobody can reach other processes
-  KernelFactory make_kernel;            // null: token flow only, no arenas and no kernels
-  bool prove = true;                    // VerifyPlan; only tests of broken plans go without
+  int threads = 1;                         // kernel threads in all, shared out over the devices
+  RankRange ranks;                         // that this process owns; empty: all
+  CommunicatorMaker make_communicator;     // null: nobody can reach other processes
+  KernelFactory make_kernel;               // null: token flow only, no arenas and no kernels
+  const DeviceBackend* backend = nullptr;  // null: the devices are CPUs
+  bool prove = true;                       // VerifyPlan; only tests of broken plans go without
   bool own_kernels = true;  // the proof covers the kernels; false: make_kernel is a test's own
 };
 
 struct LoadedProgram {
   ActorNet net;
   std::vector<std::vector<BoundActor>> actors;  // by stream and place; empty without kernels
+  std::vector<DeviceStream*> device_streams;    // by stream; null: a worker runs it
   std::vector<ExchangeWork> works;              // as net.exchanges
   std::vector<int32_t> communicator_of;         // by group of the net: in LoadedPlan::Communicators
 };
@@ -68,15 +71,23 @@ class LoadedPlan {
   absl::StatusOr<int> FindProgram(std::string_view name) const;
 
   int64_t ArenaBytes(int rank) const {
-    return devices_.empty() ? 0 : devices_[rank - ranks_.begin].bytes();
+    return memories_.empty() ? 0 : memories_[rank - ranks_.begin].bytes();
+  }
+  // Null for a CPU.
+  Device* DeviceOf(int rank) const {
+    return devices_.empty() ? nullptr : devices_[rank - ranks_.begin].get();
   }
   // The bytes of a slot of a persistent register, at an own rank of its stage.
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const;
 
  private:
   LoadedPlan() = default;
-  absl::Status BindProgram(int program, const KernelFactory& make_kernel);
-  static absl::Status BindExchanges(const BindContext& context, LoadedProgram* loaded);
+  absl::Status CheckKind(const LoadOptions& options) const;
+  absl::Status MakeDevices(const LoadOptions& options);
+  absl::StatusOr<DeviceStream*> StreamOf(int rank, size_t index);
+  absl::Status BindProgram(int program, const LoadOptions& options);
+  absl::Status BindExchanges(const BindContext& context, const LoadOptions& options,
+                             LoadedProgram* loaded);
   absl::Status AddGroups();
   int32_t FarRank(const NetGroup& group) const;
 
@@ -84,7 +95,9 @@ class LoadedPlan {
   StageMesh mesh_;
   RankRange ranks_;
   int kernel_threads_ = 1;
-  std::vector<DeviceMemory> devices_;               // by own rank
+  std::vector<std::unique_ptr<Device>> devices_;                     // by own rank; empty: CPUs
+  std::vector<std::vector<std::unique_ptr<DeviceStream>>> streams_;  // by own rank
+  std::vector<DeviceMemory> memories_;                               // by own rank
   std::vector<std::unique_ptr<ThreadPool>> pools_;  // by own rank; the last is the host worker's
   std::vector<LoadedProgram> programs_;
   CommunicatorMaker make_communicator_;

@@ -18,6 +18,10 @@
 namespace oneflow {
 namespace {
 
+// Rounds in which no worker did anything, after which none ever will. A device may take some to
+// finish what it was given.
+constexpr int kIdleRounds = 1000;
+
 // A worker that does not answer for so long is inside a kernel.
 constexpr std::chrono::milliseconds kPatience{250};
 
@@ -74,6 +78,7 @@ struct Runtime::Impl {
   std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a whole run
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
+  std::function<int(int)> draw_worker;  // null: the workers have threads
 
   ~Impl() {
     if (board) board->Quit();
@@ -100,7 +105,10 @@ struct Runtime::Impl {
     const int busy = (n - 1) * loaded->kernel_threads();
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
-      workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin));
+      const RankRange& own = loaded->ranks();
+      Device* device = w < own.size() ? loaded->DeviceOf(own.begin + w) : nullptr;
+      workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin, device));
+      if (options.draw_worker) continue;
       threads.emplace_back([this, worker = workers.back().get()] {
         for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
       });
@@ -124,13 +132,53 @@ struct Runtime::Impl {
       for (BoundActor& actor : of_stream) actor.Begin(&context);
     }
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
-    const ProgramRun run{&of_program,     &states[program],   &assignments[program].worker_of,
-                         loaded->pools(), communicators,      ++epoch,
-                         steps,           context.first_step, trace ? &*trace : nullptr};
+    const ProgramRun run{&of_program,
+                         &states[program],
+                         &assignments[program].worker_of,
+                         loaded->pools(),
+                         communicators,
+                         ++epoch,
+                         steps,
+                         context.first_step,
+                         loaded->plan().launch_queue(),
+                         trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
     running = run;
+  }
+
+  // On the control thread, without the workers' own.
+  void DriveAll() {
+    const auto going = [](const auto& worker) { return worker->GoesOn(); };
+    const auto n = static_cast<int>(workers.size());
+    for (int64_t idle = 0; std::any_of(workers.begin(), workers.end(), going);) {
+      Worker& worker = *workers[draw_worker(n)];
+      worker.Attach();
+      const bool progress = worker.GoesOn() && worker.Step();
+      idle = progress ? 0 : idle + 1;
+      if (idle == int64_t{kIdleRounds} * n) board->Fail(absl::InternalError(WhoWaits()));
+    }
+    for (const auto& worker : workers) {
+      worker->EndRun();
+      board->Rest();
+    }
+  }
+
+  std::string WhoWaits() {
+    std::string text = "stuck";
+    const auto step = [&] {
+      for (const auto& worker : workers) {
+        worker->Attach();
+        worker->Step();
+      }
+    };
+    for (const WorkerReport& report : AskWorkers(*running, workers, step, {})) {
+      for (const std::string& stream : report.streams) {
+        absl::StrAppend(&text, "; ", report.worker, ", ", stream);
+      }
+    }
+    return text;
   }
 
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
@@ -141,6 +189,13 @@ struct Runtime::Impl {
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
     bool ahead = false;
+    for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
+      Device* device = loaded->DeviceOf(rank);
+      if (device == nullptr) continue;
+      absl::Status at_rest = device->Attach();
+      if (at_rest.ok()) at_rest = device->Synchronize();
+      if (status.ok()) status = at_rest;
+    }
     for (const std::unique_ptr<Worker>& worker : workers) {
       failure.ok() ? worker->DrainAfterRun() : worker->DropMail();
       ahead |= worker->ahead();
@@ -176,6 +231,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                    .ranks = options.ranks,
                    .make_communicator = options.make_communicator,
                    .make_kernel = options.make_kernel,
+                   .backend = options.backend,
                    .prove = options.prove,
                    .own_kernels = !options.make_kernel};
   if (!load.make_kernel) {
@@ -183,6 +239,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   }
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
+  impl->draw_worker = options.draw_worker;
   impl->Build(options);
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
@@ -193,6 +250,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
   impl_->Prepare(index, context, steps);
   impl_->board->Start(options.stop);
+  if (impl_->draw_worker) impl_->DriveAll();
   int64_t told = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
     at_rest = impl_->board->AtRest();
@@ -212,7 +270,8 @@ std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);
   if (!impl_->running) return {};
   const ProgramRun& run = *impl_->running;
-  return AskWorkers(run, impl_->workers, &*impl_->bus, kPatience);
+  return AskWorkers(
+      run, impl_->workers, [this] { impl_->bus->WakeAll(); }, kPatience);
 }
 
 std::vector<int64_t> Runtime::Firings() const {

@@ -41,11 +41,17 @@ struct RuntimeOptions {
   // refused.
   CommunicatorMaker make_communicator;
   Isa isa = BestIsa();        // what kernels compute with; one that the processor has
-  KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel
-  bool prove = true;          // VerifyPlan at load
+  KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel; of the host's actors
+                              // alone where there is a backend
+  const DeviceBackend* backend = nullptr;  // of devices that run by themselves; null: they are CPUs
+  bool prove = true;                       // VerifyPlan at load
   // Workers without work look for messages for some microseconds before they sleep, if there are
   // cores for all of them. false: they sleep at once.
   bool spin = true;
+  // null: each worker has a thread. Else the thread that calls Run drives them all: this draws
+  // which goes on, of so many. Then a run is a function of what is drawn, and one in which nobody
+  // can go on ends as INTERNAL, with who waits for whom.
+  std::function<int(int workers)> draw_worker;
   bool trace = false;
   int64_t trace_events_per_stream = 1 << 16;
 };

@@ -31,6 +31,7 @@ struct Snapshot {
     int32_t place = 0;     // in StreamOrder::actors: which fires next
     bool over = false;     // it has done all its steps
     bool entered = false;  // the actor at `place` has entered its exchange
+    int32_t given = -1;    // place of the oldest firing that the device has not finished; -1: none
     ActorStates states;
   };
   std::vector<Stream> streams;

@@ -99,7 +99,7 @@ class TraceWriter {
       const int64_t fill = event.firing / input.fires_per_read - input.initial_fills;
       for (int32_t p = input.first_source; fill >= 0 && p < input.first_source + input.n_sources;
            ++p) {
-        if (spec.sources[p].same_stream) continue;
+        if (spec.sources[p].told == Told::kInOrder) continue;
         const int32_t writer = net.Find(spec.rank, spec.sources[p].actor);
         const auto end =
             ends.find({writer, (fill + 1) * FiresPerFill(net.specs[writer], spec.sources[p]) - 1});

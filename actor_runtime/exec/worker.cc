@@ -19,10 +19,16 @@ int64_t Now() {
 
 }  // namespace
 
+DeviceStream* Worker::StreamOf(const Position& position) const {
+  return position.on_device < 0 ? nullptr : queues_->stream(position.on_device);
+}
+
 void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams) {
   run_ = run;
   const ActorNet& net = run.program->net;
   positions_.clear();
+  queues_.reset();
+  turn_ = {};
   firings_.store(0);
   last_actor_.store(-1);
   Snapshot shape;
@@ -33,6 +39,10 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
     position.states = &(*run.states)[s];
     position.actors = run.program->actors[s].data();
     position.trace = run.trace ? run.trace->buffer(s) : nullptr;
+    if (device_ != nullptr) {
+      position.on_device = static_cast<int>(positions_.size()) - 1;
+      issue_ = &net.issues[stream.rank - net.own.begin];
+    }
     if (!stream.host) position.pool = run.pools[stream.rank - net.own.begin].get();
     for (const int32_t actor : stream.actors) {
       Exchange& exchange = position.exchanges.emplace_back();
@@ -45,8 +55,9 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
     for (const ActorTable::Actor& actor : stream.table.actors) {
       sends_.reserve(actor.end_peer - actor.first_peer);
     }
-    shape.streams.push_back({s, 0, false, false, (*run.states)[s]});
+    shape.streams.push_back({s, 0, false, false, -1, (*run.states)[s]});
   }
+  if (device_ != nullptr) queues_.emplace(*run.program, streams, run.launch_queue);
   desk_.Prepare(std::move(shape));
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
   steps_done_ = 0;
@@ -67,19 +78,29 @@ bool Worker::ahead() const {
 
 void Worker::Drive() {
   if (unfinished_ == 0) board_->StepsDone(id_, run_.steps);
-  while (unfinished_ > 0 && !board_->cancelled()) {
-    if (board_->end() < run_.steps) [[unlikely]] {
-      EndAfter(board_->end());
-      continue;
-    }
-    if (desk_.asked()) [[unlikely]]
-      Answer();
-    bool progress = mailbox_.HasMail();
-    if (progress) Drain();
-    for (Position& position : positions_) progress |= FireNext(&position);
-    if (!progress) Idle();
+  Attach();
+  while (GoesOn()) {
+    if (!Step()) Idle();
   }
-  over_.store(true);
+  EndRun();
+}
+
+void Worker::Attach() {
+  if (device_ == nullptr) return;
+  if (const absl::Status attached = device_->Attach(); !attached.ok()) board_->Fail(attached);
+}
+
+bool Worker::Step() {
+  if (board_->end() < run_.steps) [[unlikely]] {
+    EndAfter(board_->end());
+    return true;
+  }
+  if (desk_.asked()) [[unlikely]]
+    Answer();
+  bool progress = mailbox_.HasMail();
+  if (progress) Drain();
+  for (Position& position : positions_) progress |= FireNext(&position);
+  return progress;
 }
 
 void Worker::Answer() {
@@ -87,7 +108,10 @@ void Worker::Answer() {
     for (size_t i = 0; i < positions_.size(); ++i) {
       Snapshot::Stream& stream = snapshot->streams[i];
       stream.place = positions_[i].order->firings.PlaceAt(positions_[i].next);
-      stream.over = positions_[i].step >= run_.steps;
+      stream.over = positions_[i].done >= run_.steps;
+      stream.given = queues_ && queues_->InFlight(static_cast<int>(i)) > 0
+                         ? queues_->Oldest(static_cast<int>(i)).place
+                         : -1;
       stream.entered = positions_[i].entered != nullptr;
       stream.states = *positions_[i].states;
     }
@@ -102,14 +126,15 @@ void Worker::Drain() {
 }
 
 // To an actor of one of our streams.
-void Worker::Hand(const Message& message) {
+void Worker::Hand(const Message& message, int64_t stamp) {
   const ActorNet& net = run_.program->net;
   const int32_t actor = net.ReceiverOf(message);
   const int32_t stream = net.stream_of[actor];
-  Receive(net.streams[stream].table, message, net.place_of[actor], &(*run_.states)[stream]);
+  Receive(net.streams[stream].table, message, net.place_of[actor], &(*run_.states)[stream], stamp);
 }
 
 bool Worker::FireNext(Position* position) {
+  if (position->on_device >= 0) return FireOnDevice(position);
   if (position->entered != nullptr) return Look(position);
   if (position->step >= run_.steps) return false;
   const StreamOrder& stream = *position->order;
@@ -143,8 +168,9 @@ bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
   position->launch = launch;
   if (position->trace != nullptr) position->begin = Now();
   const BoundActor::Addresses addresses = position->actors[place].AddressesOf(launch);
-  exchange.communicator->Enter(exchange.member, {exchange.work, addresses.in, addresses.out,
-                                                 launch.accumulate, addresses.workspace});
+  exchange.communicator->Enter(exchange.member,
+                               {exchange.work, addresses.in, addresses.out, launch.accumulate,
+                                addresses.workspace, StreamOf(*position)});
   Look(position);
   return true;
 }
@@ -167,8 +193,78 @@ bool Worker::Look(Position* position) {
         {position->begin, Now(), position->launch.firing, position->order->actors[place]});
   }
   position->entered = nullptr;
-  End(position, place);
+  if (position->on_device < 0) {
+    End(position, place);
+  } else {
+    issue_->firings.Next(&turn_);
+    Given(position, place);
+  }
   return true;
+}
+
+// A device's stream. What it has finished is told first: that may be what others wait for.
+bool Worker::FireOnDevice(Position* position) {
+  const bool completed = CompleteOldest(position);
+  if (position->entered != nullptr) return Look(position) || completed;
+  if (position->step >= run_.steps || queues_->IsFull(position->on_device)) return completed;
+  const StreamOrder& stream = *position->order;
+  const int32_t place = stream.firings.PlaceAt(position->next);
+  if (!CanFire(*position->states, place) || !HasTurn(*position, place)) return completed;
+  if (!position->begun && !Begin(position)) return true;
+
+  last_actor_.store(stream.actors[place], std::memory_order_relaxed);
+  firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  absl::Status status = queues_->WaitForNeeds(position->on_device, place, *position->states);
+  const Launch launch = Issue(stream.table, place, position->states);
+  if (status.ok() && position->exchanges[place].communicator != nullptr) {
+    return Enter(position, place, launch);
+  }
+  position->launch = launch;
+  if (status.ok()) status = position->actors[place].Run(launch);
+  if (!status.ok()) [[unlikely]] {
+    Fail(*position, place, launch, status);
+    return true;
+  }
+  Given(position, place);
+  return true;
+}
+
+// The device has the firing: readers and writers on its other streams learn of it with its event.
+void Worker::Given(Position* position, int32_t place) {
+  const bool ends_step = !position->order->firings.Next(&position->next);
+  const absl::StatusOr<int64_t> stamp = queues_->End(position->on_device, place, ends_step);
+  if (!stamp.ok()) [[unlikely]] {
+    Fail(*position, place, position->launch, stamp.status());
+    return;
+  }
+  Announce(position->order->table, *position->states, place, &sends_);
+  if (!sends_.empty()) Send(*position, place, *stamp);
+  if (!ends_step) return;
+  position->begun = false;
+  ++position->step;
+}
+
+bool Worker::CompleteOldest(Position* position) {
+  const auto over = queues_->TakeOver(position->on_device);
+  if (!over.ok()) [[unlikely]] {
+    const int32_t place = queues_->Oldest(position->on_device).place;
+    Launch launch;
+    launch.firing = position->states->counts[place].completed;
+    Fail(*position, place, launch, over.status());
+    return true;
+  }
+  if (!over->has_value()) return false;
+  const DeviceQueues::Launched& launched = **over;
+  Complete(position->order->table, launched.place, position->states, &sends_);
+  if (!sends_.empty()) Send(*position, launched.place);
+  if (launched.ends_step) EndStep(position);
+  return true;
+}
+
+// Whether an actor is no exchange, or the one that its device issues next.
+bool Worker::HasTurn(const Position& position, int32_t place) const {
+  if (position.exchanges[place].communicator == nullptr) return true;
+  return issue_->actors[issue_->firings.PlaceAt(turn_)] == position.order->actors[place];
 }
 
 bool Worker::HasWork() const {
@@ -186,13 +282,13 @@ absl::Status Worker::RunTraced(const Position& position, int32_t place, const La
   return status;
 }
 
-void Worker::Send(const Position& position, int32_t place) {
+void Worker::Send(const Position& position, int32_t place, int64_t stamp) {
   const ActorNet& net = run_.program->net;
   for (const int32_t peer : sends_) {
     Message message = MessageTo(position.order->table, *position.states, place, peer);
     const int32_t worker = (*run_.worker_of)[net.stream_of[net.ReceiverOf(message)]];
     if (worker == id_) {
-      Hand(message);
+      Hand(message, stamp);
     } else {
       message.epoch = run_.epoch;
       bus_->Send(worker, message);
@@ -214,20 +310,25 @@ bool Worker::Begin(Position* position) {
 void Worker::Advance(Position* position) {
   if (position->order->firings.Next(&position->next)) return;
   position->begun = false;
-  if (++position->step == run_.steps) --unfinished_;
+  ++position->step;
+  EndStep(position);
+}
+
+void Worker::EndStep(Position* position) {
+  if (++position->done == run_.steps) --unfinished_;
   TellDone();
 }
 
 void Worker::EndAfter(int64_t steps) {
   run_.steps = steps;
   unfinished_ = std::count_if(positions_.begin(), positions_.end(),
-                              [&](const Position& p) { return p.step < steps; });
+                              [&](const Position& p) { return p.done < steps; });
   TellDone();
 }
 
 void Worker::TellDone() {
   int64_t done = run_.steps;
-  for (const Position& p : positions_) done = std::min(done, p.step);
+  for (const Position& p : positions_) done = std::min(done, p.done);
   if (done <= steps_done_) return;
   steps_done_ = done;
   board_->StepsDone(id_, done);
@@ -243,6 +344,10 @@ void Worker::Fail(const Position& position, int32_t place, const Launch& launch,
 }
 
 void Worker::Idle() {
+  if (queues_ && !queues_->IsEmpty()) {  // a device wakes nobody
+    std::this_thread::yield();
+    return;
+  }
   if (spin_.count() > 0 && SpinUntil([&] { return HasWork(); }, spin_)) return;
   // A worker that waits for this core may have our message: cheaper than to sleep and be woken.
   std::this_thread::yield();

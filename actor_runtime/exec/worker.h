@@ -8,14 +8,20 @@
 //     exchange that it has entered is over, other members touch those of the exchange, too.
 //  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
+//  4. Of a device that runs by itself, a firing is issued when its actor may fire and its stream
+//  has
+//     room, an exchange also only in its turn; it completes when the device says so. The worker
+//     waits for neither.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exec/device_queues.h"
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
 #include "actor_runtime/exec/snapshot_desk.h"
@@ -35,14 +41,21 @@ struct ProgramRun {
   uint32_t epoch = 0;
   int64_t steps = 0;
   int64_t first_step = 0;  // for messages
+  int launch_queue = 1;
   Trace* trace = nullptr;
 };
 
 class Worker {
  public:
   // `spin`: how long it looks into an empty mailbox before it parks.
-  Worker(int id, Bus* bus, RunBoard* board, std::chrono::nanoseconds spin)
-      : id_(id), bus_(bus), board_(board), mailbox_(bus->mailbox(id)), spin_(spin) {}
+  // `device`: that runs its streams by itself; null: the worker does.
+  Worker(int id, Bus* bus, RunBoard* board, std::chrono::nanoseconds spin, Device* device = nullptr)
+      : id_(id),
+        bus_(bus),
+        board_(board),
+        mailbox_(bus->mailbox(id)),
+        spin_(spin),
+        device_(device) {}
 
   // Control thread, at rest: takes the streams (indices in the net) for the next run.
   void Prepare(const ProgramRun& run, const std::vector<int32_t>& streams);
@@ -56,6 +69,13 @@ class Worker {
 
   // The worker's thread: one run.
   void Drive();
+  // What Drive does, in pieces, for whoever drives several workers on one thread. Attach: before
+  // Step, where the thread has since been another's. Step: looks once at everything; whether
+  // anything was done.
+  void Attach();
+  bool Step();
+  bool GoesOn() const { return unfinished_ > 0 && !board_->cancelled(); }
+  void EndRun() { over_.store(true); }
 
   // Any thread. firings: begun in this run; last_actor: the concrete actor of the last of them, -1
   // if there is none; over: it has no more to do in this run.
@@ -78,24 +98,32 @@ class Worker {
     ThreadPool* pool = nullptr;       // of the device
     std::vector<Exchange> exchanges;  // by place; of no communicator: the actor is none
     FiringOrder::Cursor next = {};
-    int64_t step = 0;
+    int64_t step = 0;                   // of `next`
+    int64_t done = 0;                   // steps that are over
     bool begun = false;                 // the step
+    int on_device = -1;                 // in queues_; -1: the worker runs it
     const Exchange* entered = nullptr;  // by the actor at `next`
     Launch launch = {};                 // of it
     int64_t begin = 0;                  // when, for the trace
   };
 
   void Drain();
-  void Hand(const Message& message);
+  void Hand(const Message& message, int64_t stamp = 0);
   bool FireNext(Position* position);
   bool Enter(Position* position, int32_t place, const Launch& launch);
   bool Look(Position* position);
   void End(Position* position, int32_t place);
+  bool FireOnDevice(Position* position);
+  bool CompleteOldest(Position* position);
+  void Given(Position* position, int32_t place);
+  DeviceStream* StreamOf(const Position& position) const;
+  bool HasTurn(const Position& position, int32_t place) const;
   bool HasWork() const;
   absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
-  void Send(const Position& position, int32_t place);
+  void Send(const Position& position, int32_t place, int64_t stamp = 0);
   bool Begin(Position* position);
   void Advance(Position* position);
+  void EndStep(Position* position);
   void EndAfter(int64_t steps);
   void TellDone();
   void Fail(const Position& position, int32_t place, const Launch& launch,
@@ -108,12 +136,16 @@ class Worker {
   RunBoard* const board_;
   Mailbox& mailbox_;
   const std::chrono::nanoseconds spin_;
+  Device* const device_;
 
   ProgramRun run_;
   std::vector<Position> positions_;
   size_t unfinished_ = 0;   // streams
   int64_t steps_done_ = 0;  // by all streams
   std::vector<int32_t> sends_;
+  std::optional<DeviceQueues> queues_;
+  const IssueOrder* issue_ = nullptr;  // of the device
+  FiringOrder::Cursor turn_ = {};      // in it
 
   // Written by the worker alone, for others to look at.
   alignas(64) std::atomic<int64_t> firings_{0};

@@ -30,6 +30,10 @@ std::string Sentence(const ProgramRun& run, const Snapshot::Stream& at) {
   const StreamOrder& stream = net.streams[at.stream];
   const std::string head = stream.name + ": ";
   if (at.over) return head + "has done all its steps";
+  if (at.given >= 0) {
+    return absl::StrCat(head, net.NameOf(stream.actors[at.given]), ", firing ",
+                        at.states.counts[at.given].completed, ", runs on the device");
+  }
   if (at.entered) return head + EnteredText(run, stream.actors[at.place]);
   return head + DescribeWait(net, stream, at.place, at.states);
 }
@@ -52,10 +56,11 @@ std::vector<std::string> Sentences(const ProgramRun& run, const Worker& worker,
 }  // namespace
 
 std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
-                                     const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
+                                     const std::vector<std::unique_ptr<Worker>>& workers,
+                                     absl::FunctionRef<void()> wake,
                                      std::chrono::nanoseconds patience) {
   for (const std::unique_ptr<Worker>& worker : workers) worker->desk().Ask();
-  bus->WakeAll();
+  wake();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::vector<WorkerReport> reports;
   for (size_t w = 0; w < workers.size(); ++w) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/worker.h"
 
@@ -19,9 +20,11 @@ struct WorkerReport {
 };
 
 // Asks the workers of a run; one that gives no answer within `patience` is inside a
-// kernel. Any thread, one at a time, while the run is not being prepared or finished.
+// kernel. `wake`: called when all have been asked. Any thread, one at a time, while the run is not
+// being prepared or finished.
 std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
-                                     const std::vector<std::unique_ptr<Worker>>& workers, Bus* bus,
+                                     const std::vector<std::unique_ptr<Worker>>& workers,
+                                     absl::FunctionRef<void()> wake,
                                      std::chrono::nanoseconds patience);
 
 }  // namespace oneflow

@@ -64,6 +64,28 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& s) {
   });
 }
 
+absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& s) {
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
+      const S* x = call.input<S>(0);
+      const int32_t* ids = call.input<int32_t>(1);
+      T *max = call.output<T>(0), *sum = call.output<T>(1), *picked = call.output<T>(2);
+      ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const S* row = x + r * width;
+          max[r] = v.row_max(row, width);
+          sum[r] = v.row_sum_exp(row, max[r], width);
+          picked[r] = ids[r] >= 0 && ids[r] < width ? T(Widen(row[ids[r]])) : T(0);
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
 absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);

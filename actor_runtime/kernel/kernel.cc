@@ -64,6 +64,7 @@ constexpr Entry kTable[] = {
     {"positional_embedding_grad", MakePositionalEmbeddingGrad},
     {"report", MakeReport},
     {"row_max", MakeRowMax},
+    {"row_stats", MakeRowStats},
     {"row_sum_exp", MakeRowSumExp},
     {"save_slice", MakeSaveSlice},
     {"slice", MakeCopySlices},

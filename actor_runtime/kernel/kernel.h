@@ -81,6 +81,8 @@ struct KernelCall {
 
 using Kernel = std::function<absl::Status(const KernelCall&)>;
 
+using KernelFactory = std::function<absl::StatusOr<Kernel>(const KernelSetup&)>;
+
 // The kernel of setup.kind for these ports. NOT_FOUND for a kind that has none.
 absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
 // The same with instruction set `isa`, which the processor has, in the place of setup.isa.

@@ -108,6 +108,7 @@ void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
              {{"row_max", {logits}, {}},
               {"row_sum_exp", {logits, max}, {}},
               {"pick", {logits, ids}, {}},
+              {"row_stats", {logits, ids}, {}},
               {"mean_nll", {max, positive, {{b, t}}}, {{"scale", 0.125}}},
               {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}},
               {"sum_squares", {w}, {}},
@@ -159,6 +160,7 @@ void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
        {"row_max", {logits}, {}},
        {"row_sum_exp", {logits, max}, {}},
        {"pick", {logits, ids}, {}},
+       {"row_stats", {logits, ids}, {}},
        {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}}});
 }
 

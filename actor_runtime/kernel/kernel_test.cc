@@ -88,7 +88,7 @@ TEST_CASE("the number of threads does not change bits, and a call allocates noth
 const std::set<std::string> kNeverAdded = {
     "adamw",      "cached_attention", "causal_attention", "causal_attention_grad",  "global_norm",
     "layer_norm", "linear_add",       "linear_gelu",      "linear_gelu_grad_input", "next_adamw",
-    "row_max",    "stored_dropout"};
+    "row_max",    "row_stats",        "stored_dropout"};
 
 TEST_CASE("accumulating adds to what is there") {
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {

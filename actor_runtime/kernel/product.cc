@@ -59,6 +59,9 @@ absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& 
   if (product.then == Then::kAdd && out == DType::kBF16) {
     return absl::UnimplementedError(setup.name + ": what is added to a product is not rounded");
   }
+  if (product.bias_input >= 0 && In(setup, product.bias_input).dtype == DType::kBF16) {
+    return absl::UnimplementedError(setup.name + ": a bias that is added is not bf16");
+  }
   const bool alike = In(setup, 1).dtype == in;
   if (alike && in == DType::kF32 && out == in)
     return TypedProduct<float, float>(product, setup.isa);

@@ -63,9 +63,10 @@ std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun
     const proto::Actor& actor = program.actor(static_cast<int>(spec.actor));
     for (int i = 0; i < actor.output_size(); ++i) {
       if (actor.output(i) < plan.persistent_size()) continue;
-      const int64_t bytes = FindRegister(plan, program, actor.output(i))->slot_bytes();
-      if (bytes == 0) continue;
-      AddChanges(run, static_cast<int32_t>(a), spec.outputs[i], bytes, &changes[spec.rank]);
+      const proto::Register& r = *FindRegister(plan, program, actor.output(i));
+      if (r.slot_bytes() == 0 || r.memory_kind() != proto::DEVICE) continue;
+      AddChanges(run, static_cast<int32_t>(a), spec.outputs[i], r.slot_bytes(),
+                 &changes[spec.rank]);
     }
   }
   std::vector<LiveMemory> all;

@@ -37,7 +37,7 @@ class Summarizer {
       device.peak_bytes = memory[stage].peak_bytes;
       device.memory = Coarsened(memory[stage], kMemoryPoints);
       for (const proto::StageMemory& planned : plan_.memory()) {
-        if (planned.stage() != stage) continue;
+        if (planned.stage() != stage || planned.kind() != proto::DEVICE) continue;
         device.arena_bytes += planned.arena_bytes();
         device.persistent_bytes += planned.persistent_bytes();
       }

@@ -21,6 +21,8 @@ enum class Lane : uint8_t {
   kReceiveBackward,
   kSendUpdate,
   kReceiveUpdate,
+  kCopyIn,   // from the host's memory to the device's
+  kCopyOut,  // and back
   kHostIn,
   kHostOut
 };

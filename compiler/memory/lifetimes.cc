@@ -8,6 +8,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/stream_clocks.h"
+#include "oneflow_core/plan/arenas.h"
 
 namespace oneflow {
 namespace {
@@ -75,13 +76,15 @@ class Observation {
       for (; !marking.done(s) && !marking.BlockerOf(marking.next(s)); fired = true) Fire(s);
       if (fired) ready.Wake(s);
     }
-    std::vector<StageLifetimes> result(compute_.size());
-    for (size_t s = 0; s < result.size(); ++s) {
-      if (compute_[s] >= 0) result[s].length = 3 * net_.streams[compute_[s]].firings;
+    const int stages = static_cast<int>(compute_.size());
+    std::vector<StageLifetimes> result(ArenasOf(*net_.plan, stages));
+    for (size_t arena = 0; arena < result.size(); ++arena) {
+      const int compute = compute_[arena % stages];
+      if (compute >= 0) result[arena].length = 3 * net_.streams[compute].firings;
     }
     for (const NetRegister& r : net_.registers) {
       if (r.persistent || r.proto->slot_bytes() == 0) continue;
-      StageLifetimes& stage = result[r.proto->stage()];
+      StageLifetimes& stage = result[ArenaOf(*r.proto, stages)];
       const int id = r.proto->id();
       const Spans fills = FillsOf(id);
       const Spans spans =

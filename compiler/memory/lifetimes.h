@@ -43,12 +43,13 @@ struct Lifetime {
 
 struct StageLifetimes {
   int64_t length = 3;               // moments of a step; at least 3
-  std::vector<Lifetime> registers;  // those of a program's stage that have bytes, by id
+  std::vector<Lifetime> registers;  // those of a program's arena that have bytes, by id
 };
 
-// By stage. A register whose accesses are not known to be over before its next fill lives for the
-// whole step; so does one that holds fills when a step begins. A program whose order sticks has no
-// lifetimes: everything lives for the whole step, and the proof says why it sticks.
+// By arena (oneflow_core/plan/arenas.h). A register whose accesses are not known to be over before
+// its next fill lives for the whole step; so does one that holds fills when a step begins. A
+// program whose order sticks has no lifetimes: everything lives for the whole step, and the proof
+// says why it sticks.
 std::vector<StageLifetimes> LifetimesOf(const PlanNet& net, int stages);
 
 // Which of several have a moment in common.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "oneflow_core/net/marking.h"
+#include "oneflow_core/plan/arenas.h"
 
 namespace oneflow {
 namespace {
@@ -17,8 +18,9 @@ class Game {
       : net_(net),
         marking_(net, Meeting::kFree, kSteps),
         started_(net.registers.size(), 0),
-        now_(stages, 0),
-        most_(stages, 0),
+        stages_(stages),
+        now_(ArenasOf(*net.plan, stages), 0),
+        most_(now_.size(), 0),
         held_(net.registers.size(), 0) {
     for (size_t id = 0; id < net.registers.size(); ++id) Count(static_cast<int>(id));
   }
@@ -49,8 +51,9 @@ class Game {
       started_[id] = Whole(marking_.fired(actor), per_fill) + 1;
       Count(id);
     }
-    const int stage = net_.actors[actor].stage;
-    most_[stage] = std::max(most_[stage], now_[stage]);
+    for (size_t arena = net_.actors[actor].stage; arena < now_.size(); arena += stages_) {
+      most_[arena] = std::max(most_[arena], now_[arena]);
+    }
   }
 
   void End(int actor) {
@@ -69,14 +72,15 @@ class Game {
       returned = std::min(returned, marking_.reads(reader));
     }
     const int64_t held = (started_[id] - returned) * r.proto->slot_bytes();
-    now_[r.proto->stage()] += held - held_[id];
+    now_[ArenaOf(*r.proto, stages_)] += held - held_[id];
     held_[id] = held;
   }
 
   const PlanNet& net_;
   Marking marking_;
-  std::vector<int64_t> started_;     // by register: fills that are begun
-  std::vector<int64_t> now_, most_;  // by stage
+  std::vector<int64_t> started_;  // by register: fills that are begun
+  const int stages_;
+  std::vector<int64_t> now_, most_;  // by arena
   std::vector<int64_t> held_;        // by register
 };
 

@@ -15,6 +15,7 @@
 #include "compiler/memory/place_rings.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
@@ -143,8 +144,12 @@ Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
 }
 
 void PlacePersistent(int stages, proto::Plan* plan) {
-  for (int s = 0; s < stages; ++s) plan->add_memory()->set_stage(s);
-  plan->mutable_facts()->mutable_lower_bound_bytes()->Resize(stages, 0);
+  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
+    proto::StageMemory* memory = plan->add_memory();
+    memory->set_stage(arena % stages);
+    memory->set_kind(arena < stages ? proto::DEVICE : proto::HOST_PINNED);
+  }
+  plan->mutable_facts()->mutable_lower_bound_bytes()->Resize(plan->memory_size(), 0);
   for (proto::Register& r : *plan->mutable_persistent()) {
     proto::StageMemory& memory = *plan->mutable_memory(r.stage());
     r.set_offset(memory.persistent_bytes());
@@ -156,10 +161,10 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, *program));
   const std::vector<int64_t> bound = LowerBound(net, stages);
   const std::vector<StageLifetimes> lifetimes = LifetimesOf(net, stages);
-  for (int s = 0; s < stages; ++s) {
-    const StageLifetimes& stage = lifetimes[s];
-    const Layout layout = BestLayout(stage, bound[s]);
-    proto::StageMemory& memory = *plan->mutable_memory(s);
+  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
+    const StageLifetimes& stage = lifetimes[arena];
+    const Layout layout = BestLayout(stage, bound[arena]);
+    proto::StageMemory& memory = *plan->mutable_memory(arena);
     for (size_t i = 0; i < layout.places.size(); ++i) {
       const auto& [offset, places, stride, first_place] = layout.places[i];
       proto::Register& r =
@@ -170,8 +175,8 @@ absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program
       r.set_first_place(static_cast<int>(first_place));
     }
     memory.set_register_bytes(std::max(memory.register_bytes(), layout.bytes));
-    int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(s);
-    *most = std::max(*most, bound[s]);
+    int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(arena);
+    *most = std::max(*most, bound[arena]);
   }
   return absl::OkStatus();
 }
@@ -182,7 +187,9 @@ std::string LargestRegisters(const proto::Plan& plan, int stage) {
   std::vector<std::pair<int64_t, const proto::Register*>> sizes;
   std::set<int> workspaces;
   const auto add = [&](const proto::Register& r) {
-    if (r.stage() != stage || workspaces.contains(r.id())) return;
+    if (r.stage() != stage || r.memory_kind() != proto::DEVICE || workspaces.contains(r.id())) {
+      return;
+    }
     sizes.emplace_back(r.slots() * r.slot_bytes(), &r);
   };
   for (const proto::Register& r : plan.persistent()) add(r);
@@ -208,9 +215,10 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
   for (int i = 0; i < plan->program_size(); ++i) {
     RETURN_IF_ERROR(PlaceProgram(stages, plan, plan->mutable_program(i)));
   }
-  for (proto::StageMemory& memory : *plan->mutable_memory()) {
+  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
+    proto::StageMemory& memory = *plan->mutable_memory(arena);
     memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes());
-    int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(memory.stage());
+    int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(arena);
     *most += memory.persistent_bytes();
   }
   return absl::OkStatus();
@@ -219,7 +227,7 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
 absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity) {
   if (capacity <= 0) return absl::OkStatus();
   for (const proto::StageMemory& memory : plan.memory()) {
-    if (memory.arena_bytes() <= capacity) continue;
+    if (memory.kind() != proto::DEVICE || memory.arena_bytes() <= capacity) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
         "memory of stage ", memory.stage(), ": needs ", BytesText(memory.arena_bytes()),
         ", a device has ", BytesText(capacity), ": ", BytesText(memory.arena_bytes() - capacity),

@@ -1,6 +1,7 @@
 #include "compiler/passes/fuse.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -66,6 +67,39 @@ OpId SecondOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpI
   return added == sum && added != DType::kBF16 ? add : -1;
 }
 
+// row_max, row_sum_exp and pick of the same rows; -1: there is none.
+struct RowStats {
+  OpId max = -1, sum = -1, pick = -1;
+  OpId last() const { return std::max({max, sum, pick}); }
+};
+
+// Of the row_max `id`, where all that read the three come after the last of them.
+RowStats RowStatsOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+  RowStats found{id};
+  const Op& max = graph.ops[id];
+  for (const Use& use : uses[max.inputs[0]]) {
+    const Op& reader = graph.ops[use.op];
+    if (use.input != 0 || !Together(max, reader)) continue;
+    if (reader.kind == "row_sum_exp" && reader.inputs[1] == max.outputs[0]) found.sum = use.op;
+    if (reader.kind == "pick") found.pick = use.op;
+  }
+  if (found.sum < 0 || found.pick < 0) return {};
+  for (const OpId part : {found.max, found.sum, found.pick}) {
+    for (const Use& use : uses[graph.ops[part].outputs[0]]) {
+      if (use.op != found.sum && use.op <= found.last()) return {};
+    }
+  }
+  return found;
+}
+
+Op FusedStats(const Graph& graph, const RowStats& stats) {
+  Op op = graph.ops[stats.pick];
+  op.kind = "row_stats";
+  op.why = op.name + " reads the rows once for their maxima and sums, too";
+  op.outputs = {graph.ops[stats.max].outputs[0], graph.ops[stats.sum].outputs[0], op.outputs[0]};
+  return op;
+}
+
 Op Fused(Op product, const Op& second, const char* kind) {
   product.kind = kind;
   product.why = product.name + " and " + second.name + " are one op";
@@ -106,16 +140,26 @@ std::vector<TensorId> Replace(Graph* graph, std::vector<Op> ops, std::vector<Ten
 
 }  // namespace
 
-std::vector<TensorId> Fuse(Graph* graph) {
+std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
   const std::vector<std::vector<Use>> uses = UsesOf(*graph);
   std::vector<OpId> product_of(graph->ops.size(), -1);  // by the op that it becomes part of
   std::vector<bool> gone(graph->ops.size(), false);
+  std::map<OpId, RowStats> stats_at;  // by the last of the three
+  for (OpId id = 0; options.row_stats && id < static_cast<OpId>(graph->ops.size()); ++id) {
+    if (graph->ops[id].kind != "row_max") continue;
+    const RowStats stats = RowStatsOf(*graph, uses, id);
+    if (stats.max < 0) continue;
+    for (const OpId part : {stats.max, stats.sum, stats.pick}) gone[part] = part != stats.last();
+    stats_at[stats.last()] = stats;
+  }
   std::vector<TensorId> unmade;
   std::vector<Op> ops;
   for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
     if (gone[id]) continue;
     Op op = graph->ops[id];
-    if (const OpId gelu = GeluOf(*graph, uses, id); gelu >= 0) {
+    if (const auto stats = stats_at.find(id); stats != stats_at.end()) {
+      op = FusedStats(*graph, stats->second);
+    } else if (const OpId gelu = GeluOf(*graph, uses, id); gelu >= 0) {
       op = Fused(std::move(op), graph->ops[gelu], "linear_gelu");
       op.outputs.push_back(graph->ops[gelu].outputs[0]);
       gone[gelu] = true;

@@ -11,6 +11,10 @@
 // plain product does not add up over the micro-batches. A gelu that is computed again by itself is
 // left alone.
 //
+// For devices that read memory far more often than they compute, row_max, row_sum_exp and pick of
+// the same logits become one op, row_stats, which reads them once. A vocabulary that is split has
+// boxing between the three; they stay apart then.
+//
 // The kernels give the bits of those that they replace (kernel_test), so fusing changes none. It is
 // left out with `--fuse=false` (Train.no_fusion): to look at kernels one by one, or to say what
 // takes a system that does not fuse.
@@ -22,8 +26,12 @@
 
 namespace oneflow {
 
+struct FuseOptions {
+  bool row_stats = false;
+};
+
 // Requires boxing to be there; VerifyGraph proves the result. Returns the new id of each tensor; -1
 // for those that nobody makes any more.
-std::vector<TensorId> Fuse(Graph* graph);
+std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options = {});
 
 }  // namespace oneflow

@@ -63,6 +63,12 @@ constexpr Row kNarrowStream[] = {
     {"layer_norm_grad_weight", "nnww"},
 };
 
+// In the place of those above where biases are narrow.
+constexpr Row kNarrowBiases[] = {
+    {"linear", "nnn"},
+    {"linear_gelu", "nnn"},
+};
+
 template <size_t kRows>
 const Row* FindRow(const Row (&table)[kRows], std::string_view kind) {
   const auto it = std::find_if(std::begin(table), std::end(table),
@@ -75,8 +81,11 @@ const Row* FindRow(const Row (&table)[kRows], std::string_view kind) {
 //  2. Tensors of ops visited have their final types; uses_ and graph_->ops are as they were.
 class Narrower {
  public:
-  Narrower(Graph* graph, DType residual)
-      : graph_(graph), residual_(residual), uses_(UsesOf(*graph)) {
+  Narrower(Graph* graph, const MixedPrecisionOptions& options)
+      : graph_(graph),
+        residual_(options.residual),
+        narrow_biases_(options.narrow_biases),
+        uses_(UsesOf(*graph)) {
     for (const Op& op : graph_->ops) names_.insert(op.name);
   }
 
@@ -115,6 +124,7 @@ class Narrower {
 
   const Row* RowOf(const Op& op) const {
     const Row* row = MayStream(op) ? FindRow(kNarrowStream, op.kind) : nullptr;
+    if (row == nullptr && narrow_biases_) row = FindRow(kNarrowBiases, op.kind);
     return row != nullptr ? row : FindRow(kTable, op.kind);
   }
 
@@ -208,6 +218,7 @@ class Narrower {
 
   Graph* graph_;
   const DType residual_;
+  const bool narrow_biases_;
   const std::vector<std::vector<Use>> uses_;
   std::vector<Op> ops_;
   std::set<std::string> names_;
@@ -216,8 +227,9 @@ class Narrower {
 
 }  // namespace
 
-absl::Status MixedPrecision(Graph* graph, DType residual, std::vector<GradientMirror>* mirrors) {
-  return Narrower(graph, residual).Run(mirrors);
+absl::Status MixedPrecision(Graph* graph, const MixedPrecisionOptions& options,
+                            std::vector<GradientMirror>* mirrors) {
+  return Narrower(graph, options).Run(mirrors);
 }
 
 int CountNarrowProducts(const Graph& graph) {

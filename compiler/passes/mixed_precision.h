@@ -26,9 +26,17 @@
 
 namespace oneflow {
 
-// Requires shapes, primitive ops and placed variables; SBP not yet. `residual`, f32 or bf16: the
-// type of the residual stream. Ops move: `mirrors`, from Differentiate, follow them.
-absl::Status MixedPrecision(Graph* graph, DType residual, std::vector<GradientMirror>* mirrors);
+struct MixedPrecisionOptions {
+  DType residual = DType::kF32;  // or bf16: the type of the residual stream
+  // Whether the biases of bf16 products are cast like their weights: cuBLASLt adds biases of the
+  // result's type alone.
+  bool narrow_biases = false;
+};
+
+// Requires shapes, primitive ops and placed variables; SBP not yet. Ops move: `mirrors`, from
+// Differentiate, follow them.
+absl::Status MixedPrecision(Graph* graph, const MixedPrecisionOptions& options,
+                            std::vector<GradientMirror>* mirrors);
 
 // Ops that multiply matrices of bf16.
 int CountNarrowProducts(const Graph& graph);

@@ -81,10 +81,12 @@ class SlotCounter {
 
   // What comes from the host or from another stage is fetched while its reader is busy. What a
   // device makes itself needs no such slot: it is written at the end of a segment, and the next
-  // one's is not due before that segment is over.
+  // one's is not due before that segment is over. Nor does pinned memory: a copy, which is soon
+  // over, stands between it and the one who is busy.
   bool FetchedAhead(const NetRegister& r, int64_t fills) const {
-    const bool host =
-        net_.streams[net_.actors[r.writer].stream].proto->kind() == proto::Stream::HOST;
+    if (r.proto->memory_kind() == proto::HOST_PINNED) return false;
+    const proto::Stream::Kind writer = net_.streams[net_.actors[r.writer].stream].proto->kind();
+    const bool host = writer == proto::Stream::HOST || writer == proto::Stream::COPY;
     return host || (fills > 1 && net_.actor(r.writer).kernel() == "receive");
   }
 

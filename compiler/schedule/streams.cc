@@ -18,7 +18,7 @@ struct LaneInfo {
   const char* name;
   proto::Stream::Kind kind;
 };
-constexpr std::array<LaneInfo, 11> kLanes = {{
+constexpr std::array<LaneInfo, 13> kLanes = {{
     {Lane::kCompute, "compute", proto::Stream::COMPUTE},
     {Lane::kCollective, "collective", proto::Stream::EXCHANGE},
     {Lane::kGradient, "gradient", proto::Stream::EXCHANGE},
@@ -28,6 +28,8 @@ constexpr std::array<LaneInfo, 11> kLanes = {{
     {Lane::kReceiveBackward, "receive.backward", proto::Stream::EXCHANGE},
     {Lane::kSendUpdate, "send.update", proto::Stream::EXCHANGE},
     {Lane::kReceiveUpdate, "receive.update", proto::Stream::EXCHANGE},
+    {Lane::kCopyIn, "copy.in", proto::Stream::COPY},
+    {Lane::kCopyOut, "copy.out", proto::Stream::COPY},
     {Lane::kHostIn, "host.in", proto::Stream::HOST},
     {Lane::kHostOut, "host.out", proto::Stream::HOST},
 }};

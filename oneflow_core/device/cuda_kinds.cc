@@ -44,6 +44,7 @@ constexpr std::string_view kKinds[] = {
     "positional_embedding_at",
     "positional_embedding_grad",
     "row_max",
+    "row_stats",
     "row_sum_exp",
     "slice",
     "split_heads",

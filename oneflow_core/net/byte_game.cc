@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -84,7 +85,9 @@ class Game {
           {std::vector<int64_t>(net_.actors.size(), 0), std::vector<int64_t>(net_.actors.size(), 0),
            std::vector<int64_t>(net_.issues.size(), 0),
            std::vector<int64_t>(net_.registers.size(), 0),
-           std::vector<int>(net_.plan->memory(stage).arena_bytes() / kUnit, kNobody)});
+           std::vector<int>(
+               (BytesOf(stage, proto::DEVICE) + BytesOf(stage, proto::HOST_PINNED)) / kUnit,
+               kNobody)});
       for (size_t s = 0; s < net_.streams.size(); ++s) {
         if (net_.streams[s].proto->stage() != stage || net_.streams[s].runs.empty()) continue;
         ranking_.push_back({rank, static_cast<int>(s)});
@@ -114,7 +117,7 @@ class Game {
     std::vector<int64_t> fired;     // by actor: firings that have ended
     std::vector<int64_t> issued;    // by order of issue: exchanges that have ended
     std::vector<int64_t> returned;  // by register: fills that all readers have returned
-    std::vector<int> owners;        // by unit of the arena: register
+    std::vector<int> owners;        // by unit of the arenas, the device's first: register
   };
 
   int Below(int n) { return static_cast<int>(random_() % n); }
@@ -217,9 +220,17 @@ class Game {
     for (int id : net_.outputs_of(actor)) Return(rank, id);
   }
 
-  // The units of the arena that a fill lies in.
+  // Of an arena; 0 where the plan has none of this kind.
+  int64_t BytesOf(int stage, proto::MemoryKind kind) const {
+    const int arena = ArenaOf(kind, stage, StagesOf(*net_.plan));
+    return arena < net_.plan->memory_size() ? net_.plan->memory(arena).arena_bytes() : 0;
+  }
+
+  // The units of the arenas that a fill lies in.
   std::pair<int64_t, int64_t> UnitsOf(const proto::Register& r, int64_t fill) const {
-    const int64_t begin = r.offset() + PlaceOf(r, fill) * StrideOf(r);
+    const bool pinned = r.memory_kind() == proto::HOST_PINNED;
+    const int64_t begin = (pinned ? BytesOf(r.stage(), proto::DEVICE) : 0) + r.offset() +
+                          PlaceOf(r, fill) * StrideOf(r);
     return {begin / kUnit, (begin + r.slot_bytes()) / kUnit};
   }
 

@@ -4,8 +4,8 @@
 //   loss = mean_nll(max, sum, picked)
 //
 // so that logits split by vocabulary need to exchange three numbers a row only. The four are
-// differentiated as one: see MeanNllGradient. Logits and their gradient may be bf16; maxima, sums
-// and the loss are f32 then.
+// differentiated as one: see MeanNllGradient. The pass `fuse` may make row_stats of the first
+// three. Logits and their gradient may be bf16; maxima, sums and the loss are f32 then.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -73,6 +73,15 @@ Rows RowSumRows(const OpView& v) {
   rows.push_back({{S(LeadOf(v)), B()}, {P()}});
   return rows;
 }
+
+// --- row_stats: all three in one pass over x, where each device has whole rows ---
+
+Specs InferRowStats(const OpView& v) {
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> picked, InferPick(v));
+  return std::vector<OutputSpec>{picked[0], picked[0], picked[0]};
+}
+
+Rows RowStatsRows(const OpView& v) { return LeadRows(v, LeadOf(v)); }
 
 // What reaches `picked` is the gradient of the logits already: see MeanNllGradient.
 InputGrads PickGradient(GradientContext& g) {
@@ -186,6 +195,14 @@ std::vector<OpDef> CrossEntropyOps() {
        .signatures = RowSumRows,
        .gradient = PickGradient,
        .flops = PerElement(1, 1)},
+      {.kind = "row_stats",
+       .usage = "x[..., V], ids[...] -> max[...], sum[...], picked[...]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .outputs = 3,
+       .infer = InferRowStats,
+       .signatures = RowStatsRows,
+       .flops = PerElement(4)},
       {.kind = "mean_nll",
        .usage = "max[...], sum[...], picked[...] -> loss[]",
        .min_inputs = 3,

@@ -5,7 +5,8 @@
 // With a bias there is no row that splits the contraction: the sum of the parts would add the bias
 // once for each. The pass `decompose` splits such an op into linear and add_bias.
 //
-// x and w may be bf16, and so is the result then; a bias is added in f32, before it is rounded.
+// x and w may be bf16, and so is the result then, and a bias may be; it is added in f32, before the
+// result is rounded.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
 #include "oneflow_core/op/op_util.h"
@@ -22,7 +23,9 @@ Specs InferLinear(const OpView& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   std::vector<std::string> roles = {"x", "w", "bias"};
   roles.resize(v.n_inputs());
-  RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1}));
+  const bool narrow = x.dtype == DType::kBF16;
+  RETURN_IF_ERROR(
+      ExpectFloat(v, roles, narrow ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, roles, 0, 1));
   const int64_t contract = AttrInt(v.op, "contract", 1);
   if (contract < 1 || contract >= x.shape.rank() || contract >= w.shape.rank()) {

@@ -96,6 +96,7 @@ std::vector<Sample> LossAndUpdateSamples() {
       {"row_max", {{{2, 4, 6}}}, {}},
       {"row_sum_exp", {{{2, 4, 6}}, {{2, 4}}}, {}},
       {"pick", {{{2, 4, 6}}, {{2, 4}, kIds}}, {}},
+      {"row_stats", {{{2, 4, 6}}, {{2, 4}, kIds}}, {}},
       {"mean_nll", {{{2, 4}}, {{2, 4}}, {{2, 4}}}, {{"scale", 0.125}}},
       {"cross_entropy_grad",
        {{{2, 4, 6}}, {{2, 4}, kIds}, {{2, 4}}, {{2, 4}}, {{}}},

@@ -57,6 +57,11 @@ inline int64_t LowerBoundBytes(const proto::Plan& plan, int stage) {
   return known ? plan.facts().lower_bound_bytes(stage) : 0;
 }
 
+// Whether a register keeps an order only: it has no bytes and no tensor.
+inline bool IsControl(const proto::Register& r) {
+  return r.slot_bytes() == 0 && r.layout().dim_size() == 0;
+}
+
 // Registers with data that an actor reads, or writes, in its order; those of control are left out.
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
                             const proto::Actor& actor);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 
@@ -48,6 +49,10 @@ ProgramNumbers NumbersOf(const proto::Plan& plan, const proto::Program& program)
 Numbers MemoryOf(const proto::Plan& plan) {
   Numbers bytes;
   for (const proto::StageMemory& m : plan.memory()) {
+    if (m.kind() == proto::HOST_PINNED) {
+      bytes[{"pinned memory of the host", m.stage()}] += static_cast<double>(m.arena_bytes());
+      continue;
+    }
     bytes[{"memory", m.stage()}] += static_cast<double>(m.arena_bytes());
     bytes[{"memory, weights and optimizer", m.stage()}] +=
         static_cast<double>(m.persistent_bytes());
@@ -257,7 +262,7 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   if (of_a == nullptr) of_a = &kNone;
   if (of_b == nullptr) of_b = &kNone;
   AddOrders(*of_a, *of_b, &diff);
-  AddNumber("stages", "", a.memory_size(), b.memory_size(), &diff);
+  AddNumber("stages", "", StagesOf(a), StagesOf(b), &diff);
   AddNumber("sequences a step", "", static_cast<double>(a.train().batch()),
             static_cast<double>(b.train().batch()), &diff);
   AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),

@@ -5,6 +5,7 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 
@@ -51,8 +52,7 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
   const std::vector<double> firings = FiringsOf(program);
   const proto::ProgramFacts& facts = FactsOf(plan, program);
   Json stages = Json::array();
-  for (int s = 0; s < plan.memory_size(); ++s)
-    stages.push_back(StageJson(program, facts, s, firings));
+  for (int s = 0; s < StagesOf(plan); ++s) stages.push_back(StageJson(program, facts, s, firings));
   Json boxing = Json::array(), actors = Json::array();
   for (int a = 0; a < program.actor_size(); ++a) {
     const proto::Actor& actor = program.actor(a);
@@ -78,13 +78,15 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
           {"actors", std::move(actors)}};
 }
 
-Json MemoryJson(const proto::Plan& plan, const proto::StageMemory& m, int devices) {
+Json MemoryJson(const proto::Plan& plan, int stage, int devices) {
+  const proto::StageMemory& m = plan.memory(stage);
   return {{"stage", m.stage()},
           {"devices", devices},
           {"arena_bytes", m.arena_bytes()},
           {"persistent_bytes", m.persistent_bytes()},
           {"register_bytes", m.register_bytes()},
-          {"lower_bound_bytes", LowerBoundBytes(plan, m.stage())}};
+          {"host_pinned_bytes", HostArenaBytes(plan, stage)},
+          {"lower_bound_bytes", LowerBoundBytes(plan, stage)}};
 }
 
 }  // namespace
@@ -96,10 +98,10 @@ std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
     mesh[axis.name()] = axis.size();
     devices *= axis.size();
   }
-  const int stages = std::max(1, plan.memory_size());
+  const int stages = std::max(1, StagesOf(plan));
   Json memory = Json::array(), programs = Json::array(), variables = Json::array(),
        notes = Json::array();
-  for (const auto& m : plan.memory()) memory.push_back(MemoryJson(plan, m, devices / stages));
+  for (int s = 0; s < StagesOf(plan); ++s) memory.push_back(MemoryJson(plan, s, devices / stages));
   for (const auto& program : plan.program()) programs.push_back(ProgramJson(plan, program));
   for (const auto& v : plan.variable()) {
     variables.push_back(

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -143,7 +144,7 @@ std::string ProgramSummary(const proto::Plan& plan, const proto::Program& progra
   if (program.steps_a_round() > 1)
     absl::StrAppend(&text, ", ", program.steps_a_round(), " steps a round");
   text += "\n";
-  for (int s = 0; s < plan.memory_size(); ++s) {
+  for (int s = 0; s < StagesOf(plan); ++s) {
     for (const proto::Stream& stream : program.stream()) {
       if (stream.stage() != s || stream.kind() != proto::Stream::COMPUTE) continue;
       absl::StrAppend(&text, "    stage ", s, ": ", OrderText(program, stream), "\n");
@@ -157,8 +158,8 @@ std::string Header(const proto::Plan& plan) {
   return absl::StrCat(
       "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
       "\nmesh ", MeshText(plan.mesh()), ": ", devices, devices == 1 ? " device, " : " devices, ",
-      plan.memory_size(), plan.memory_size() == 1 ? " stage" : " stages", "; batch ",
-      plan.train().batch(), " in ", plan.train().micro_batches(),
+      StagesOf(plan), StagesOf(plan) == 1 ? " stage" : " stages", "; batch ", plan.train().batch(),
+      " in ", plan.train().micro_batches(),
       plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
       plan.train().schedule(), plan.train().precision() == proto::BF16 ? ", precision bf16" : "",
       plan.train().residual() == proto::BF16 ? ", residual bf16" : "", "\n");
@@ -183,12 +184,18 @@ std::string DropoutText(const proto::Graph& graph) {
 
 std::string MemoryText(const proto::Plan& plan) {
   std::string text;
-  for (const proto::StageMemory& m : plan.memory()) {
+  for (int arena = 0; arena < plan.memory_size(); ++arena) {
+    const proto::StageMemory& m = plan.memory(arena);
+    if (m.kind() == proto::HOST_PINNED) {
+      absl::StrAppend(&text, "pinned memory of the host for a device of stage ", m.stage(), ": ",
+                      BytesText(m.arena_bytes()), "\n");
+      continue;
+    }
     absl::StrAppend(&text, "memory of a device of stage ", m.stage(), ": ",
                     BytesText(m.arena_bytes()), " = weights and optimizer ",
                     BytesText(m.persistent_bytes()), " + registers and workspaces ",
                     BytesText(m.register_bytes()), "; lower bound ",
-                    BytesText(LowerBoundBytes(plan, m.stage())), "\n");
+                    BytesText(LowerBoundBytes(plan, arena)), "\n");
   }
   return text;
 }
@@ -225,6 +232,7 @@ std::string KindText(proto::Stream::Kind kind) {
     case proto::Stream::COMPUTE: return "compute";
     case proto::Stream::EXCHANGE: return "exchange";
     case proto::Stream::HOST: return "host";
+    case proto::Stream::COPY: return "copy";
     default: return "?";
   }
 }

@@ -16,7 +16,8 @@ int64_t FillsOf(const PlanNet& net, const NetRegister& r) {
 // What the members of frames have in common, then where they lie.
 auto KeyOf(const PlanNet& net, const NetRegister* r) {
   const proto::Register& p = *r->proto;
-  return std::tuple(p.stage(), PlacesOf(p), StrideOf(p), FillsOf(net, *r), p.offset(), p.id());
+  return std::tuple(std::pair(p.stage(), p.memory_kind()), PlacesOf(p), StrideOf(p),
+                    FillsOf(net, *r), p.offset(), p.id());
 }
 
 template <typename Key>
@@ -29,7 +30,8 @@ std::vector<int> IntrudersOf(const PlanNet& net, const Frames& frames) {
   std::vector<int> intruders;
   for (const NetRegister& r : net.registers) {
     const proto::Register& p = *r.proto;
-    if (r.persistent || p.stage() != frames.stage || p.slot_bytes() == 0) continue;
+    if (r.persistent || p.slot_bytes() == 0) continue;
+    if (p.stage() != frames.stage || p.memory_kind() != frames.memory_kind) continue;
     if (!HasBytesIn(p, frames.begin, frames.end())) continue;
     const auto& members = frames.members;
     if (std::find(members.begin(), members.end(), p.id()) == members.end()) {
@@ -58,7 +60,7 @@ std::vector<Frames> FramesOf(const PlanNet& net) {
     const proto::Register& p = *apart[i]->proto;
     const bool fits = i > 0 && Alike(KeyOf(net, apart[i - 1]), KeyOf(net, apart[i])) &&
                       p.offset() + p.slot_bytes() <= result.back().begin + result.back().stride;
-    if (!fits) result.push_back({p.stage(), p.offset(), StrideOf(p), PlacesOf(p)});
+    if (!fits) result.push_back({p.stage(), p.memory_kind(), p.offset(), StrideOf(p), PlacesOf(p)});
     result.back().members.push_back(p.id());
   }
   for (Frames& frames : result) frames.intruders = IntrudersOf(net, frames);

@@ -21,6 +21,7 @@ namespace oneflow {
 
 struct Frames {
   int stage = 0;
+  proto::MemoryKind memory_kind = proto::DEVICE;
   int64_t begin = 0, stride = 0;  // in the arena: frame i is begin + i * stride and on
   int64_t places = 1;
   std::vector<int> members;    // registers; their slots lie inside one frame

@@ -18,6 +18,7 @@ constexpr int64_t kLost = std::numeric_limits<int64_t>::max();  // all contents
 
 // Whether any places of the two overlap.
 bool ShareBytes(const proto::Register& a, const proto::Register& b) {
+  if (a.memory_kind() != b.memory_kind()) return false;
   for (int64_t place = 0; place < PlacesOf(a); ++place) {
     const int64_t begin = a.offset() + place * StrideOf(a);
     if (HasBytesIn(b, begin, begin + a.slot_bytes())) return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/places.h"
 
 namespace oneflow {
@@ -76,16 +77,17 @@ void Holders::LayArenas(const PlanNet& net) {
   for (const Frames& f : frames) {
     for (int reg : f.members) member[reg] = true;
   }
+  const int stages = StagesOf(*net.plan);
   std::vector<Cuts> cuts(net.plan->memory_size());
   for (const NetRegister& r : net.registers) {
     const proto::Register& p = *r.proto;
     if (!TakesBytes(r) || member[p.id()]) continue;
-    for (const auto& [begin, end] : Pieces(net, r)) cuts[p.stage()].Add(begin, end);
+    for (const auto& [begin, end] : Pieces(net, r)) cuts[ArenaOf(p, stages)].Add(begin, end);
   }
   std::vector<int> first_cell;
-  for (Cuts& stage : cuts) {
+  for (Cuts& arena : cuts) {
     first_cell.push_back(cells);
-    cells += stage.Finish();
+    cells += arena.Finish();
   }
   arena_cells = cells;
   for (const NetRegister& r : net.registers) {
@@ -104,9 +106,9 @@ void Holders::LayArenas(const PlanNet& net) {
     for (const auto& [begin, end] : pieces) {
       Cells& taken = cells_of.emplace_back();
       if (!TakesBytes(r)) continue;
-      const Cuts& stage = cuts[p.stage()];
-      const int first = stage.CellAt(begin);
-      taken = {first_cell[p.stage()] + first, stage.CellAt(end) - first};
+      const int arena = ArenaOf(p, stages);
+      const int first = cuts[arena].CellAt(begin);
+      taken = {first_cell[arena] + first, cuts[arena].CellAt(end) - first};
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -123,7 +124,7 @@ absl::Status VerifyIssue(const PlanNet& net) {
   std::vector<int64_t> issued(net.actors.size(), 0);
   int last = -1;
   for (const NetIssue& issue : net.issues) {
-    if (issue.stage <= last || issue.stage >= net.plan->memory_size()) {
+    if (issue.stage <= last || issue.stage >= StagesOf(*net.plan)) {
       return Bad(where,
                  absl::StrCat("its orders of issue are not of stages in ascending order: stage ",
                               issue.stage));

@@ -14,6 +14,7 @@
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
@@ -28,7 +29,8 @@ absl::Status Bad(std::string_view where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
 }
 
-// The kernels that the compiler adds and the host worker runs: docs/ops.md.
+// The kernels that the compiler adds: what the host worker runs, and copies between the memory of a
+// device and the host's: docs/ops.md.
 const std::vector<OpDef>& HostKernels() {
   static const std::vector<OpDef> table = [] {
     const AttrDef name = {"name", AttrType::kString, true};
@@ -60,6 +62,8 @@ const std::vector<OpDef>& HostKernels() {
          .outputs = 0,
          .attrs = {name, replicated}},
         {.kind = "load_slice", .usage = "-> w", .attrs = {name}},
+        {.kind = "copy_in", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
+        {.kind = "copy_out", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
     };
   }();
   return table;
@@ -99,13 +103,9 @@ class ActorOp {
   // With all that the actor reads and writes.
   ActorOp(const PlanNet& net, const Mesh& mesh, const Holdings& holdings, const proto::Actor& actor,
           std::string where)
-      : net_(net),
-        mesh_(mesh),
-        holdings_(holdings),
-        actor_(actor),
-        where_(std::move(where)),
-        outputs_(actor.output().begin(), actor.output().end()) {
-    for (const proto::Input& input : actor.input()) inputs_.push_back(input.register_());
+      : net_(net), mesh_(mesh), holdings_(holdings), actor_(actor), where_(std::move(where)) {
+    for (const proto::Input& input : actor.input()) AddRegister(input.register_(), &inputs_);
+    for (const int id : actor.output()) AddRegister(id, &outputs_);
   }
   // An exchange of several tensors is an op of each.
   ActorOp(const PlanNet& net, const Mesh& mesh, const Holdings& holdings, const proto::Actor& actor,
@@ -146,6 +146,9 @@ class ActorOp {
 
  private:
   const proto::Register& Reg(int id) const { return *net_.registers[id].proto; }
+  void AddRegister(int id, std::vector<int>* registers) const {
+    if (!IsControl(Reg(id))) registers->push_back(id);
+  }
   const Op& op() const { return graph_.ops[0]; }
   OpView view() const { return {graph_, graph_.ops[0]}; }
 
@@ -306,6 +309,7 @@ class ActorOp {
       }
     }
     const std::string& kind = host_->kind;
+    if (kind == "copy_in" || kind == "copy_out") return CheckCopy();
     if (kind == "report") return CheckReport();
     if (kind == "feed" || kind == "load_tokens") {
       if (kind == "load_tokens" && AttrString(op(), "source") == "feed") {
@@ -347,10 +351,35 @@ class ActorOp {
     return Bad(where_, absl::StrCat("fetches ", x.name, ", which is bf16"));
   }
 
+  absl::Status CheckCopy() const {
+    const Tensor &from = graph_.tensors[op().inputs[0]], &to = graph_.tensors[op().outputs[0]];
+    if (!HasHostArenas(*net_.plan)) return Bad(where_, "copies, but there is one memory");
+    if (from.dtype == to.dtype && layouts_[op().inputs[0]] == layouts_[op().outputs[0]]) {
+      return absl::OkStatus();
+    }
+    return Bad(where_,
+               absl::StrCat("copies ", from.name, " to ", to.name, ", which lies otherwise"));
+  }
+
+  // The register of the device that a register of pinned memory is copied to or from, or itself.
+  int OnDevice(int id) const {
+    const NetRegister& r = net_.registers[id];
+    if (r.proto->memory_kind() != proto::HOST_PINNED) return id;
+    for (const NetReader& reader : r.readers) {
+      const proto::Actor& copy = net_.actor(reader.actor);
+      if (copy.kernel() == "copy_in" && copy.output_size() > 0) return copy.output(0);
+    }
+    if (r.writer >= 0 && net_.actor(r.writer).kernel() == "copy_out" &&
+        net_.actor(r.writer).input_size() > 0) {
+      return net_.actor(r.writer).input(0).register_();
+    }
+    return id;
+  }
+
   // The register is one of those that hold the variable of attribute `name`.
   absl::Status CheckVariable() const {
     const std::string name = AttrString(op(), "name");
-    const int id = actor_.input_size() > 0 ? actor_.input(0).register_() : actor_.output(0);
+    const int id = OnDevice(inputs_.empty() ? outputs_[0] : inputs_[0]);
     if (holdings_.contains({name, id})) return absl::OkStatus();
     return Bad(where_, absl::StrCat(Reg(id).name(), " does not hold variable \"", name, "\""));
   }
@@ -360,7 +389,7 @@ class ActorOp {
   const Holdings& holdings_;
   const proto::Actor& actor_;
   const std::string where_;
-  std::vector<int> inputs_, outputs_;  // registers
+  std::vector<int> inputs_, outputs_;  // registers with data
   const OpDef* def_ = nullptr;
   const OpDef* host_ = nullptr;  // the same, where it is a host kernel
   Graph graph_;                  // one op

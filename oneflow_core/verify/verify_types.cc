@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/tensor/layout.h"
@@ -32,9 +33,12 @@ absl::StatusOr<Mesh> CheckedMesh(const proto::Plan& plan) {
   return mesh;
 }
 
-absl::Status CheckArena(const proto::StageMemory& m, int stage) {
+absl::Status CheckArena(const proto::StageMemory& m, int stage, proto::MemoryKind kind) {
   const std::string where = absl::StrCat("plan, memory of stage ", stage);
   if (m.stage() != stage) return Bad(where, absl::StrCat("is of stage ", m.stage()));
+  if (m.kind() != kind) {
+    return Bad(where, absl::StrCat("is of kind ", m.kind(), ", in the place of kind ", kind));
+  }
   const int64_t parts[] = {m.persistent_bytes(), m.register_bytes()};
   int64_t sum = 0;
   for (int64_t part : parts) {
@@ -99,6 +103,9 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
     const proto::Register& r = plan.persistent(i);
     const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
     if (r.stage() < 0 || r.stage() >= mesh.stages()) return Bad(where, "its stage does not exist");
+    if (r.memory_kind() != proto::DEVICE) {
+      return Bad(where, "outlives programs, but lies in memory of the host");
+    }
     RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(r.stage()).persistent_bytes()));
     // Whoever reads a variable between runs finds its newest fill in the last slot.
     if (PlacesOf(r) != r.slots() || LiesApart(r) || r.first_place() != 0) {
@@ -158,7 +165,12 @@ class ProgramTypes {
     for (const proto::Register& r : net_.program->register_()) {
       if (!StageExists(r.stage()))
         return Bad(where_, absl::StrCat("register ", r.name(), ": no such stage"));
-      const proto::StageMemory& m = net_.plan->memory(r.stage());
+      const int arena = ArenaOf(r, mesh_.stages());
+      if (!proto::MemoryKind_IsValid(r.memory_kind()) || arena >= net_.plan->memory_size()) {
+        return Bad(where_, absl::StrCat("register ", r.name(), " lies in memory of kind ",
+                                        r.memory_kind(), ", of which there is no arena"));
+      }
+      const proto::StageMemory& m = net_.plan->memory(arena);
       RETURN_IF_ERROR(Annotate(
           CheckRegister(r, mesh_, m.persistent_bytes(), m.persistent_bytes() + m.register_bytes()),
           where_));
@@ -168,6 +180,7 @@ class ProgramTypes {
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
+    RETURN_IF_ERROR(CheckMemoryKinds());
     RETURN_IF_ERROR(VerifyIssue(net_));
     RETURN_IF_ERROR(VerifyRates(net_));
     return CheckPlaces();
@@ -239,6 +252,44 @@ class ProgramTypes {
     return absl::OkStatus();
   }
 
+  // The host touches its own memory, a device that has memory of its own only that; copies join
+  // them.
+  absl::Status CheckMemoryKinds() const {
+    if (!HasHostArenas(*net_.plan)) return absl::OkStatus();
+    for (const proto::Actor& actor : net_.program->actor()) {
+      const proto::Stream::Kind stream = net_.streams[net_.actors[actor.id()].stream].proto->kind();
+      const std::string where = absl::StrCat(where_, ", actor ", actor.name());
+      const bool copies = actor.kernel() == "copy_in" || actor.kernel() == "copy_out";
+      if (copies ? stream != proto::Stream::COPY && stream != proto::Stream::COMPUTE
+                 : stream == proto::Stream::COPY) {
+        return Bad(where, absl::StrCat("kernel ", actor.kernel(), " stands on a stream of kind ",
+                                       proto::Stream::Kind_Name(stream)));
+      }
+      const bool host = stream == proto::Stream::HOST;
+      const bool reads_host = copies ? actor.kernel() == "copy_in" : host;
+      const bool writes_host = copies ? actor.kernel() == "copy_out" : host;
+      for (const proto::Input& input : actor.input()) {
+        RETURN_IF_ERROR(CheckMemoryKind(input.register_(), reads_host, where));
+      }
+      for (const int id : actor.output()) {
+        RETURN_IF_ERROR(CheckMemoryKind(id, writes_host, where));
+      }
+      if (actor.has_workspace()) {
+        RETURN_IF_ERROR(CheckMemoryKind(actor.workspace(), host, where));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMemoryKind(int id, bool host, const std::string& where) const {
+    const proto::Register& r = *net_.registers[id].proto;
+    if (r.slot_bytes() == 0 || (r.memory_kind() == proto::HOST_PINNED) == host) {
+      return absl::OkStatus();
+    }
+    return Bad(where, absl::StrCat("touches ", r.name(), ", which lies in memory of kind ",
+                                   proto::MemoryKind_Name(r.memory_kind())));
+  }
+
   absl::Status CheckStreams() {
     for (const proto::Segment& segment : net_.program->segment()) {
       if (!StageExists(segment.stage()))
@@ -288,15 +339,18 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
         "compile it again");
   }
   ASSIGN_OR_RETURN(const Mesh mesh, CheckedMesh(plan));
-  if (plan.memory_size() != mesh.stages()) {
-    return Bad("plan", absl::StrCat(plan.memory_size(), " arenas for ", mesh.stages(), " stages"));
-  }
-  for (int s = 0; s < mesh.stages(); ++s) RETURN_IF_ERROR(CheckArena(plan.memory(s), s));
-  if (plan.kernel_threads() < 1 || plan.kernel_threads() > kMaxKernelThreads) {
-    return Bad("plan", absl::StrCat("kernels have ", plan.kernel_threads(), " threads"));
-  }
   if (!proto::DeviceKind_IsValid(plan.device_kind())) {
     return Bad("plan", absl::StrCat("devices are of kind ", plan.device_kind()));
+  }
+  if (plan.memory_size() != ArenasOf(plan, mesh.stages())) {
+    return Bad("plan", absl::StrCat(plan.memory_size(), " arenas for ", mesh.stages(), " stages"));
+  }
+  for (int arena = 0; arena < plan.memory_size(); ++arena) {
+    RETURN_IF_ERROR(CheckArena(plan.memory(arena), arena % mesh.stages(),
+                               arena < mesh.stages() ? proto::DEVICE : proto::HOST_PINNED));
+  }
+  if (plan.kernel_threads() < 1 || plan.kernel_threads() > kMaxKernelThreads) {
+    return Bad("plan", absl::StrCat("kernels have ", plan.kernel_threads(), " threads"));
   }
   if (plan.launch_queue() < 1) {
     return Bad("plan", absl::StrCat("a launch queue of ", plan.launch_queue(), " firings"));

@@ -29,6 +29,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   optimizer.set_clip(run.global_norm ? 1 : 0);
   options.cluster = run.cluster;
   options.cluster.mutable_device()->set_kernel_threads(run.threads);
+  options.device_kind = run.device;
   options.generate = run.generate;
   options.split_positions = run.split_positions;
   options.overlap = run.overlap;
@@ -42,7 +43,9 @@ proto::Plan CompileSmall(const SmallRun& run) {
   const absl::StatusOr<proto::Plan> plan = Compile(graph, "small", options);
   if (!plan.ok()) throw std::runtime_error(plan.status().ToString());
   RecordPlan(KeyOf(run), *plan);
-  return *plan;
+  proto::Plan result = *plan;
+  if (run.launch_queue > 0) result.set_launch_queue(run.launch_queue);
+  return result;
 }
 
 }  // namespace oneflow

@@ -64,7 +64,7 @@ std::string KeyOf(const SmallRun& run) {
         int64_t{m.vocab}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
         int64_t{run.threads}, int64_t{run.precision}, int64_t{run.residual}, int64_t{run.fuse},
         int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions},
-        int64_t{run.overlap}, int64_t{run.shard}}) {
+        int64_t{run.overlap}, int64_t{run.shard}, int64_t{run.device}}) {
     absl::StrAppend(&key, ";", n);
   }
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "");
@@ -111,6 +111,7 @@ namespace {
 std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   RuntimeOptions options;
   options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
+  options.backend = run.backend;
   return Value(Runtime::Create(plan, options));
 }
 

@@ -16,6 +16,7 @@
 namespace oneflow {
 
 class Runtime;
+struct DeviceBackend;
 
 struct SmallRun {
   GptConfig model;   // 4 layers, so that four stages have work; see small_run.cc
@@ -30,7 +31,10 @@ struct SmallRun {
   int64_t batch = 8, micro_batches = 4;
   int64_t steps = 20;
   int threads = 1;
-  proto::Cluster cluster;  // that it is compiled for; its threads are those above
+  proto::DeviceKind device = proto::CPU;
+  const DeviceBackend* backend = nullptr;  // of devices that run by themselves
+  int launch_queue = 0;                    // in the place of the plan's; 0: the plan's
+  proto::Cluster cluster;                  // that it is compiled for; its threads are those above
   uint64_t seed = 1;
   bool generate = false;         // the programs that continue a text, none that trains
   bool split_positions = false;  // and nothing that messages cost, so that it is done

@@ -39,8 +39,8 @@ std::vector<std::string> Passes() {
 }
 
 // Those that stand in no range: they are for programs that do not train, or for overlap.
-constexpr std::string_view kAlone[] = {"remove_dropout", "cache_attention", "order_update",
-                                       "hide_exchanges"};
+constexpr std::string_view kAlone[] = {"remove_dropout", "cache_attention", "check_cuda_kernels",
+                                       "order_update", "hide_exchanges"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
@@ -92,6 +92,8 @@ struct State {
     draft.lower.name = "train";
     draft.lower.micro_batches = golden.micro_batches;
     draft.lower.micro_batch_size = golden.micro_batch_size;
+    draft.lower.device_kind = golden.device;
+    plan.set_device_kind(golden.device);
     draft.lower.overlap = golden.overlap;
     draft.lower.bucket_bytes = golden.bucket_bytes;
     draft.positions = golden.positions;
@@ -152,7 +154,9 @@ absl::Status RunPass(const std::string& name, State* state) {
   // By a clock by which all firings take as long.
   if (name == "price") state->back.seconds.assign(state->back.lowered.program.actor_size(), 1);
   for (const BackEndStep& step : BackEndSteps()) {
-    if (step.name == name) RETURN_IF_ERROR(step.run(&state->back));
+    if (step.name != name) continue;
+    if (name == "host_copies" && !step.wanted(state->back)) return absl::OkStatus();
+    RETURN_IF_ERROR(step.run(&state->back));
   }
   state->plan.clear_program();
   *state->plan.add_program() = state->back.lowered.program;
@@ -227,6 +231,9 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.micro_batches = std::stoll(value);
     } else if (key == "schedule") {
       golden.schedule = value;
+    } else if (key == "device") {
+      if (value != "cuda") return InputError(file, "knows no device " + value, "write cuda");
+      golden.device = proto::CUDA;
     } else if (key == "overlap") {
       golden.overlap = true;
       golden.bucket_bytes = std::stoll(value);

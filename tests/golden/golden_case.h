@@ -9,6 +9,7 @@
 //   chunks: 3                (optional; of a schedule that interleaves, 2 by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   residual: bf16           (optional; with it the residual stream, too)
+//   device: cuda             (optional; else host_copies does nothing)
 //   overlap: 1000            (optional; with exchanges on streams of their own, in buckets of so
 //   many
 //                            bytes)
@@ -39,6 +40,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/plan.pb.h"
 
 namespace oneflow {
 
@@ -49,6 +51,7 @@ struct GoldenCase {
   int64_t micro_batch_size = 2, micro_batches = 1, positions = 1;
   std::string schedule, precision, residual;
   int chunks = 0;
+  proto::DeviceKind device = proto::CPU;
   bool overlap = false;
   int64_t bucket_bytes = 0;
   std::vector<std::string> show, names;  // empty: all

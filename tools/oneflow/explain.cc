@@ -55,6 +55,7 @@ absl::Status Explain(const Arguments& args) {
   } else if (format == "memory") {
     ASSIGN_OR_RETURN(text, GptMemoryText(plan));
     for (const proto::StageMemory& stage : plan.memory()) {
+      if (stage.kind() != proto::DEVICE) continue;
       text += absl::StrCat("largest of stage ", stage.stage(), ": ",
                            LargestRegisters(plan, stage.stage()), "\n");
     }

@@ -40,6 +40,7 @@ DEFINE_string(masks, "recomputed",
 
 DEFINE_string(mesh, "",
               "mesh axes, e.g. pipe=2,data=2,tensor=2; default: the graph's, else one device");
+DEFINE_string(device, "cpu", "what the plan's devices are: cpu or cuda");
 DEFINE_int64(batch, 8, "sequences a step, all devices and micro-batches together");
 DEFINE_int64(micro_batches, 1, "micro-batches a step");
 DEFINE_string(schedule, "1f1b", "1f1b, gpipe, interleaved, zero_bubble, pipedream or 2bw");
@@ -146,6 +147,8 @@ DEFINE_string(stop, "", "end before this text; may be repeated");
 DEFINE_string(program, "train", "the one to print with --full, to draw or to simulate");
 DEFINE_bool(full, false, "print every actor and register");
 
+DEFINE_bool(logical_devices, false,
+            "on GPUs: ranks share the GPUs there are, in turn; else rank r has GPU r");
 DEFINE_string(cuda_libs, "",
               "a folder with CUDA's libraries, to be looked for there first; then where the loader "
               "looks, in a toolkit, and among the packages of the python3 on PATH");

@@ -43,6 +43,7 @@ DECLARE_string(precision);
 DECLARE_string(residual);
 DECLARE_bool(fuse);
 DECLARE_bool(sequence_parallel);
+DECLARE_string(device);
 DECLARE_bool(keep_axis_order);
 DECLARE_string(overlap);
 DECLARE_string(bucket_bytes);
@@ -102,6 +103,7 @@ DECLARE_string(program);
 DECLARE_bool(full);
 
 // devices.
+DECLARE_bool(logical_devices);
 DECLARE_string(cuda_libs);
 
 // calibrate.

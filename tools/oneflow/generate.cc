@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/backend_flags.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/language_model.h"
 #include "tools/oneflow/load.h"
@@ -164,6 +165,8 @@ absl::Status Generate(const Arguments& args) {
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(const std::optional<DeviceBackend> backend, BackendFromFlags(plan));
+  if (backend) options.backend = &*backend;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;
   context.load = [&](const Piece& piece) { return reader->Load(piece); };
@@ -196,8 +199,9 @@ Verb GenerateVerb() {
           "--temperature=0.8 --seed=1\n"
           "  oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
           "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
-          {"checkpoint", "prompt", "tokens", "tokenizer", "temperature", "top_k", "top_p", "stop",
-           "seed", "mesh", "memory", "threads", "instruction_set", "layouts_out", "format"},
+          {"cuda_libs", "device", "logical_devices", "checkpoint", "prompt", "tokens", "tokenizer",
+           "temperature", "top_k", "top_p", "stop", "seed", "mesh", "memory", "threads",
+           "instruction_set", "layouts_out", "format"},
           Generate};
 }
 

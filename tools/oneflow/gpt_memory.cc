@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/gpt_block.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -129,9 +130,9 @@ std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
 
 absl::StatusOr<GptMemory> MemoryOfStage(const proto::Plan& plan, int stage) {
   ASSIGN_OR_RETURN(const PlanNet net, NetOfTrain(plan));
-  if (stage < 0 || stage >= plan.memory_size()) {
+  if (stage < 0 || stage >= StagesOf(plan)) {
     return InputError("stage " + std::to_string(stage), "is not of the plan",
-                      "it has " + std::to_string(plan.memory_size()));
+                      "it has " + std::to_string(StagesOf(plan)));
   }
   GptMemory memory;
   AddStates(net, stage, &memory);
@@ -151,7 +152,7 @@ absl::StatusOr<std::string> GptMemoryText(const proto::Plan& plan) {
   std::string text =
       "stage  matrices_of_blocks    other_states  kept_in_blocks  slots_in_blocks  kept_statistics"
       "  kept_elsewhere\n";
-  for (int stage = 0; stage < plan.memory_size(); ++stage) {
+  for (int stage = 0; stage < StagesOf(plan); ++stage) {
     ASSIGN_OR_RETURN(const GptMemory m, MemoryOfStage(plan, stage));
     absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%17d%16d\n", stage, m.matrices_of_blocks,
                           m.other_states, m.kept_in_blocks, m.slots_in_blocks, m.kept_statistics,

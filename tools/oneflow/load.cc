@@ -260,6 +260,12 @@ absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
   return InputError("--shard=" + FLAGS_shard, "is not known", "use none, states or weights");
 }
 
+absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags() {
+  if (FLAGS_device == "cpu") return proto::CPU;
+  if (FLAGS_device == "cuda") return proto::CUDA;
+  return InputError("--device=" + FLAGS_device, "is not known", "use cpu or cuda");
+}
+
 // What the flags say is to be compiled.
 struct ToCompile {
   GraphSource source;
@@ -284,6 +290,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
   ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
   options.fill_memory = FLAGS_fill_memory;
+  ASSIGN_OR_RETURN(options.device_kind, DeviceKindFromFlags());
   ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
   options.split_positions = FLAGS_sequence_parallel;
   options.state_layouts = !FLAGS_layouts_out.empty();
@@ -322,6 +329,7 @@ int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FL
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   CompileOptions options;
   options.generate = true;
+  ASSIGN_OR_RETURN(options.device_kind, DeviceKindFromFlags());
   options.state_layouts = !FLAGS_layouts_out.empty();
   ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
   options.train.set_batch(options.mesh.devices());

@@ -20,12 +20,12 @@ namespace oneflow {
 
 // What a plan is compiled from, and so what cannot be given together with --plan.
 inline constexpr std::string_view kPlanFlags[] = {
-    "graph",           "mesh",         "batch",       "micro_batches",
-    "schedule",        "order",        "chunks",      "extra_in_flight",
-    "fill_memory",     "sync_every",   "global_norm", "staleness",
-    "steps_a_round",   "recompute",    "precision",   "sequence_parallel",
-    "keep_axis_order", "stage_layers", "residual",    "fuse",
-    "overlap",         "shard",        "bucket_bytes"};
+    "graph",           "mesh",         "batch",        "micro_batches",
+    "schedule",        "order",        "chunks",       "extra_in_flight",
+    "fill_memory",     "sync_every",   "global_norm",  "staleness",
+    "steps_a_round",   "recompute",    "precision",    "sequence_parallel",
+    "keep_axis_order", "stage_layers", "residual",     "fuse",
+    "overlap",         "shard",        "bucket_bytes", "device"};
 inline constexpr std::string_view kOptimizerFlags[] = {
     "learning_rate", "min_learning_rate", "lr_schedule",  "warmup_steps", "decay_steps", "beta1",
     "beta2",         "epsilon",           "weight_decay", "clip"};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -45,7 +46,7 @@ double FlopsOfStep(const proto::Plan& plan) {
   if (program == nullptr) return 0;
   int devices = 1;
   for (const auto& axis : plan.mesh().axis()) devices *= axis.size();
-  const double devices_a_stage = static_cast<double>(devices) / std::max(1, plan.memory_size());
+  const double devices_a_stage = static_cast<double>(devices) / std::max(1, StagesOf(plan));
   double flops = 0;
   const std::vector<double> firings = FiringsOf(*program);
   const proto::ProgramFacts& facts = FactsOf(plan, *program);

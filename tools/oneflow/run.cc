@@ -10,6 +10,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "tools/oneflow/backend_flags.h"
 #include "tools/oneflow/check_outputs.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
@@ -107,6 +108,8 @@ absl::Status RunGraph(const Arguments& args) {
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(const std::optional<DeviceBackend> backend, BackendFromFlags(plan));
+  if (backend) options.backend = &*backend;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RETURN_IF_ERROR(CheckNames(feeds, plan, "feed", "feed"));
   RETURN_IF_ERROR(CheckNames(fetches, plan, "fetch", "fetch"));
@@ -145,8 +148,8 @@ Verb RunVerb() {
       "run", "execute any graph on given inputs, and show each rank's part",
       "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
       "--fetch=out=out.npy --shards\n",
-      Flags({kPlanFlags}, {"plan", "feed", "fetch", "shards", "seed", "threads", "instruction_set",
-                           "memory", "cluster"}),
+      Flags({kPlanFlags}, {"cuda_libs", "logical_devices", "plan", "feed", "fetch", "shards",
+                           "seed", "threads", "instruction_set", "memory", "cluster"}),
       RunGraph};
 }
 

@@ -15,6 +15,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/measure/kernel_time.h"
+#include "tools/oneflow/backend_flags.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
@@ -232,6 +233,8 @@ absl::Status Train(const Arguments& args) {
   runtime_options.threads = threads;
   ASSIGN_OR_RETURN(runtime_options.isa, IsaFromFlags());
   runtime_options.trace = !FLAGS_trace.empty();
+  ASSIGN_OR_RETURN(const std::optional<DeviceBackend> backend, BackendFromFlags(plan));
+  if (backend) runtime_options.backend = &*backend;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(resume));
   ASSIGN_OR_RETURN(options.resume, GoesOn(resume, FLAGS_checkpoint_dir));
@@ -264,12 +267,28 @@ Verb TrainVerb() {
       "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
       "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
       "--resume=auto --checkpoint_every=10 --keep=2\n",
-      Flags(
-          {kPlanFlags, kOptimizerFlags},
-          {"plan",          "memory",          "cluster",      "data",           "eval_data",
-           "eval_fraction", "eval_every",      "eval_batches", "steps",          "seed",
-           "threads",       "instruction_set", "metrics",      "checkpoint_dir", "checkpoint_every",
-           "keep",          "resume",          "trace",        "stall_seconds",  "format"}),
+      Flags({kPlanFlags, kOptimizerFlags}, {"cuda_libs",
+                                            "logical_devices",
+                                            "plan",
+                                            "memory",
+                                            "cluster",
+                                            "data",
+                                            "eval_data",
+                                            "eval_fraction",
+                                            "eval_every",
+                                            "eval_batches",
+                                            "steps",
+                                            "seed",
+                                            "threads",
+                                            "instruction_set",
+                                            "metrics",
+                                            "checkpoint_dir",
+                                            "checkpoint_every",
+                                            "keep",
+                                            "resume",
+                                            "trace",
+                                            "stall_seconds",
+                                            "format"}),
       Train};
 }
 

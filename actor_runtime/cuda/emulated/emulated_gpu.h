@@ -44,8 +44,9 @@ struct Options {
   bool guard_memory = false;  // the host dies if it touches device memory; slow
 };
 
-// A new machine: everything that was made before is gone, and handles to it are invalid. No other
-// thread may be in the API. Without it, a program begins with Options{}.
+// A new machine: everything that was made before is gone, and handles to it are invalid. The
+// calling thread is at device 0. No other thread may be in the API. A program begins with
+// Options{}.
 void Reset(const Options& options = {});
 
 size_t AllocatedBytes(int device);

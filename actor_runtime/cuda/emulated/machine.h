@@ -126,6 +126,9 @@ class Machine {
   Step step_;
 };
 
+// Puts a new machine in the place of the old one.
+void Replace(const Options& options);
+
 // The machine, and the lock that every entry holds.
 class Locked {
  public:

@@ -46,6 +46,35 @@ __global__ void __launch_bounds__(512)
   if (threadIdx.x == 0) Put(y + blockIdx.x, sum, accumulate);
 }
 
+// All three in one pass: each thread keeps the maximum of what it has seen and the sum of exponents
+// below it, which shrinks when a larger one comes (Milakov, Gimelshein 2018, "Online normalizer
+// calculation for softmax").
+template <int kSize, typename S>
+__global__ void __launch_bounds__(512)
+    RowStatsKernel(int64_t width, float* max, float* sum, float* picked, const S* x,
+                   const int32_t* ids) {
+  __shared__ float scratch[kMostThreads / kWarp];
+  const S* row = x + blockIdx.x * width;
+  float most = -INFINITY, below = 0;
+  ForRow<kSize>(row, width, [&](int64_t, Floats<kSize> v) {
+    float top = most;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) top = Larger()(top, v.at[i]);
+    below *= top == most ? 1.0f : expf(most - top);
+    most = top;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) below += expf(v.at[i] - top);
+  });
+  const float top = BlockMax(most, scratch);
+  // A thread without a column has no maximum.
+  const float total = BlockSum(below == 0 ? 0.0f : below * expf(most - top), scratch);
+  if (threadIdx.x != 0) return;
+  const int64_t id = ids[blockIdx.x];
+  max[blockIdx.x] = top;
+  sum[blockIdx.x] = total;
+  picked[blockIdx.x] = id >= 0 && id < width ? Wide(row[id]) : 0.0f;
+}
+
 // Rows of logits that hold columns [first, first + width) of the vocabulary.
 struct LogitSizes {
   int64_t rows, width, first;
@@ -140,6 +169,19 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
       if (s.rows == 0) return absl::OkStatus();
       return Launch("pick", &PickKernel<S>, ElementsShape(s.rows), StreamOf(call), s,
                     call.accumulate, call.output<float>(0), call.input<S>(0),
+                    call.input<int32_t>(1));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup) {
+  return ForLogits(setup, [&](auto stored, auto size) {
+    using S = decltype(stored);
+    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+      if (s.rows == 0) return absl::OkStatus();
+      return Launch("row_stats", &RowStatsKernel<decltype(size)::value, S>,
+                    RowsShape(s.rows, s.width), StreamOf(call), s.width, call.output<float>(0),
+                    call.output<float>(1), call.output<float>(2), call.input<S>(0),
                     call.input<int32_t>(1));
     });
   });

@@ -12,6 +12,11 @@
 #include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/op_def.h"
 
+#ifdef ONEFLOW_EMULATED_GPU
+#include "absl/strings/str_join.h"
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#endif
+
 namespace oneflow::cuda {
 namespace {
 
@@ -47,6 +52,30 @@ int64_t CudaWorkspace(const KernelSetup& s) {
   for (const std::vector<Port>& sources : s.in) in.push_back(sources[0].local());
   return WorkspaceBytes(proto::CUDA, s.kind, in, out, /*threads=*/1);
 }
+
+#ifdef ONEFLOW_EMULATED_GPU
+
+// A call as in a step.
+absl::Status Issue(const Kernel& kernel, const KernelCall& call) {
+  emulated::BeginStep();
+  const absl::Status status = kernel(call);
+  const emulated::Step step = emulated::EndStep();
+  if (step.forbidden.empty()) return status;
+  return absl::InternalError("in a step: " + absl::StrJoin(step.forbidden, ", "));
+}
+
+absl::Status Complaints() {
+  const std::vector<std::string> complaints = emulated::Diagnostics();
+  return complaints.empty() ? absl::OkStatus()
+                            : absl::InternalError(absl::StrJoin(complaints, "; "));
+}
+
+#else
+
+absl::Status Issue(const Kernel& kernel, const KernelCall& call) { return kernel(call); }
+absl::Status Complaints() { return absl::OkStatus(); }
+
+#endif
 
 }  // namespace
 
@@ -153,9 +182,10 @@ absl::Status CudaHarness::Call(bool accumulate, int64_t firing) {
   call.firing = firing;
   call.accumulate = accumulate;
   call.run = &run_;
-  const absl::Status status = kernel_(call);
+  const absl::Status status = Issue(kernel_, call);
   if (!status.ok()) return status;
-  return ToStatus(cudaDeviceSynchronize(), setup_.kind);
+  const absl::Status done = ToStatus(cudaDeviceSynchronize(), setup_.kind);
+  return done.ok() ? Complaints() : done;
 }
 
 Values CudaHarness::Output(int i) const {
@@ -175,5 +205,33 @@ bool CudaHarness::IsTidy() const {
   return std::all_of(out_.begin(), out_.end(), [](const Buffer& b) { return b.GuardsHold(); }) &&
          workspace_.GuardsHold();
 }
+
+#ifdef ONEFLOW_EMULATED_GPU
+
+void ForKernelOrders(const std::function<void()>& body) {
+  using emulated::KernelOrder;
+  for (const auto order : {KernelOrder::kAscending, KernelOrder::kDescending}) {
+    emulated::Reset({.order = order});
+    body();
+  }
+  for (const uint64_t seed : {1, 2}) {
+    emulated::Reset({.seed = seed, .order = KernelOrder::kDrawn});
+    body();
+  }
+  emulated::Reset();
+}
+
+void WithGuardedMemory(const std::function<void()>& body) {
+  emulated::Reset({.guard_memory = true});
+  body();
+  emulated::Reset();
+}
+
+#else
+
+void ForKernelOrders(const std::function<void()>& body) { body(); }
+void WithGuardedMemory(const std::function<void()>& body) { body(); }
+
+#endif
 
 }  // namespace oneflow::cuda

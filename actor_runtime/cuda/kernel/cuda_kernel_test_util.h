@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -46,6 +47,7 @@ class CudaHarness {
   // Sets the op's input i, wherever its kernel looks for it.
   void SetOpInput(int i, const Values& values);
   absl::Status Make();
+  // INTERNAL, too, if a kernel breaks a rule of the emulated GPU, or its call waits or allocates.
   absl::Status Call(bool accumulate = false, int64_t firing = 0);
   Values Output(int i) const;
   std::vector<std::byte> OutputBytes(int i) const;
@@ -72,5 +74,11 @@ class CudaHarness {
   Buffer workspace_;
   Kernel kernel_;
 };
+
+// Calls body(), which makes its own harnesses, for several orders in which the emulated GPU runs
+// blocks, warps and lanes; once on a real GPU, which has its own.
+void ForKernelOrders(const std::function<void()>& body);
+// body() where the host dies if it touches device memory.
+void WithGuardedMemory(const std::function<void()>& body);
 
 }  // namespace oneflow::cuda

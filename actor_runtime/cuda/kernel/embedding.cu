@@ -32,24 +32,43 @@ __global__ void __launch_bounds__(kThreads)
   PutPack<kSize>(y + i, values, accumulate);
 }
 
-// Ids that a block looks through at a time, one a thread.
-constexpr int kScan = kThreads;
+// Ids that a block looks through at a time, a pack of them a thread.
+constexpr int kIds = 4, kScan = kThreads * kIds;
 
-// Which of ids [begin, begin + kScan) are `id`: bit l of word w of `found` for id 32 w + l.
-// Every thread of the block calls it; what it finds is there for all of them.
+// Where an id was found: bit l of at[i][w] for id 4 (32 w + l) + i of those looked through.
+struct FoundIds {
+  unsigned at[kIds][kThreads / kWarp];
+
+  __device__ bool IsAny() const {
+    unsigned any = 0;
+    for (int w = 0; w < kThreads / kWarp; ++w) any |= Any(w);
+    return any != 0;
+  }
+  // Threads of warp w that found one at least.
+  __device__ unsigned Any(int w) const { return at[0][w] | at[1][w] | at[2][w] | at[3][w]; }
+};
+
+// Which of ids [begin, begin + kScan) below `end` are `id`; `begin` is a multiple of kIds. Every
+// thread of the block calls it; what it finds is there for all of them.
 __device__ inline void FindIds(const int32_t* ids, int64_t begin, int64_t end, int32_t id,
-                               unsigned* found) {
-  const int64_t at = begin + threadIdx.x;
-  const unsigned same = __ballot_sync(kAllLanes, at < end && ids[at] == id);
-  __syncthreads();  // The last words have been read.
-  if (LaneOf() == 0) found[WarpOf()] = same;
+                               FoundIds& found) {
+  const int64_t first = begin + static_cast<int64_t>(threadIdx.x) * kIds;
+  bool same[kIds];
+  if (first + kIds <= end) {
+    const auto pack = *reinterpret_cast<const Pack<int32_t, kIds>*>(ids + first);
+#pragma unroll
+    for (int i = 0; i < kIds; ++i) same[i] = pack.at[i] == id;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kIds; ++i) same[i] = first + i < end && ids[first + i] == id;
+  }
+  __syncthreads();  // What was found before has been read.
+#pragma unroll
+  for (int i = 0; i < kIds; ++i) {
+    const unsigned lanes = __ballot_sync(kAllLanes, same[i]);
+    if (LaneOf() == 0) found.at[i][WarpOf()] = lanes;
+  }
   __syncthreads();
-}
-
-__device__ inline bool IsAny(const unsigned* found) {
-  unsigned any = 0;
-  for (int w = 0; w < kScan / kWarp; ++w) any |= found[w];
-  return any != 0;
 }
 
 // A block is a token and kThreads packs of columns. The first token of its id adds up the rows of
@@ -58,28 +77,33 @@ template <int kSize>
 __global__ void __launch_bounds__(kThreads)
     EmbeddingGradKernel(TableSizes s, bool accumulate, float* table, const int32_t* ids,
                         const float* dy) {
-  __shared__ unsigned found[kScan / kWarp];
+  __shared__ FoundIds found;
   const int64_t token = blockIdx.x;
   const int32_t id = ids[token];
   const int64_t row = id - s.first;
   if (row < 0 || row >= s.rows) return;
   for (int64_t begin = 0; begin < token; begin += kScan) {
     FindIds(ids, begin, token, id, found);
-    if (IsAny(found)) return;
+    if (found.IsAny()) return;
   }
   const int64_t column = (static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x) * kSize;
   const bool here = column < s.width;
   float* to = table + row * s.width + column;
   Floats<kSize> sum{};
   if (here && accumulate) sum = LoadPack<kSize>(to);
-  for (int64_t begin = token; begin < s.tokens; begin += kScan) {
+  // No token before this one has its id.
+  for (int64_t begin = token / kIds * kIds; begin < s.tokens; begin += kScan) {
     FindIds(ids, begin, s.tokens, id, found);
-    for (int w = 0; w < kScan / kWarp; ++w) {
-      for (unsigned rest = found[w]; rest != 0 && here; rest &= rest - 1) {
-        const int64_t same = begin + w * kWarp + (__ffs(static_cast<int>(rest)) - 1);
-        const Floats<kSize> term = LoadPack<kSize>(dy + same * s.width + column);
+    for (int w = 0; w < kThreads / kWarp && here; ++w) {
+      for (unsigned rest = found.Any(w); rest != 0; rest &= rest - 1) {
+        const int lane = __ffs(static_cast<int>(rest)) - 1;
+        for (int i = 0; i < kIds; ++i) {
+          if ((found.at[i][w] >> lane & 1) == 0) continue;
+          const int64_t same = begin + (w * kWarp + lane) * kIds + i;
+          const Floats<kSize> term = LoadPack<kSize>(dy + same * s.width + column);
 #pragma unroll
-        for (int i = 0; i < kSize; ++i) sum.at[i] += term.at[i];
+          for (int j = 0; j < kSize; ++j) sum.at[j] += term.at[j];
+        }
       }
     }
   }

@@ -55,6 +55,7 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakePick(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup);
 

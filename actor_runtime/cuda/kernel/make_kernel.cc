@@ -63,6 +63,7 @@ constexpr Entry kTable[] = {
     {"positional_embedding_at", Alone<MakePositionalEmbeddingAt>},
     {"positional_embedding_grad", Alone<MakePositionalEmbeddingGrad>},
     {"row_max", Alone<MakeRowMax>},
+    {"row_stats", Alone<MakeRowStats>},
     {"row_sum_exp", Alone<MakeRowSumExp>},
     {"slice", Alone<MakeCopySlices>},
     {"split_heads", Alone<MakeSplitHeads>},

@@ -64,6 +64,8 @@ struct LaterCopy {
   void* to;
   const void* from;
   bool there;
+
+  void Run() const { there ? std::memcpy(to, from, 16) : std::memset(to, 0, 16); }
 };
 // Of each thread of the running block, its groups of copies; the last one is open.
 inline std::deque<std::vector<LaterCopy>>& GroupsOfThread() {
@@ -105,8 +107,12 @@ inline void LoadTransposed(uint32_t (&words)[4], const Bf16* row) {
   }
 }
 
-// As late as may be: what is read without waiting is not there.
+// Half of the threads copy as late as may be, so that what is read without waiting is not there;
+// the others as early, so that what is written without a barrier is gone.
 inline void CopyLater(void* shared, const void* global, bool there) {
+  if ((threadIdx.x ^ threadIdx.x / emulated::kLanes) % 2 == 0) {
+    return twin::LaterCopy{shared, global, there}.Run();
+  }
   auto& groups = twin::GroupsOfThread();
   if (groups.empty()) groups.emplace_back();
   groups.back().push_back({shared, global, there});
@@ -120,9 +126,7 @@ template <int kBut>
 inline void WaitForCopies() {
   auto& groups = twin::GroupsOfThread();
   while (static_cast<int>(groups.size()) > kBut + 1) {
-    for (const twin::LaterCopy& copy : groups.front()) {
-      copy.there ? std::memcpy(copy.to, copy.from, 16) : std::memset(copy.to, 0, 16);
-    }
+    for (const twin::LaterCopy& copy : groups.front()) copy.Run();
     groups.pop_front();
   }
 }

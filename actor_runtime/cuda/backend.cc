@@ -1,0 +1,63 @@
+#include "actor_runtime/cuda/backend.h"
+
+#include <cuda_runtime.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "actor_runtime/cuda/device/copy.h"
+#include "actor_runtime/cuda/device/cuda_device.h"
+#include "actor_runtime/cuda/kernel/make_kernel.h"
+#include "actor_runtime/cuda/library/libraries.h"
+#include "actor_runtime/cuda/status.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::cuda {
+namespace {
+
+// What the devices of a process share: handles of libraries, one a GPU.
+class Gpus {
+ public:
+  Gpus(LibraryPlaces places, int count) : places_(std::move(places)), count_(count) {}
+
+  int count() const { return count_; }
+
+  // Of the current GPU.
+  absl::StatusOr<Libraries> LibrariesOfCurrent() {
+    int gpu = 0;
+    RETURN_IF_ERROR(ToStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
+    const auto known = libraries_.find(gpu);
+    if (known != libraries_.end()) return known->second.libraries();
+    ASSIGN_OR_RETURN(DeviceLibraries opened, DeviceLibraries::Open(places_));
+    return libraries_.emplace(gpu, std::move(opened)).first->second.libraries();
+  }
+
+ private:
+  const LibraryPlaces places_;
+  const int count_;
+  std::map<int, DeviceLibraries> libraries_;  // by GPU
+};
+
+}  // namespace
+
+absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
+  int count = 0;
+  RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU"));
+  if (count == 0) return absl::UnavailableError("no GPU: the driver shows none");
+  const auto gpus = std::make_shared<Gpus>(options.places, count);
+  DeviceBackend backend;
+  backend.kind = proto::CUDA;
+  backend.make_device = [gpus, shared = options.logical_devices](int rank) {
+    return MakeCudaDevice(shared ? rank % gpus->count() : rank);
+  };
+  backend.make_kernel = [gpus](Device& device, const KernelSetup& setup) -> absl::StatusOr<Kernel> {
+    if (IsCopy(setup)) return MakeCopy(setup);
+    RETURN_IF_ERROR(device.Attach());
+    ASSIGN_OR_RETURN(const Libraries libraries, gpus->LibrariesOfCurrent());
+    return MakeCudaKernel(setup, libraries);
+  };
+  return backend;
+}
+
+}  // namespace oneflow::cuda

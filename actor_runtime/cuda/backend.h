@@ -1,0 +1,23 @@
+// The GPUs of this machine as devices of a runtime.
+//
+//   ASSIGN_OR_RETURN(const DeviceBackend backend, cuda::OpenBackend({.places = places}));
+//   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, {.backend = &backend}));
+//
+// The runtime must not outlive it.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/cuda/library/open_library.h"
+#include "actor_runtime/exec/device_backend.h"
+
+namespace oneflow::cuda {
+
+struct BackendOptions {
+  LibraryPlaces places;          // where libraries are looked for
+  bool logical_devices = false;  // ranks share the GPUs there are, in turn; else rank r has GPU r
+};
+
+// UNAVAILABLE where there is no GPU; NOT_FOUND where a library is missing: in one sentence.
+absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
+
+}  // namespace oneflow::cuda

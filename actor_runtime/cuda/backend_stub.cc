@@ -1,0 +1,12 @@
+// Of a build without CUDA.
+#include "actor_runtime/cuda/backend.h"
+
+namespace oneflow::cuda {
+
+absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& /*options*/) {
+  return absl::UnavailableError(
+      "the plan is for GPUs, and this oneflow was built without CUDA: build it with --config=cuda, "
+      "or compile the plan with --device=cpu");
+}
+
+}  // namespace oneflow::cuda

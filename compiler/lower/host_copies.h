@@ -1,0 +1,25 @@
+// Host actors of devices with memory of their own: they write and read pinned host memory, and
+// copies join that to the registers of the device.
+//
+//   load_tokens -> ids          becomes   load_tokens -> ids.host -> ids.copy_in -> ids
+//   loss -> report              becomes   loss -> loss.copy_out -> loss.host -> report
+#pragma once
+
+#include "compiler/lower/lowered.h"
+
+namespace oneflow {
+
+// Where the copies of a program stand, and how far host actors run ahead of them.
+struct HostCopyOptions {
+  Lane in = Lane::kCopyIn, out = Lane::kCopyOut;
+  // Of the copies of a segment, and what the host does for them, at most so many are under way:
+  // pinned memory need not hold all that a program moves. 0: as many as there are.
+  int ahead = 0;
+};
+
+// Requires a program without streams, whose host actors stand in kHostIn and kHostOut.
+// `persistent`: registers of the plan that outlive programs.
+void AddHostCopies(const google::protobuf::RepeatedPtrField<proto::Register>& persistent,
+                   const HostCopyOptions& options, Lowered* lowered);
+
+}  // namespace oneflow

@@ -1,0 +1,12 @@
+// For tests: the emulated GPU with the CPU's kernels as the work of its streams. What is tested is
+// everything round the kernels: streams, events, exchanges, memory.
+#pragma once
+
+#include "actor_runtime/exec/device_backend.h"
+
+namespace oneflow {
+
+// Ranks share `gpus` GPUs in turn.
+DeviceBackend HostBackend(int gpus);
+
+}  // namespace oneflow

@@ -1,0 +1,17 @@
+#include "tools/oneflow/backend_flags.h"
+
+#include "actor_runtime/cuda/backend.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/flags.h"
+
+namespace oneflow {
+
+absl::StatusOr<std::optional<DeviceBackend>> BackendFromFlags(const proto::Plan& plan) {
+  if (plan.device_kind() != proto::CUDA) return std::optional<DeviceBackend>();
+  ASSIGN_OR_RETURN(DeviceBackend backend,
+                   cuda::OpenBackend({.places = cuda::PlacesOfMachine(FLAGS_cuda_libs),
+                                      .logical_devices = FLAGS_logical_devices}));
+  return std::optional<DeviceBackend>(std::move(backend));
+}
+
+}  // namespace oneflow
