@@ -18,7 +18,8 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
-// One block runs at a time, so one copy is enough. Between blocks the section is filled with NaNs.
+// One block runs at a time, so one copy is enough. Before each block the section is filled with
+// NaNs. g++ leaves arrays of templates out of the section: these keep what the block before left.
 // AddressSanitizer guards the ends of arrays, but not of those in a section.
 #ifdef __SANITIZE_ADDRESS__
 #define __shared__ static

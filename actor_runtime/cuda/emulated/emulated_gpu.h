@@ -26,6 +26,8 @@
 
 #include "actor_runtime/cuda/emulated/order.h"
 
+struct ncclComm;
+
 namespace oneflow::emulated {
 
 enum class Model {
@@ -42,8 +44,9 @@ struct Options {
   bool guard_memory = false;  // the host dies if it touches device memory; slow
 };
 
-// A new machine: everything that was made before is gone, and handles to it are invalid. No other
-// thread may be in the API. Without it, a program begins with Options{}.
+// A new machine: everything that was made before is gone, and handles to it are invalid. The
+// calling thread is at device 0. No other thread may be in the API. A program begins with
+// Options{}.
 void Reset(const Options& options = {});
 
 size_t AllocatedBytes(int device);
@@ -79,6 +82,10 @@ cudaError_t EnqueueHost(cudaStream_t stream, std::string what, std::function<voi
 
 // For twins of libraries, at the begin of each entry: counts the call. False if it is to fail.
 bool EnterLibrary(const char* entry);
+
+// A member of the communicator is lost: operations of the others do not end any more, and
+// ncclCommGetAsyncError says ncclRemoteError. With the twin of NCCL only.
+void BreakCommunicator(ncclComm* communicator);
 
 struct MemoryRange {
   const void* begin;

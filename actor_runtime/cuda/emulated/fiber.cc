@@ -58,9 +58,8 @@ namespace oneflow::emulated {
 namespace {
 
 constexpr size_t kPage = 4096;
-// An odd number of pages, so that the tops of stacks do not share the same lines of the cache.
-constexpr size_t kStackBytes = 63 * kPage;
-constexpr size_t kStride = kStackBytes + 2 * kPage;  // a page that no stack may touch, and one
+constexpr size_t kStackBytes = 64 * kPage;
+constexpr size_t kStride = kStackBytes + kPage;  // with a page that no stack may touch
 
 // Who runs now: Begin has no arguments.
 Fibers* beginning = nullptr;

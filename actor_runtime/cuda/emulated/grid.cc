@@ -13,6 +13,11 @@
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
+extern "C" {
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void* begin, size_t size);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin, size_t size);
+}
+
 // The linker's, if any __shared__ array is in the section.
 extern "C" __attribute__((weak)) std::byte __start_emulated_gpu_shared[];
 extern "C" __attribute__((weak)) std::byte __stop_emulated_gpu_shared[];
@@ -44,6 +49,7 @@ struct Block {
   std::string error;
   int running;
   State states[kMostThreads];
+  uint3 places[kMostThreads];  // of the threads
   Warp warps[kWarps];
   char begin, end, barriers[2];  // for Acquire and Release
   alignas(128) std::byte shared[kMostSharedBytes];
@@ -62,8 +68,9 @@ Fibers& TheFibers() {
 
 std::string Place(const uint3& at) { return absl::StrCat("(", at.x, ",", at.y, ",", at.z, ")"); }
 
-uint3 ThreadAt(unsigned i) {
-  return {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+// The i-th place in a grid or block of that size.
+uint3 PlaceIn(const dim3& size, unsigned i) {
+  return {i % size.x, i / size.x % size.y, i / size.x / size.y};
 }
 
 void EnterThread(int i) {
@@ -123,7 +130,7 @@ bool RunWarp(int warp) {
       const int i = warp * kLanes + lane;
       if (block.states[i] != State::kReady) continue;
       block.running = i;
-      threadIdx = ThreadAt(i);
+      threadIdx = block.places[i];
       TheFibers().Resume(i);
       if (!block.error.empty()) return true;
       again = any = true;
@@ -137,8 +144,8 @@ std::string Stuck() {
   for (int i = 0; i < block.threads; ++i) {
     if (block.states[i] == State::kEnded) continue;
     const Warp& warp = block.warps[i / kLanes];
-    return absl::StrCat(block.name, ": thread ", Place(ThreadAt(i)), " of block ", Place(blockIdx),
-                        " waits for ever in ",
+    return absl::StrCat(block.name, ": thread ", Place(block.places[i]), " of block ",
+                        Place(blockIdx), " waits for ever in ",
                         block.states[i] == State::kAtBlock ? "__syncthreads" : warp.what, ": ",
                         block.ended, " of ", block.threads, " threads have ended, ", block.arrived,
                         " are in __syncthreads");
@@ -155,6 +162,10 @@ void Copy(const void* from, size_t bytes, void* to) {
 }
 
 void FillShared(size_t dynamic_bytes) {
+  if (__asan_poison_memory_region) {
+    __asan_unpoison_memory_region(block.shared, dynamic_bytes);
+    __asan_poison_memory_region(block.shared + dynamic_bytes, kMostSharedBytes - dynamic_bytes);
+  }
   // Bytes of -1 are NaN as f32, f64 and bf16.
   std::memset(block.shared, 0xff, dynamic_bytes);
   if (__start_emulated_gpu_shared != nullptr) {
@@ -209,11 +220,11 @@ std::string RunGrid(const char* name, const Grid& grid, const std::function<void
   block.threads = static_cast<int>(grid.block.x * grid.block.y * grid.block.z);
   block.error.clear();
   CHECK_LE(block.threads, kMostThreads);
+  for (int i = 0; i < block.threads; ++i) block.places[i] = PlaceIn(blockDim, i);
   std::vector<int> blocks(size_t{grid.blocks.x} * grid.blocks.y * grid.blocks.z);
   Arrange(order.kind, draw, blocks);
   for (int b : blocks) {
-    const unsigned at = static_cast<unsigned>(b);
-    blockIdx = {at % gridDim.x, at / gridDim.x % gridDim.y, at / gridDim.x / gridDim.y};
+    blockIdx = PlaceIn(gridDim, static_cast<unsigned>(b));
     FillShared(grid.shared_bytes);
     RunBlock(order, draw);
     if (!block.error.empty()) break;

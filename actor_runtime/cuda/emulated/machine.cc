@@ -88,7 +88,9 @@ Step Machine::EndStep() {
 }
 
 CUstream_st* Machine::Find(cudaStream_t stream, int device) {
-  if (stream == nullptr) return devices_[device].default_stream;
+  if (stream == nullptr) {
+    return device < options_.devices ? devices_[device].default_stream : nullptr;
+  }
   for (const auto& known : streams_) {
     if (known.get() == stream && !known->destroyed) return stream;
   }
@@ -247,7 +249,7 @@ void Locked::WaitUntil(const std::function<bool()>& done) {
 
 void Locked::NotifyAll() { TheGlobal().changed.notify_all(); }
 
-void Reset(const Options& options) {
+void Replace(const Options& options) {
   Global& global = TheGlobal();
   std::lock_guard lock(global.mutex);
   global.machine.reset();

@@ -96,7 +96,9 @@ class Machine {
   cudaError_t error_of(int device) const { return devices_[device].error; }
 
   uint64_t Next() { return draw_.Next(); }
-  int& communicators() { return communicators_; }
+  // What the twin of NCCL knows.
+  std::shared_ptr<void>& nccl() { return nccl_; }
+  void add_communicators(int n) { communicators_ += n; }
 
  private:
   struct Device {
@@ -116,12 +118,16 @@ class Machine {
   std::vector<std::unique_ptr<CUevent_st>> events_;
   int made_streams_ = 0;
   int communicators_ = 0;
+  std::shared_ptr<void> nccl_;
   std::map<std::string, int> counts_;
   std::map<std::string, std::map<int, cudaError_t>> failures_;  // by entry and number of the call
   std::vector<std::string> diagnostics_;
   bool in_step_ = false;
   Step step_;
 };
+
+// Puts a new machine in the place of the old one.
+void Replace(const Options& options);
 
 // The machine, and the lock that every entry holds.
 class Locked {

@@ -129,6 +129,13 @@ void LimitPorts(std::span<const MemoryRange> ranges) {
   next_ports.emplace(ranges.begin(), ranges.end());
 }
 
+void Reset(const Options& options) {
+  Replace(options);
+  current_device = 0;
+  last_error = cudaSuccess;
+  next_ports.reset();
+}
+
 size_t AllocatedBytes(int device) { return Locked()->memory().allocated(device); }
 size_t PinnedBytes() { return Locked()->memory().pinned(); }
 int LiveObjects() { return Locked()->live_objects(); }

@@ -237,7 +237,6 @@ TEST_CASE("Memory is counted, and has an end") {
   Good(cudaFreeHost(pinned));
   CHECK(PinnedBytes() == 0);
   CHECK(LiveObjects() == 0);
-  cudaGetLastError();
 }
 
 TEST_CASE("Devices") {
@@ -260,10 +259,14 @@ TEST_CASE("Devices") {
   const cudaStream_t stream = NewStream();
   Good(cudaSetDevice(0));
   CHECK(Set(nullptr, 0, stream) == cudaErrorInvalidResourceHandle);  // a stream of device 2
+  Good(cudaSetDevice(2));
   Reset({.devices = 0});
+  CHECK(cudaGetLastError() == cudaSuccess);
+  Good(cudaGetDevice(&here));
+  CHECK(here == 0);
   CHECK(cudaGetDeviceCount(&count) == cudaErrorNoDevice);
   CHECK(count == 0);
-  cudaGetLastError();
+  CHECK(cudaStreamDestroy(nullptr) == cudaErrorInvalidResourceHandle);
 }
 
 TEST_CASE("A broken kernel leaves its device unusable, and no other one") {
@@ -283,8 +286,7 @@ TEST_CASE("A broken kernel leaves its device unusable, and no other one") {
   Good(cudaSetDevice(1));
   Good(cudaMalloc(&memory, 4));
   Good(cudaFree(memory));
-  Good(cudaSetDevice(0) == cudaErrorLaunchFailure ? cudaSuccess : cudaErrorUnknown);
-  cudaGetLastError();
+  CHECK(cudaSetDevice(0) == cudaErrorLaunchFailure);
 }
 
 TEST_CASE("Calls fail where they are asked to, and are counted") {
@@ -306,7 +308,6 @@ TEST_CASE("Calls fail where they are asked to, and are counted") {
   Fail("cublasLtMatmul");
   CHECK(!EnterLibrary("cublasLtMatmul"));
   CHECK(EnterLibrary("cublasLtMatmul"));
-  cudaGetLastError();
 }
 
 TEST_CASE("Shapes of launches that no GPU takes") {
@@ -317,7 +318,6 @@ TEST_CASE("Shapes of launches that no GPU takes") {
   }
   CHECK(Launch("none", {1, 32}, reinterpret_cast<cudaStream_t>(8), [] {}) ==
         cudaErrorInvalidResourceHandle);
-  cudaGetLastError();
 }
 
 TEST_CASE("A step's forbidden calls and most work in flight") {
@@ -420,6 +420,15 @@ TEST_CASE("AddressSanitizer guards the ends of allocations and what is outside o
   Good(cudaFree(at));
   CHECK(runs(0) == !watched);
   CHECK(other != at);
+  const auto shared = [](size_t i) {
+    return Survives([&] {
+      Launch("shared", {1, 32, 64}, nullptr,
+             [=] { static_cast<char*>(DynamicSharedMemory())[i] = 1; });
+      cudaDeviceSynchronize();
+    });
+  };
+  CHECK(shared(63));
+  CHECK(shared(64) == !watched);
 }
 
 TEST_CASE("Threads share a machine") {

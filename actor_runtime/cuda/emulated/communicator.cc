@@ -1,0 +1,311 @@
+#include "actor_runtime/cuda/emulated/communicator.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+
+namespace oneflow::emulated {
+namespace {
+
+thread_local std::string last_error;
+
+struct Nccl {
+  // Cliques and their members own each other.
+  ~Nccl() {
+    for (const auto& [handle, comm] : communicators) comm->clique->members.clear();
+    for (const auto& [id, clique] : forming) clique->members.clear();
+  }
+  std::map<ncclComm_t, std::shared_ptr<ncclComm>> communicators;
+  std::map<std::string, std::shared_ptr<Clique>> forming;  // by unique id
+  int made = 0;
+};
+
+Nccl& State(Locked& machine) {
+  if (machine->nccl() == nullptr) machine->nccl() = std::make_shared<Nccl>();
+  return *static_cast<Nccl*>(machine->nccl().get());
+}
+
+// The work of the group goes to its streams, an item for each communicator.
+void EnqueueWorks(Locked& machine) {
+  for (Group::Work& work : std::exchange(group.works, {})) {
+    const auto ready = [comm = work.comm, sides = work.sides] {
+      bool complete = true;
+      for (const Side& side : sides) {
+        side.meeting->arrived[side.index] = true;
+        complete &= side.meeting->done || (side.meeting->Complete() && !comm->clique->broken);
+      }
+      return complete || comm->aborted;
+    };
+    const auto run = [comm = work.comm, sides = work.sides, held = work.comm->in_streams] {
+      for (const Side& side : sides) {
+        Meeting& meeting = *side.meeting;
+        if (meeting.done || comm->aborted) continue;
+        if (!meeting.wrong) Execute(meeting.operation, meeting.buffers);
+        meeting.done = true;
+      }
+      return std::string();
+    };
+    const auto waits_for = [comm = work.comm, sides = work.sides] {
+      std::string names;
+      for (const Side& side : sides) {
+        for (size_t i = 0; i < side.meeting->arrived.size(); ++i) {
+          if (!side.meeting->arrived[i]) absl::StrAppend(&names, " member ", i);
+        }
+      }
+      return absl::StrCat("others of communicator ", comm->clique->number, ":", names);
+    };
+    machine->Enqueue(work.stream,
+                     {.what = work.what, .ready = ready, .run = run, .waits_for = waits_for});
+  }
+}
+
+std::shared_ptr<Clique> NewClique(Locked& machine, int ranks) {
+  auto clique = std::make_shared<Clique>();
+  clique->number = ++State(machine).made;
+  clique->members.resize(ranks);
+  return clique;
+}
+
+std::shared_ptr<ncclComm> Join(Locked& machine, const std::shared_ptr<Clique>& clique, int rank,
+                               int device) {
+  auto comm = std::make_shared<ncclComm>();
+  comm->clique = clique;
+  comm->rank = rank;
+  comm->device = device;
+  clique->members[rank] = comm;
+  ++clique->joined;
+  return comm;
+}
+
+// The handle is the caller's to give back from now on.
+void Hand(Locked& machine, const std::shared_ptr<ncclComm>& comm, ncclComm_t* handle) {
+  State(machine).communicators[comm.get()] = comm;
+  machine->add_communicators(1);
+  *handle = comm.get();
+}
+
+// The end of a communicator's member. Cliques own their members: this breaks the circle.
+void Release(Locked& machine, const std::shared_ptr<ncclComm>& comm) {
+  comm->clique->members[comm->rank] = nullptr;
+  State(machine).communicators.erase(comm.get());
+  machine->add_communicators(-1);
+}
+
+ncclResult_t CheckConfig(const ncclConfig_t* config) {
+  if (config == nullptr || (config->magic == 0xcafebeef && config->blocking != 0)) {
+    return ncclSuccess;
+  }
+  return Refuse(ncclInvalidUsage, "a configuration without initialiser, or not blocking");
+}
+
+ncclResult_t InitRank(Locked& machine, ncclComm_t* handle, int ranks, const ncclUniqueId& id,
+                      int rank, int device) {
+  std::shared_ptr<Clique>& forming =
+      State(machine).forming[std::string(id.internal, sizeof(id.internal))];
+  if (forming == nullptr) forming = NewClique(machine, std::max(ranks, 1));
+  const std::shared_ptr<Clique> clique = forming;
+  if (rank < 0 || rank >= ranks || clique->size() != ranks || clique->members[rank] != nullptr) {
+    return Refuse(ncclInvalidArgument, absl::StrCat("rank ", rank, " of ", ranks, " ranks"));
+  }
+  const std::shared_ptr<ncclComm> comm = Join(machine, clique, rank, device);
+  if (clique->joined == ranks) {
+    State(machine).forming.erase(std::string(id.internal, sizeof(id.internal)));
+  }
+  group.pending.push_back({[clique, ranks] { return clique->joined == ranks; },
+                           [comm, handle](Locked& then) { Hand(then, comm, handle); }});
+  return ncclSuccess;
+}
+
+// All members have called: makes the parts.
+void MakeParts(Locked& machine, const Clique& whole, Split& split) {
+  std::map<int, std::vector<std::pair<int, int>>> parts;  // by color, (key, rank)
+  for (const auto& [rank, color_and_key] : split.colors_and_keys) {
+    if (color_and_key.first == NCCL_SPLIT_NOCOLOR) continue;
+    parts[color_and_key.first].emplace_back(color_and_key.second, rank);
+  }
+  split.parts.resize(whole.size());
+  for (auto& [color, members] : parts) {
+    std::sort(members.begin(), members.end());
+    const auto clique = NewClique(machine, static_cast<int>(members.size()));
+    for (int i = 0; i < clique->size(); ++i) {
+      const int rank = members[i].second;
+      split.parts[rank] = Join(machine, clique, i, whole.members[rank]->device);
+    }
+  }
+}
+
+}  // namespace
+
+thread_local Group group;
+
+ncclResult_t Refuse(ncclResult_t result, std::string why) {
+  LOG(WARNING) << "NCCL: " << why;
+  last_error = std::move(why);
+  return result;
+}
+
+void Diagnose(Locked& machine, Clique& clique, ncclResult_t result, std::string what) {
+  what = absl::StrCat("communicator ", clique.number, ": ", what);
+  LOG(ERROR) << what;
+  machine->diagnostics().push_back(last_error = what);
+  clique.error = result;
+}
+
+std::shared_ptr<ncclComm> Find(Locked& machine, ncclComm_t comm) {
+  const auto& known = State(machine).communicators;
+  const auto found = known.find(comm);
+  return found == known.end() ? nullptr : found->second;
+}
+
+ncclResult_t EndGroup(Locked& machine) {
+  if (group.depth > 0 && --group.depth > 0) return ncclSuccess;
+  const ncclResult_t error = std::exchange(group.error, ncclSuccess);
+  const auto pending = std::exchange(group.pending, {});
+  if (error != ncclSuccess) {
+    group.works.clear();
+    return error;
+  }
+  machine.NotifyAll();
+  for (const Group::Pending& one : pending) {
+    machine.WaitUntil(one.done);
+    one.finish(machine);
+  }
+  EnqueueWorks(machine);
+  return ncclSuccess;
+}
+
+void BreakCommunicator(ncclComm* handle) {
+  Locked machine;
+  const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+  CHECK(comm != nullptr);
+  comm->clique->broken = true;
+  comm->clique->error = ncclRemoteError;
+}
+
+}  // namespace oneflow::emulated
+
+using namespace oneflow::emulated;  // NOLINT
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  return Do("ncclGetUniqueId", [&](Locked& machine) {
+    *id = {};
+    std::snprintf(id->internal, sizeof(id->internal), "emulated %d", ++State(machine).made);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  return Do("ncclCommInitRank", [&](Locked& machine) {
+    const ncclResult_t result = CheckConfig(config);
+    if (result != ncclSuccess) return result;
+    return InitRank(machine, comm, ranks, id, rank, CurrentDevice());
+  });
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
+  ncclUniqueId id;
+  const ncclResult_t result = ncclGetUniqueId(&id);
+  if (result != ncclSuccess) return result;
+  return Do("ncclCommInitAll", [&](Locked& machine) {
+    for (int i = 0; i < count; ++i) {
+      const int device = devices == nullptr ? i : devices[i];
+      if (device < 0 || device >= machine->options().devices) {
+        return Refuse(ncclInvalidArgument, absl::StrCat("device ", device));
+      }
+      const ncclResult_t joined = InitRank(machine, &comms[i], count, id, i, device);
+      if (joined != ncclSuccess) return joined;
+    }
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* part,
+                           ncclConfig_t* config) {
+  return Do("ncclCommSplit", [&](Locked& machine) {
+    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    const ncclResult_t result = CheckConfig(config);
+    if (result != ncclSuccess) return result;
+    Clique& clique = *comm->clique;
+    std::shared_ptr<Split>& shared = clique.splits[comm->splits++];
+    if (shared == nullptr) shared = std::make_shared<Split>();
+    const std::shared_ptr<Split> split = shared;
+    split->colors_and_keys[comm->rank] = {color, key};
+    if (static_cast<int>(split->colors_and_keys.size()) == clique.size()) {
+      MakeParts(machine, clique, *split);
+      clique.splits.erase(comm->splits - 1);
+    }
+    const auto finish = [split, rank = comm->rank, part](Locked& then) {
+      *part = nullptr;
+      if (split->parts[rank] != nullptr) Hand(then, split->parts[rank], part);
+    };
+    group.pending.push_back({[split] { return !split->parts.empty(); }, finish});
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  return Do("ncclCommDestroy", [&](Locked& machine) {
+    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    machine.RunUntil([&] { return comm->in_streams.use_count() == 1; });
+    Release(machine, comm);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  Locked machine;
+  machine->Enter("ncclCommAbort", CurrentDevice());
+  const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+  if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+  comm->aborted = true;
+  comm->clique->broken = true;  // Its buffers may go: what is not done is not done for others.
+  Release(machine, comm);
+  machine.NotifyAll();
+  machine->RunSome();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+  Locked machine;
+  const std::shared_ptr<ncclComm> comm = Find(machine, handle);
+  if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+  *error = comm->clique->error;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (group.depth == 0) return Refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  Locked machine;
+  const cudaError_t failure = machine->Enter("ncclGroupEnd", CurrentDevice());
+  if (failure != cudaSuccess) group.error = ncclSystemError;
+  const ncclResult_t result = EndGroup(machine);
+  machine->RunSome();
+  return result;
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  static const char* const kNames[] = {
+      "no error",         "unhandled cuda error", "unhandled system error", "internal error",
+      "invalid argument", "invalid usage",        "remote error",           "in progress"};
+  return result >= 0 && result <= ncclInProgress ? kNames[result] : "unknown result code";
+}
+
+const char* ncclGetLastError(ncclComm_t) { return last_error.c_str(); }

@@ -1,0 +1,122 @@
+// Communicators of the twin of NCCL. Operations of a communicator are items of streams that meet:
+// the k-th collective of each member with those of all others, a send with a receive. One is done
+// when all of its sides are the next items of their streams; until then each holds up its stream,
+// as a kernel of NCCL does.
+//
+// nccl.cc issues operations, communicator.cc does the rest.
+#pragma once
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/cuda/emulated/machine.h"
+#include "actor_runtime/cuda/emulated/meeting.h"
+
+namespace oneflow::emulated {
+
+struct Meeting {
+  Operation operation;
+  std::vector<Buffers> buffers;  // by member
+  std::vector<bool> issued, arrived;
+  bool wrong = false, done = false;
+
+  bool Complete() const {
+    return std::all_of(arrived.begin(), arrived.end(), [](bool x) { return x; });
+  }
+};
+
+// One of the two or more sides of a meeting.
+struct Side {
+  std::shared_ptr<Meeting> meeting;
+  int index;
+};
+
+// Kind of sides (collective: -1, -1; else sender and receiver) and their number.
+using MeetingKey = std::tuple<int, int, uint64_t>;
+
+struct Split {
+  std::map<int, std::pair<int, int>> colors_and_keys;  // by rank
+  std::vector<std::shared_ptr<ncclComm>> parts;        // by rank, when all are there
+};
+
+// What all members share.
+struct Clique {
+  int number = 0;
+  std::vector<std::shared_ptr<ncclComm>> members;
+  int joined = 0;
+  std::map<MeetingKey, std::shared_ptr<Meeting>>
+      meetings;  // that not all sides have been issued of
+  std::map<int, std::shared_ptr<Split>> splits;
+  ncclResult_t error = ncclSuccess;
+  bool broken = false;  // no operation ends
+
+  int size() const { return static_cast<int>(members.size()); }
+};
+
+}  // namespace oneflow::emulated
+
+struct ncclComm {
+  std::shared_ptr<oneflow::emulated::Clique> clique;
+  int rank = 0, device = 0;
+  bool aborted = false;
+  std::shared_ptr<int> in_streams = std::make_shared<int>();  // each item holds it, too
+  int splits = 0;
+  std::map<std::array<int, 3>, uint64_t> issued;  // sides of meetings, by their kind
+};
+
+namespace oneflow::emulated {
+
+// What a thread has called since ncclGroupStart.
+struct Group {
+  struct Work {
+    std::shared_ptr<ncclComm> comm;
+    CUstream_st* stream;
+    std::string what;
+    std::vector<Side> sides;
+  };
+  struct Pending {
+    std::function<bool()> done;
+    std::function<void(Locked&)> finish;
+  };
+  int depth = 0;
+  ncclResult_t error = ncclSuccess;
+  std::vector<Work> works;
+  std::vector<Pending> pending;
+};
+extern thread_local Group group;
+
+// Why a call is refused: for ncclGetLastError.
+ncclResult_t Refuse(ncclResult_t result, std::string why);
+// What goes wrong later: the communicator's error, and a diagnostic.
+void Diagnose(Locked& machine, Clique& clique, ncclResult_t result, std::string what);
+
+// nullptr for a handle that is not valid.
+std::shared_ptr<ncclComm> Find(Locked& machine, ncclComm_t comm);
+
+// The end of a group, or of an inner one: the first error of its calls, or waits for communicators
+// that are being made and gives the group's work to its streams.
+ncclResult_t EndGroup(Locked& machine);
+
+// An entry point: body, and the end of the group if none is open.
+template <typename F>
+ncclResult_t Do(const char* entry, const F& body) {
+  Locked machine;
+  ncclResult_t result = ncclSystemError;
+  if (machine->Enter(entry, CurrentDevice()) == cudaSuccess) result = body(machine);
+  if (result != ncclSuccess) group.error = result;
+  if (group.depth == 0) result = EndGroup(machine);
+  machine->RunSome();
+  return result;
+}
+
+}  // namespace oneflow::emulated
