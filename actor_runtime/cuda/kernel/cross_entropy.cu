@@ -56,21 +56,21 @@ __global__ void __launch_bounds__(512)
 // All three in one pass: each thread keeps the maximum of what it has seen and the sum of exponents
 // below it, which shrinks when a larger one comes (Milakov, Gimelshein 2018, "Online normalizer
 // calculation for softmax").
-template <int kSize, typename S>
+template <typename S>
 __global__ void __launch_bounds__(512)
     RowStatsKernel(int64_t width, float* max, float* sum, float* picked, const S* x,
                    const int32_t* ids) {
   __shared__ float scratch[kMostThreads / kWarp];
   const S* row = x + blockIdx.x * width;
   float most = -INFINITY, below = 0;
-  ForRow<kSize>(row, width, [&](int64_t, Floats<kSize> v) {
+  ForRow(row, width, [&](int64_t, const auto& v) {
     float top = most;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) top = Larger()(top, v.at[i]);
+    for (const float x : v.at) top = Larger()(top, x);
     below *= top == most ? 1.0f : expf(most - top);
     most = top;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) below += expf(v.at[i] - top);
+    for (const float x : v.at) below += expf(x - top);
   });
   const float top = BlockMax(most, scratch);
   // A thread without a column has no maximum.
@@ -173,14 +173,13 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
 }
 
 absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup) {
-  return ForLogits(setup, [&](auto stored, auto size) {
+  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([s = SizesOf(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_stats", &RowStatsKernel<decltype(size)::value, S>,
-                    RowsShape(s.rows, s.width), StreamOf(call), s.width, call.output<float>(0),
-                    call.output<float>(1), call.output<float>(2), call.input<S>(0),
-                    call.input<int32_t>(1));
+      return Launch("row_stats", &RowStatsKernel<S>, RowsShape(s.rows, s.width), StreamOf(call),
+                    s.width, call.output<float>(0), call.output<float>(1), call.output<float>(2),
+                    call.input<S>(0), call.input<int32_t>(1));
     });
   });
 }
