@@ -6,8 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/device/copy.h"
 #include "actor_runtime/cuda/device/cuda_device.h"
+#include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 #include "actor_runtime/cuda/library/libraries.h"
 #include "actor_runtime/cuda/status.h"
@@ -45,6 +47,11 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   int count = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU"));
   if (count == 0) return absl::UnavailableError("no GPU: the driver shows none");
+  if (options.ranks > count && !options.logical_devices) {
+    return absl::UnavailableError(absl::StrCat("the plan is for ", options.ranks,
+                                               " GPUs, this machine has ", count,
+                                               ": with --logical_devices ranks share them"));
+  }
   const auto gpus = std::make_shared<Gpus>(options.places, count);
   DeviceBackend backend;
   backend.kind = proto::CUDA;
@@ -57,6 +64,10 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
     ASSIGN_OR_RETURN(const Libraries libraries, gpus->LibrariesOfCurrent());
     return MakeCudaKernel(setup, libraries);
   };
+  if (options.ranks > 1 && !options.logical_devices) {
+    ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.places));
+    RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), IdsInMemory(), &backend));
+  }
   return backend;
 }
 

@@ -13,11 +13,14 @@
 namespace oneflow::cuda {
 
 struct BackendOptions {
-  LibraryPlaces places;          // where libraries are looked for
-  bool logical_devices = false;  // ranks share the GPUs there are, in turn; else rank r has GPU r
+  LibraryPlaces places;  // where libraries are looked for
+  int ranks = 1;         // of this process
+  // Ranks share the GPUs there are, in turn, and exchange there; else rank r has GPU r, and NCCL
+  // carries what several ranks exchange.
+  bool logical_devices = false;
 };
 
-// UNAVAILABLE where there is no GPU; NOT_FOUND where a library is missing: in one sentence.
+// UNAVAILABLE where there are too few GPUs; NOT_FOUND where a library is missing: in one sentence.
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
 
 }  // namespace oneflow::cuda

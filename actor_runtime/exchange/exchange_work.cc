@@ -70,6 +70,11 @@ absl::Status ExchangeWork::Launch(const ExchangeEntries& entries, void* stream) 
   return absl::OkStatus();
 }
 
+void ExchangeWork::SetLaunch(int member, MemberLaunch launch) {
+  if (std::ssize(launches_) <= member) launches_.resize(member + 1);
+  launches_[member] = std::move(launch);
+}
+
 ExchangeWork::Piece ExchangeWork::At(int piece) const {
   const auto index = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
   const Part& part = parts_[index];

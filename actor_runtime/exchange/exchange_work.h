@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,11 @@ struct FarMembers {
   std::vector<int64_t> most;  // the same in all processes
 };
 
+// What carries a member's part of an exchange where a library of devices does: it gives the part to
+// call.stream. call.in[0] and call.out have an address a tensor; `carrier` is what the communicator
+// has of the library for this member. One call at a time; allocates nothing.
+using MemberLaunch = std::function<absl::Status(const KernelCall& call, void* carrier)>;
+
 class ExchangeWork {
  public:
   // No work: for token flow alone.
@@ -59,6 +65,11 @@ class ExchangeWork {
                           const KernelFactory& make_kernel);
   // Gives all of the exchange to a stream. Allocates nothing.
   absl::Status Launch(const ExchangeEntries& entries, void* stream) const;
+
+  // For members whose exchanges a library carries. Other than that the work may be empty.
+  void SetLaunch(int member, MemberLaunch launch);
+  // Requires that it was set.
+  const MemberLaunch& LaunchOf(int member) const { return launches_[member]; }
 
   int tensors() const { return tensors_; }
   int pieces() const { return ends_.empty() ? 0 : ends_.back(); }
@@ -123,6 +134,7 @@ class ExchangeWork {
   std::vector<int64_t> window_bytes_;        // by member, then whether it accumulates
   // By index of the near member * members + far member.
   std::vector<Route> to_far_, from_far_;
+  std::vector<MemberLaunch> launches_;  // by member; null in other processes
 };
 
 }  // namespace oneflow

@@ -194,22 +194,10 @@ absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork
   return absl::OkStatus();
 }
 
-}  // namespace
+using ExchangeSetups = std::vector<std::vector<KernelSetup>>;  // by tensor, then member
 
-absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
-                                          const std::vector<BoundMember>& members,
-                                          const KernelFactory* make_kernel) {
-  std::vector<Binder> binders;
-  FarMembers far;
-  size_t tensors = 1;
-  for (const BoundMember& member : members) {
-    Binder& binder = binders.emplace_back(
-        Binder{context, context.net.actor(member.actor), member.rank, nullptr});
-    RETURN_IF_ERROR(binder.AddPorts());
-    tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
-    far.near.push_back(context.ranks.Contains(member.rank) ? 1 : 0);
-  }
-  std::vector<std::vector<KernelSetup>> setups(tensors);
+ExchangeSetups SetupsOf(const std::vector<Binder>& binders, size_t tensors) {
+  ExchangeSetups setups(tensors);
   for (size_t t = 0; t < tensors; ++t) {
     std::vector<Port> sources;
     for (const Binder& binder : binders) {
@@ -222,9 +210,57 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
       if (t < binder.setup.out.size()) setup.out = {binder.setup.out[t]};
     }
   }
+  return setups;
+}
+
+// A launch for each member of this process.
+absl::StatusOr<ExchangeWork> LaunchesOf(const std::vector<Binder>& binders,
+                                        const ExchangeSetups& setups, const std::vector<char>& near,
+                                        const ExchangeHome& home) {
+  ExchangeWork work;
+  for (size_t m = 0; m < binders.size(); ++m) {
+    if (near[m] == 0) continue;
+    const Binder& binder = binders[m];
+    const MemberExchange exchange{
+        setups, static_cast<int>(m),
+        !binder.outs.empty() && binder.outs[0]->fill_mode() == proto::Register::ACCUMULATE,
+        binder.setup.workspace_bytes};
+    absl::StatusOr<MemberLaunch> launch =
+        home.backend->make_launch(home.device_of(binder.rank), exchange);
+    if (!launch.ok()) {
+      return Annotate(launch.status(), absl::StrCat("actor ", binder.actor.name()));
+    }
+    work.SetLaunch(static_cast<int>(m), *std::move(launch));
+  }
+  return work;
+}
+
+}  // namespace
+
+absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
+                                          const std::vector<BoundMember>& members,
+                                          const ExchangeHome& home) {
+  std::vector<Binder> binders;
+  FarMembers far;
+  size_t tensors = 1;
+  for (const BoundMember& member : members) {
+    Binder& binder = binders.emplace_back(
+        Binder{context, context.net.actor(member.actor), member.rank, nullptr});
+    RETURN_IF_ERROR(binder.AddPorts());
+    tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
+    far.near.push_back(context.ranks.Contains(member.rank) ? 1 : 0);
+  }
+  const ExchangeSetups setups = SetupsOf(binders, tensors);
+  if (home.backend != nullptr && home.backend->make_launch) {
+    return LaunchesOf(binders, setups, far.near, home);
+  }
   if (std::count(far.near.begin(), far.near.end(), 0) == 0) {
     ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups));
-    if (make_kernel != nullptr) RETURN_IF_ERROR(work.AddKernels(setups, *make_kernel));
+    if (home.backend != nullptr) {
+      Device& device = home.device_of(members[0].rank);
+      RETURN_IF_ERROR(work.AddKernels(
+          setups, [&](const KernelSetup& s) { return home.backend->make_kernel(device, s); }));
+    }
     return work;
   }
   ASSIGN_OR_RETURN(far.most, PiecesOf(binders, tensors, context.mesh.mesh));

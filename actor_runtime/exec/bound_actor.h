@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/actor/actor_state.h"
 #include "actor_runtime/exchange/exchange_work.h"
+#include "actor_runtime/exec/device_backend.h"
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
@@ -92,11 +93,16 @@ struct BoundMember {
   int actor = 0, rank = 0;
 };
 
+// Whose exchanges they are.
+struct ExchangeHome {
+  const DeviceBackend* backend = nullptr;      // null: the devices are CPUs
+  std::function<Device&(int rank)> device_of;  // of a rank of this process, where they are none
+};
+
 // What the members of an exchange do together, in the group's order; of those of this process,
-// where others are elsewhere. `make_kernel`: of devices that run by themselves and share a memory;
-// null: of others.
+// where others are elsewhere.
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
                                           const std::vector<BoundMember>& members,
-                                          const KernelFactory* make_kernel);
+                                          const ExchangeHome& home);
 
 }  // namespace oneflow

@@ -21,7 +21,7 @@ class Game {
        bool in_order, uint64_t seed)
       : program_(program),
         net_(program.net),
-        communicators_(plan.MakeCommunicators(/*run=*/0)),
+        communicators_(*plan.MakeCommunicators(/*run=*/0)),  // of CPUs: it cannot fail
         steps_(steps),
         launch_queue_(launch_queue),
         in_order_(in_order),

@@ -1,16 +1,36 @@
-// DeviceBackend: how a process comes by devices that run by themselves, and by kernels for them.
-// The runtime knows one by these functions alone.
+// DeviceBackend: how a process comes by devices that run by themselves, by kernels for them, and by
+// what carries exchanges between them. The runtime knows one by these functions alone.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/device/device.h"
+#include "actor_runtime/exchange/communicator.h"
+#include "actor_runtime/exchange/exchange_work.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
+
+// One member's part of an exchange.
+struct MemberExchange {
+  const std::vector<std::vector<KernelSetup>>& setups;  // as ExchangeWork::Make gets them
+  int member = 0;
+  bool accumulates = false;     // whether it may be told to add to its outputs
+  int64_t workspace_bytes = 0;  // that the plan gives it
+};
+
+// Devices whose exchanges one communicator carries.
+struct DeviceGroup {
+  std::string name;              // the same in all processes; no other group has it, in no run
+  std::vector<Device*> devices;  // by member; null: of another process
+  int communicators = 1;         // that a device of this process is in, at most
+};
 
 struct DeviceBackend {
   proto::DeviceKind kind = proto::CPU;
@@ -19,6 +39,15 @@ struct DeviceBackend {
   // A kernel that launches on streams of the device; copies between memories, too ("copy_in",
   // "copy_out").
   std::function<absl::StatusOr<Kernel>(Device& device, const KernelSetup& setup)> make_kernel;
+
+  // How a library carries exchanges between devices that share no memory, of this process and of
+  // others. Both null: all devices share one memory, and MakeStreamCommunicator does it.
+  // make_communicator is called for the same groups in the same order in all processes, and returns
+  // when all have called it.
+  std::function<absl::StatusOr<MemberLaunch>(Device& device, const MemberExchange& exchange)>
+      make_launch;
+  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const DeviceGroup& group)>
+      make_communicator;
 };
 
 }  // namespace oneflow

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include <glog/logging.h>
 
@@ -52,6 +53,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
     program.net = std::move(net);
   }
   loaded->make_communicator_ = options.make_communicator;
+  loaded->backend_ = options.backend;
   RETURN_IF_ERROR(loaded->AddGroups());
   if (!options.make_kernel) return loaded;
 
@@ -132,18 +134,14 @@ absl::Status LoadedPlan::BindProgram(int program, const LoadOptions& options) {
 
 absl::Status LoadedPlan::BindExchanges(const BindContext& context, const LoadOptions& options,
                                        LoadedProgram* loaded) {
+  const ExchangeHome home{options.backend, [this](int rank) -> Device& { return *DeviceOf(rank); }};
   for (size_t x = 0; x < loaded->works.size(); ++x) {
     const NetExchange& exchange = loaded->net.exchanges[x];
     std::vector<BoundMember> members;
     for (const int32_t rank : loaded->net.groups[exchange.group].ranks) {
       members.push_back({exchange.actors[!members.empty()], rank});
     }
-    Device* device = DeviceOf(members[0].rank);
-    const KernelFactory make_kernel = [&](const KernelSetup& s) {
-      return options.backend->make_kernel(*device, s);
-    };
-    ASSIGN_OR_RETURN(loaded->works[x],
-                     BindExchange(context, members, device == nullptr ? nullptr : &make_kernel));
+    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, members, home));
   }
   return absl::OkStatus();
 }
@@ -154,7 +152,9 @@ absl::Status LoadedPlan::AddGroups() {
   for (LoadedProgram& program : programs_) {
     for (const NetGroup& group : program.net.groups) {
       const int32_t far = FarRank(group);
-      if (far >= 0 && !make_communicator_) {
+      const bool reached =
+          make_communicator_ || (backend_ != nullptr && backend_->make_communicator);
+      if (far >= 0 && !reached) {
         return InputError(
             absl::StrCat("plan, program ", program.net.program),
             absl::StrCat("rank ", far, ", which another process owns, exchanges tensors with ours"),
@@ -180,19 +180,47 @@ int32_t LoadedPlan::FarRank(const NetGroup& group) const {
   return far == group.ranks.end() ? -1 : *far;
 }
 
-std::vector<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicators(uint32_t run) const {
-  std::vector<std::unique_ptr<Communicator>> communicators;
-  for (const NetGroup& group : groups_) {
-    if (FarRank(group) < 0) {
-      const auto members = static_cast<int>(group.ranks.size());
-      communicators.push_back(devices_.empty() ? MakeLocalCommunicator(members, most_tensors_)
-                                               : MakeStreamCommunicator(members, most_tensors_));
-      continue;
-    }
-    communicators.push_back(make_communicator_(
-        {NumberOf(group), group.ranks, most_tensors_, static_cast<uint64_t>(run) << 32}));
+// In one order in all processes, though each knows its own groups only: those who wait for each
+// other in making one are never in a ring.
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> LoadedPlan::MakeCommunicators(
+    uint32_t run) const {
+  std::vector<size_t> order(groups_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return groups_[a] < groups_[b]; });
+  std::vector<std::unique_ptr<Communicator>> communicators(groups_.size());
+  for (const size_t g : order) {
+    ASSIGN_OR_RETURN(communicators[g], MakeCommunicator(groups_[g], run));
   }
   return communicators;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicator(const NetGroup& group,
+                                                                           uint32_t run) const {
+  if (!devices_.empty() && backend_->make_communicator) {
+    return backend_->make_communicator(DeviceGroupOf(group, run));
+  }
+  if (FarRank(group) >= 0) {
+    return make_communicator_(
+        {NumberOf(group), group.ranks, most_tensors_, static_cast<uint64_t>(run) << 32});
+  }
+  const auto members = static_cast<int>(group.ranks.size());
+  return devices_.empty() ? MakeLocalCommunicator(members, most_tensors_)
+                          : MakeStreamCommunicator(members, most_tensors_);
+}
+
+DeviceGroup LoadedPlan::DeviceGroupOf(const NetGroup& group, uint32_t run) const {
+  DeviceGroup of{.name = absl::StrCat(absl::Hex(NumberOf(group)), ".", run)};
+  for (const int32_t rank : group.ranks) {
+    of.devices.push_back(ranks_.Contains(rank) ? DeviceOf(rank) : nullptr);
+  }
+  for (int rank = ranks_.begin; rank < ranks_.end; ++rank) {
+    const auto in = std::count_if(groups_.begin(), groups_.end(), [&](const NetGroup& g) {
+      return std::find(g.ranks.begin(), g.ranks.end(), rank) != g.ranks.end();
+    });
+    of.communicators = std::max(of.communicators, static_cast<int>(in));
+  }
+  return of;
 }
 
 absl::StatusOr<int> LoadedPlan::FindProgram(std::string_view name) const {

@@ -34,12 +34,13 @@ struct GroupAcross {
 using CommunicatorMaker = std::function<std::unique_ptr<Communicator>(const GroupAcross&)>;
 
 struct LoadOptions {
-  int threads = 1;                         // kernel threads in all, shared out over the devices
-  RankRange ranks;                         // that this process owns; empty: all
-  CommunicatorMaker make_communicator;     // null: nobody can reach other processes
-  KernelFactory make_kernel;               // null: token flow only, no arenas and no kernels
-  const DeviceBackend* backend = nullptr;  // null: the devices are CPUs
-  bool prove = true;                       // VerifyPlan; only tests of broken plans go without
+  int threads = 1;                      // kernel threads in all, shared out over the devices
+  RankRange ranks;                      // that this process owns; empty: all
+  CommunicatorMaker make_communicator;  // null: nobody can reach other processes
+  KernelFactory make_kernel;            // null: token flow only, no arenas and no kernels
+  // Null: the devices are CPUs. It outlives the plan.
+  const DeviceBackend* backend = nullptr;
+  bool prove = true;        // VerifyPlan; only tests of broken plans go without
   bool own_kernels = true;  // the proof covers the kernels; false: make_kernel is a test's own
 };
 
@@ -65,8 +66,9 @@ class LoadedPlan {
   std::span<const std::unique_ptr<ThreadPool>> pools() const { return pools_; }  // by own rank
   const std::vector<NetGroup>& groups() const { return groups_; }
   // Fresh ones, one a group: for runs of any programs, until one is cut short. `run`: which run
-  // comes next, the same in all processes.
-  std::vector<std::unique_ptr<Communicator>> MakeCommunicators(uint32_t run) const;
+  // comes next, the same in all processes. Where a library carries exchanges it waits until all
+  // processes have called it; so it may fail.
+  absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeCommunicators(uint32_t run) const;
   // Index of a program by name; NOT_FOUND names the ones there are.
   absl::StatusOr<int> FindProgram(std::string_view name) const;
 
@@ -90,6 +92,9 @@ class LoadedPlan {
                              LoadedProgram* loaded);
   absl::Status AddGroups();
   int32_t FarRank(const NetGroup& group) const;
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const NetGroup& group,
+                                                                 uint32_t run) const;
+  DeviceGroup DeviceGroupOf(const NetGroup& group, uint32_t run) const;
 
   proto::Plan plan_;
   StageMesh mesh_;
@@ -101,6 +106,7 @@ class LoadedPlan {
   std::vector<std::unique_ptr<ThreadPool>> pools_;  // by own rank; the last is the host worker's
   std::vector<LoadedProgram> programs_;
   CommunicatorMaker make_communicator_;
+  const DeviceBackend* backend_ = nullptr;
   std::vector<NetGroup> groups_;  // of all programs: each has a communicator
   int most_tensors_ = 0;          // of an exchange
 };

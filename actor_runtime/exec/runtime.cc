@@ -69,7 +69,8 @@ struct Runtime::Impl {
   std::vector<Assignment> assignments;           // by program
   std::vector<std::vector<ActorStates>> states;  // by program, stream; initial between runs
   std::optional<Trace> trace;
-  std::vector<std::unique_ptr<Communicator>> communicators;  // changed at rest only
+  // Changed at rest only; empty when those there were cannot be used again.
+  std::vector<std::unique_ptr<Communicator>> communicators;
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
   uint32_t epoch = 0;      // control thread
@@ -85,7 +86,7 @@ struct Runtime::Impl {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void Build(const RuntimeOptions& options) {
+  absl::Status Build(const RuntimeOptions& options) {
     for (const LoadedProgram& program : loaded->programs()) {
       assignments.push_back(Assign(program.net));
       std::vector<ActorStates>& of_program = states.emplace_back();
@@ -100,7 +101,7 @@ struct Runtime::Impl {
       for (const auto& communicator : communicators) communicator->Abort(failure);
       bus->WakeAll();
     });
-    MakeCommunicators();
+    RETURN_IF_ERROR(MakeCommunicators());
     // Who spins while others wait for a core slows them down.
     const int busy = (n - 1) * loaded->kernel_threads();
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
@@ -113,16 +114,19 @@ struct Runtime::Impl {
         for (uint64_t seen = 0; board->WaitForRun(&seen); board->Rest()) worker->Drive();
       });
     }
+    return absl::OkStatus();
   }
 
   // What a communicator has for a member wakes the worker of that one's device.
-  void MakeCommunicators() {
-    communicators = loaded->MakeCommunicators(epoch);
+  absl::Status MakeCommunicators() {
+    if (!communicators.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(communicators, loaded->MakeCommunicators(epoch));
     for (size_t c = 0; c < communicators.size(); ++c) {
       communicators[c]->SetWake([this, &ranks = loaded->groups()[c].ranks](int member) {
         bus->mailbox(WorkerOf(ranks[member], loaded->ranks())).WakeIfParked();
       });
     }
+    return absl::OkStatus();
   }
 
   void Prepare(int program, const RunContext& context, int64_t steps) {
@@ -188,7 +192,12 @@ struct Runtime::Impl {
     running.reset();
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
-    bool ahead = false;
+    const bool ahead = std::any_of(workers.begin(), workers.end(),
+                                   [](const auto& worker) { return worker->ahead(); });
+    // A device would wait for members that enter no more.
+    for (const auto& communicator : communicators) {
+      if (ahead) communicator->Abort(absl::CancelledError("the run was stopped"));
+    }
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
       Device* device = loaded->DeviceOf(rank);
       if (device == nullptr) continue;
@@ -198,7 +207,6 @@ struct Runtime::Impl {
     }
     for (const std::unique_ptr<Worker>& worker : workers) {
       failure.ok() ? worker->DrainAfterRun() : worker->DropMail();
-      ahead |= worker->ahead();
     }
     for (size_t a = 0; a < net.specs.size(); ++a) {
       const int32_t s = net.stream_of[a];
@@ -213,7 +221,7 @@ struct Runtime::Impl {
       Reset(net.streams[s].table, &states[program][s]);
     }
     // Members may have entered what others have not, and never will.
-    if (!status.ok() || ahead) MakeCommunicators();
+    if (!status.ok() || ahead) communicators.clear();
     return status;
   }
 };
@@ -240,7 +248,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->draw_worker = options.draw_worker;
-  impl->Build(options);
+  RETURN_IF_ERROR(impl->Build(options));
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
 
@@ -248,6 +256,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
                           const RunOptions& options) {
   ASSIGN_OR_RETURN(const int index, impl_->loaded->FindProgram(program));
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
+  RETURN_IF_ERROR(impl_->MakeCommunicators());
   impl_->Prepare(index, context, steps);
   impl_->board->Start(options.stop);
   if (impl_->draw_worker) impl_->DriveAll();

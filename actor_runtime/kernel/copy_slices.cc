@@ -20,7 +20,7 @@ namespace oneflow {
 namespace {
 
 enum Reduce { kNone = 0, kSum = 1, kMax = 2 };
-enum Fill { kNothing = 0, kZero = 1, kLowest = 2 };
+enum Fill { kNothing = 0, kZero = 1, kLowest = 2, kKeep = 3 };
 
 Dims StridesOf(const Dims& size) {
   Dims stride(size.size(), 1);
@@ -133,9 +133,9 @@ auto ForElements(DType dtype, Fn fn) {
 }  // namespace
 
 int64_t CopyRegion::pieces(int64_t most) const {
-  if (run >= most) return rows * ((run + most - 1) / most);
+  if (run >= most) return rows * ((run - 1) / most + 1);
   const int64_t rows_a_piece = most / run;
-  return (rows + rows_a_piece - 1) / rows_a_piece;
+  return rows == 0 ? 0 : (rows - 1) / rows_a_piece + 1;  // `most` may be the largest number
 }
 
 CopyChunk ChunkOf(const CopyRegion& r, int64_t most, int64_t index) {
@@ -290,7 +290,9 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
       ForElements(out.dtype, []<typename T, typename S>(T, S) { return &FillOutput<S>; });
   return Kernel([pieces = *std::move(pieces), fill, how = s.fill,
                  elements = Elements(out)](const KernelCall& call) {
-    if (how != kNothing && !call.accumulate) fill(how == kLowest, elements, call);
+    if ((how == kZero || how == kLowest) && !call.accumulate) {
+      fill(how == kLowest, elements, call);
+    }
     call.pool->ParallelFor(pieces.count(), [&](int piece, int) {
       pieces.Run(piece, call.in[0], {}, call.out[0], call.accumulate);
     });

@@ -68,6 +68,7 @@ class CopyPieces {
   static absl::StatusOr<CopyPieces> Make(const KernelSetup& setup, int64_t most = kLocalPiece);
 
   int count() const { return ends_.empty() ? 0 : ends_.back(); }
+  std::span<const CopyRegion> regions() const { return regions_; }
   struct Piece {
     const CopyRegion* region;
     int64_t index;  // among those of the region

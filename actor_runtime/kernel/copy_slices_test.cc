@@ -201,7 +201,7 @@ TEST_CASE("zero_fill writes zeros but at coordinate 0") {
 
 TEST_CASE("what a part leaves of a whole is filled with what does not count") {
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16}) {
-    for (const int fill : {1, 2}) {
+    for (const int fill : {1, 2, 3}) {
       KernelHarness h("zero_fill", {}, {{SlicePort({2, 4}, {{0, 1}, {2, 2}}, dtype)}},
                       {WholePort({2, 4}, dtype)});
       h.setup().mesh = Mesh{{{"a", 2}}};
@@ -214,7 +214,7 @@ TEST_CASE("what a part leaves of a whole is filled with what does not count") {
       const double lowest = dtype == DType::kI32
                                 ? static_cast<double>(std::numeric_limits<int32_t>::lowest())
                                 : -std::numeric_limits<double>::infinity();
-      const double z = fill == 1 ? 0 : lowest;
+      const double z = fill == 1 ? 0 : fill == 2 ? lowest : 9;
       CHECK(h.Output(0) == Values{z, 1, 2, z, z, 3, 4, z});
       h.SetOutput(0, {9, 9, 9, 9, 9, 9, 9, 9});
       REQUIRE(h.Call(/*accumulate=*/true) == absl::OkStatus());

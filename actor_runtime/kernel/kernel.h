@@ -55,7 +55,8 @@ struct KernelSetup {
   int reduce = 0;  // 0 none, 1 sum, 2 max
   std::vector<int> reduce_axes;
   std::vector<int> zero_unless_first;
-  int fill = 0;  // what no source holds is 0 nothing: they hold all, 1 zero, 2 the lowest number
+  // What no source holds is 0 nothing: they hold all, 1 zero, 2 the lowest number, 3 as it was.
+  int fill = 0;
 };
 
 struct KernelCall {

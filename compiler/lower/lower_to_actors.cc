@@ -280,13 +280,13 @@ class Lowering {
     const Op& first = graph_.ops[bucket[0]];
     proto::Actor* actor = NewActor(first, first.kind, Lane::kGradient);
     if (bucket.size() > 1) actor->set_name(absl::StrCat(first.name, "+", bucket.size() - 1));
-    int64_t window = 0;  // of one tensor after the other
+    int64_t window = 0;
     for (const OpId id : bucket) {
       const Op& op = graph_.ops[id];
       AddInput(actor, op.inputs[0], op.phase);
       actor->add_output(register_of_[op.outputs[0]]);
       LowerBoxing(graph_, op, options_.groups, options_.cluster, actor, FactsOfActor(actor));
-      window = std::max(window, WindowBytes(op, *actor));
+      window = JoinWindows(options_.device_kind, window, WindowBytes(op, *actor));
     }
     AddWorkspace(actor, window);
   }
@@ -327,17 +327,21 @@ class Lowering {
     return WorkspaceBytes(options_.device_kind, op.kind, in, out, options_.kernel_threads);
   }
 
-  // What an exchange lands of members in other processes: no plan says which these are.
+  // What an exchange lands of other members where these do not share its memory: no plan says which
+  // members do.
   int64_t WindowBytes(const Op& op, const proto::Actor& actor) const {
     const Tensor &from = graph_.tensors[op.inputs[0]], &to = graph_.tensors[op.outputs[0]];
-    int64_t copies = 1;
-    for (const int axis : actor.boxing().reduce_axis()) copies *= graph_.mesh.axes[axis].size;
+    ExchangedTensor tensor;
+    for (const int axis : actor.boxing().reduce_axis()) {
+      tensor.copies *= graph_.mesh.axes[axis].size;
+    }
+    tensor.members = MembersOf(options_.groups[actor.exchange().group()], graph_.mesh);
+    tensor.element_bytes = static_cast<int64_t>(SizeOf(to.dtype));
     const proto::Register& out =
         lowered_.program.register_(register_of_[op.outputs[0]] - static_cast<int>(ids_.size()));
-    return WindowOf(LayoutOf(from.shape.dims, from.sbp), LayoutOf(to.shape.dims, to.sbp),
-                    graph_.mesh, copies, static_cast<int64_t>(SizeOf(to.dtype)),
-                    out.fill_mode() == proto::Register::ACCUMULATE)
-        .bytes;
+    tensor.accumulates = out.fill_mode() == proto::Register::ACCUMULATE;
+    return oneflow::WindowBytes(options_.device_kind, LayoutOf(from.shape.dims, from.sbp),
+                                LayoutOf(to.shape.dims, to.sbp), graph_.mesh, tensor);
   }
 
   // Devices that share the work of an op: those along axes on which something of it is split.

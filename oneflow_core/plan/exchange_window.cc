@@ -60,15 +60,59 @@ ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, 
   return window;
 }
 
+namespace {
+
+// What an exchange makes of one register another, in geometry.
+struct Transition {
+  Layout from, to;
+  ExchangedTensor tensor;
+};
+
+absl::StatusOr<Transition> TransitionOf(const proto::Boxing& boxing, const proto::Register& from,
+                                        const proto::Register& to, const Mesh& mesh) {
+  Transition transition;
+  ASSIGN_OR_RETURN(transition.from, LayoutFromProto(from.layout(), mesh, from.name()));
+  ASSIGN_OR_RETURN(transition.to, LayoutFromProto(to.layout(), mesh, to.name()));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(to.dtype(), to.name()));
+  ExchangedTensor& tensor = transition.tensor;
+  for (const int axis : boxing.reduce_axis()) tensor.copies *= mesh.axes[axis].size;
+  tensor.element_bytes = static_cast<int64_t>(SizeOf(dtype));
+  tensor.accumulates = to.fill_mode() == proto::Register::ACCUMULATE;
+  return transition;
+}
+
+}  // namespace
+
 absl::StatusOr<ExchangeWindow> WindowOf(const proto::Boxing& boxing, const proto::Register& from,
                                         const proto::Register& to, const Mesh& mesh) {
-  ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh, from.name()));
-  ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh, to.name()));
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(to.dtype(), to.name()));
-  int64_t copies = 1;
-  for (const int axis : boxing.reduce_axis()) copies *= mesh.axes[axis].size;
-  return WindowOf(in, out, mesh, copies, static_cast<int64_t>(SizeOf(dtype)),
-                  to.fill_mode() == proto::Register::ACCUMULATE);
+  ASSIGN_OR_RETURN(const Transition t, TransitionOf(boxing, from, to, mesh));
+  return WindowOf(t.from, t.to, mesh, t.tensor.copies, t.tensor.element_bytes,
+                  t.tensor.accumulates);
+}
+
+int64_t WindowBytes(proto::DeviceKind kind, const Layout& from, const Layout& to, const Mesh& mesh,
+                    const ExchangedTensor& tensor) {
+  if (kind == proto::CUDA) return NcclWindow(from, to, mesh, tensor);
+  return WindowOf(from, to, mesh, tensor.copies, tensor.element_bytes, tensor.accumulates).bytes;
+}
+
+absl::StatusOr<int64_t> WindowBytes(proto::DeviceKind kind, const proto::Group& group,
+                                    const proto::Boxing& boxing, const proto::Register& from,
+                                    const proto::Register& to, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(Transition t, TransitionOf(boxing, from, to, mesh));
+  t.tensor.members = MembersOf(group, mesh);
+  return WindowBytes(kind, t.from, t.to, mesh, t.tensor);
+}
+
+int64_t JoinWindows(proto::DeviceKind kind, int64_t bytes, int64_t more) {
+  return kind == proto::CUDA ? bytes + more : std::max(bytes, more);
+}
+
+int64_t MembersOf(const proto::Group& group, const Mesh& mesh) {
+  if (group.has_stages()) return 2;
+  int64_t members = 1;
+  for (const int axis : group.axis()) members *= mesh.axes[axis].size;
+  return members;
 }
 
 }  // namespace oneflow

@@ -407,9 +407,10 @@ absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Acto
   int64_t needed = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     ASSIGN_OR_RETURN(
-        const ExchangeWindow window,
-        WindowOf(actor.boxing(), *net.registers[in[i]].proto, *net.registers[out[i]].proto, mesh));
-    needed = std::max(needed, window.bytes);
+        const int64_t window,
+        WindowBytes(plan.device_kind(), plan.group(actor.exchange().group()), actor.boxing(),
+                    *net.registers[in[i]].proto, *net.registers[out[i]].proto, mesh));
+    needed = JoinWindows(plan.device_kind(), needed, window);
   }
   const int64_t has =
       actor.has_workspace() ? net.registers[actor.workspace()].proto->slot_bytes() : 0;

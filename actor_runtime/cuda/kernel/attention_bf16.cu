@@ -174,13 +174,13 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
   const Work work = WorkOf<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
-  const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
+  const Bf16* k = q + s.out_row();
   const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
   const float to_exponent = s.scale * kLog2E;
 
   LoadTile<kRows, kD>(queries, q, s.qkv_row(), work.first, s.t);
   LoadTile<kStep, kD>(keys, k, s.qkv_row(), 0, s.t);
-  LoadTile<kStep, kD>(values, v, s.qkv_row(), 0, s.t);
+  LoadTile<kStep, kD>(values, k + s.out_row(), s.qkv_row(), 0, s.t);
   EndCopies();
   Product<kM, kD / 8> result;
   result.Clear();
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (first + kStep < seen) {
       const int next = (stage ^ 1) * kStep * kD;
       LoadTile<kStep, kD>(keys + next, k, s.qkv_row(), first + kStep, s.t);
-      LoadTile<kStep, kD>(values + next, v, s.qkv_row(), first + kStep, s.t);
+      LoadTile<kStep, kD>(values + next, k + s.out_row(), s.qkv_row(), first + kStep, s.t);
     }
     EndCopies();
     WaitForCopies<1>();

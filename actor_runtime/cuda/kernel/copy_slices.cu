@@ -16,7 +16,7 @@
 namespace oneflow::cuda {
 namespace {
 
-enum Fill { kNothing = 0, kZero = 1, kLowest = 2 };
+enum Fill { kNothing = 0, kZero = 1, kLowest = 2, kKeep = 3 };
 constexpr int kMaximum = 2;  // of KernelSetup::reduce
 
 template <typename S>
@@ -181,7 +181,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
     using S = decltype(stored);
     return Kernel([n, parts, fill = s.fill,
                    maximum = s.reduce == kMaximum](const KernelCall& call) -> absl::Status {
-      if (fill != kNothing && !call.accumulate) {
+      if ((fill == kZero || fill == kLowest) && !call.accumulate) {
         RETURN_IF_ERROR(FillAll<S>(call, n, fill == kLowest));
       }
       for (const Part& part : parts) {

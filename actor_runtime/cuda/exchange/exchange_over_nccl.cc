@@ -1,0 +1,48 @@
+#include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/cuda/exchange/nccl_communicator.h"
+#include "actor_runtime/cuda/exchange/nccl_launch.h"
+#include "actor_runtime/cuda/exchange/nccl_layout.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::cuda {
+namespace {
+
+constexpr int kHasLaunchOrder = 22600;
+
+void SetUnlessSet(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
+
+}  // namespace
+
+absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend) {
+  int version = 0;
+  RETURN_IF_ERROR(nccl.ToStatus(nccl.GetVersion(&version), "ncclGetVersion"));
+  SetUnlessSet("NCCL_NVLS_ENABLE", "0");
+  SetUnlessSet("NCCL_RUNTIME_CONNECT", "0");
+  if (version >= kHasLaunchOrder) SetUnlessSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+  const auto library = std::make_shared<const Nccl>(std::move(nccl));
+  backend->make_launch = [library, make_kernel = backend->make_kernel](
+                             Device& device,
+                             const MemberExchange& exchange) -> absl::StatusOr<MemberLaunch> {
+    ASSIGN_OR_RETURN(const NcclLayout layout, NcclLayout::Make(exchange.setups));
+    const KernelFactory make = [&](const KernelSetup& s) { return make_kernel(device, s); };
+    return MakeNcclLaunch(layout, exchange.member, exchange.accumulates, exchange.workspace_bytes,
+                          make, *library);
+  };
+  // Of each name the times that it was used: several runtimes of a process name groups alike.
+  const auto used = std::make_shared<std::map<std::string, int>>();
+  backend->make_communicator = [library, ids = std::move(ids), used](DeviceGroup group) {
+    absl::StrAppend(&group.name, ".", ++(*used)[group.name]);
+    return MakeNcclCommunicator(*library, ids, group);
+  };
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,443 @@
+// The contract of communicators (communicator.h) for the one over NCCL, on the emulated GPU: random
+// exchanges with memory and streams on devices, under drawn schedules of the members, of their
+// threads and of the devices.
+#include "actor_runtime/cuda/exchange/nccl_communicator.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/cuda/device/cuda_device.h"
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
+#include "actor_runtime/cuda/kernel/make_kernel.h"
+#include "actor_runtime/data/temporary_directory.h"
+#include "actor_runtime/exchange/exchange_for_test.h"
+#include "oneflow_core/plan/nccl_window.h"
+#include "oneflow_core/tensor/bf16.h"
+
+namespace oneflow::cuda {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+void Good(cudaError_t error) { REQUIRE(error == cudaSuccess); }
+void Good(const absl::Status& status) { REQUIRE(status == absl::OkStatus()); }
+
+Nccl OpenTwin() {
+  const absl::StatusOr<Nccl> nccl = OpenNccl({});
+  Good(nccl.status());
+  return *nccl;
+}
+
+DeviceBackend BackendOverNccl(const Nccl& nccl, const IdExchange& ids = IdsInMemory()) {
+  DeviceBackend backend;
+  backend.kind = proto::CUDA;
+  backend.make_device = MakeCudaDevice;
+  backend.make_kernel = [](Device&, const KernelSetup& s) { return MakeCudaKernel(s, {}); };
+  Good(ExchangeOverNccl(nccl, ids, &backend));
+  return backend;
+}
+
+// Memory of a device, given back at the end.
+class OnDevice {
+ public:
+  OnDevice(Device* device, size_t bytes) : device_(device), bytes_(bytes) {
+    Good(device->Attach());
+    if (bytes > 0) Good(cudaMalloc(&memory_, bytes));
+  }
+  OnDevice(OnDevice&& other) noexcept
+      : device_(other.device_),
+        bytes_(other.bytes_),
+        memory_(std::exchange(other.memory_, nullptr)) {}
+  ~OnDevice() { cudaFree(memory_); }
+
+  std::byte* at() const { return static_cast<std::byte*>(memory_); }
+  size_t bytes() const { return bytes_; }
+  void Write(const Bytes& bytes) const {
+    Good(device_->Attach());
+    if (bytes_ > 0) Good(cudaMemcpy(memory_, bytes.data(), bytes_, cudaMemcpyHostToDevice));
+  }
+  Bytes Read() const {
+    Bytes bytes(bytes_);
+    Good(device_->Attach());
+    if (bytes_ > 0) Good(cudaMemcpy(bytes.data(), memory_, bytes_, cudaMemcpyDeviceToHost));
+    return bytes;
+  }
+
+ private:
+  Device* device_;
+  size_t bytes_;
+  void* memory_ = nullptr;
+};
+
+// What a member brings to one exchange, and where its results are.
+struct Firing {
+  std::vector<OnDevice> in, out;
+  std::vector<const std::byte*> in_at;
+  std::vector<std::byte*> out_at;
+  std::vector<Bytes> wanted;
+};
+
+// A group with a device and a stream a member, and the exchanges that it is to go through.
+class Scene {
+ public:
+  Scene(std::vector<ExchangeCase> cases, uint64_t seed, emulated::Model model,
+        const Nccl& nccl = OpenTwin())
+      : random_(seed), cases_(std::move(cases)), nccl_(nccl) {
+    emulated::Reset({.devices = members(), .model = model, .seed = seed, .guard_memory = true});
+    backend_ = BackendOverNccl(nccl_);
+    DeviceGroup group{.name = "all"};
+    for (int m = 0; m < members(); ++m) {
+      auto device = backend_.make_device(m);
+      Good(device.status());
+      devices_.push_back(*std::move(device));
+      auto stream = devices_[m]->MakeStream(4);
+      Good(stream.status());
+      streams_.push_back(*std::move(stream));
+      group.devices.push_back(devices_[m].get());
+    }
+    for (const ExchangeCase& c : cases_) Bring(c);
+    auto made = backend_.make_communicator(group);
+    Good(made.status());
+    communicator_ = *std::move(made);
+    communicator_->SetWake([this](int) { ++woken_; });
+    entered_.resize(members());
+  }
+
+  int members() const { return cases_[0].members(); }
+  size_t exchanges() const { return cases_.size(); }
+  Communicator& communicator() { return *communicator_; }
+  int woken() const { return woken_; }
+  std::mt19937_64& random() { return random_; }
+  size_t entered(int member) const { return entered_[member]; }
+
+  // The member's own thread: the next exchange, given to its stream.
+  Communicator::Progress Enter(int m) {
+    Good(devices_[m]->Attach());
+    const size_t x = entered_[m]++;
+    const Firing& firing = firings_[x][m];
+    communicator_->Enter(m, {&works_[x],
+                             firing.in_at,
+                             firing.out_at,
+                             cases_[x].accumulate,
+                             {workspaces_[x][m].at(), workspaces_[x][m].bytes()},
+                             streams_[m].get()});
+    const Communicator::Progress progress = communicator_->Poll(m, nullptr);
+    if (progress == Communicator::kOver) Good(streams_[m]->Record(static_cast<int64_t>(x)));
+    return progress;
+  }
+  // Whether the member's stream has run the last that it entered.
+  bool IsOver(int m) {
+    Good(devices_[m]->Attach());
+    const auto over = streams_[m]->IsOver(static_cast<int64_t>(entered_[m]) - 1);
+    Good(over.status());
+    return *over;
+  }
+  void Synchronize() {
+    for (const auto& device : devices_) {
+      Good(device->Attach());
+      Good(device->Synchronize());
+    }
+  }
+
+  void CheckResults(size_t exchanges) {
+    for (size_t x = 0; x < exchanges; ++x) {
+      for (int m = 0; m < members(); ++m) {
+        for (size_t t = 0; t < firings_[x][m].out.size(); ++t) {
+          INFO("exchange " << x << ": " << Describe(cases_[x]) << ", member " << m << ", tensor "
+                           << t);
+          CheckTensor(cases_[x], t, firings_[x][m].out[t].Read(), firings_[x][m].wanted[t]);
+        }
+      }
+    }
+  }
+
+ private:
+  // Sums in f32 of more than two are in NCCL's order; in bf16 they are rounded at every hop.
+  static void CheckTensor(const ExchangeCase& c, size_t t, const Bytes& is, const Bytes& wanted) {
+    const TensorCase& tensor = c.tensors[t];
+    const bool sums =
+        tensor.reduce == 1 && std::any_of(tensor.from.begin(), tensor.from.end(),
+                                          [](const Sbp& sbp) { return sbp.partial(); });
+    if (!sums) {
+      REQUIRE(is == wanted);
+      return;
+    }
+    const bool narrow = tensor.dtype == DType::kBF16;
+    const auto value = [&](const Bytes& bytes, size_t at) {
+      float wide = 0;
+      Bf16 stored;
+      std::memcpy(narrow ? static_cast<void*>(&stored) : &wide, &bytes[at], narrow ? 2 : 4);
+      return narrow ? ToFloat(stored) : wide;
+    };
+    REQUIRE(is.size() == wanted.size());
+    for (size_t at = 0; at < is.size(); at += narrow ? 2 : 4) {
+      const float want = value(wanted, at), most = narrow ? 0.05f : 1e-5f;
+      REQUIRE(std::abs(value(is, at) - want) <= most * (1 + std::abs(want)));
+    }
+  }
+
+  void Bring(const ExchangeCase& c) {
+    const auto setups = SetupsOf(c);
+    const CaseMemory memory = RandomMemory(c, &random_);
+    int64_t window = 0;
+    for (const TensorCase& t : c.tensors) {
+      ExchangedTensor tensor{.members = c.members(), .accumulates = c.accumulate};
+      tensor.element_bytes = static_cast<int64_t>(SizeOf(t.dtype));
+      for (size_t a = 0; a < t.from.size(); ++a) {
+        if (t.from[a].partial()) tensor.copies *= t.mesh.axes[a].size;
+      }
+      window += NcclWindow(LayoutOf(t.dims, t.from), LayoutOf(t.dims, t.to), t.mesh, tensor);
+    }
+    ExchangeWork& work = works_.emplace_back();
+    std::vector<Firing>& of_members = firings_.emplace_back();
+    std::vector<OnDevice>& workspaces = workspaces_.emplace_back();
+    for (int m = 0; m < c.members(); ++m) {
+      auto launch = backend_.make_launch(*devices_[m], {setups, m, c.accumulate, window});
+      Good(launch.status());
+      work.SetLaunch(m, *std::move(launch));
+      workspaces.emplace_back(devices_[m].get(), window);
+      Firing& firing = of_members.emplace_back();
+      firing.wanted = memory.wanted[m];
+      for (const Bytes& bytes : memory.in[m]) {
+        firing.in.emplace_back(devices_[m].get(), bytes.size()).Write(bytes);
+        firing.in_at.push_back(firing.in.back().at());
+      }
+      for (const Bytes& bytes : memory.out[m]) {
+        firing.out.emplace_back(devices_[m].get(), bytes.size()).Write(bytes);
+        firing.out_at.push_back(firing.out.back().at());
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  const std::vector<ExchangeCase> cases_;
+  const Nccl nccl_;
+  DeviceBackend backend_;
+  std::vector<std::unique_ptr<Device>> devices_;        // by member
+  std::vector<std::unique_ptr<DeviceStream>> streams_;  // by member
+  std::vector<ExchangeWork> works_;                     // by exchange
+  std::vector<std::vector<Firing>> firings_;            // by exchange, member
+  std::vector<std::vector<OnDevice>> workspaces_;       // by exchange, member
+  std::vector<size_t> entered_;                         // by member
+  std::atomic<int> woken_{0};
+  std::unique_ptr<Communicator> communicator_;  // gone before streams and devices
+};
+
+ExchangeCase DrawCase(int members, std::mt19937_64* random) {
+  const char* const kinds[] = {"all_gather", "reduce_scatter", "all_reduce",
+                               "all_to_all", "mixed",          "send"};
+  return RandomCase(kinds[(*random)() % (members == 2 ? 6 : 5)], members, random);
+}
+
+std::vector<ExchangeCase> DrawCases(int members, int count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<ExchangeCase> cases;
+  for (int i = 0; i < count; ++i) cases.push_back(DrawCase(members, &random));
+  return cases;
+}
+
+emulated::Model ModelOf(uint64_t seed) {
+  return seed % 2 == 0 ? emulated::Model::kFree : emulated::Model::kSerial;
+}
+
+// All that is given to the streams is over, and nothing was wrong on the way.
+void CheckClean() {
+  CHECK(emulated::Diagnostics().empty());
+  CHECK(emulated::Stuck().empty());
+}
+
+TEST_CASE("exchanges in a row, each member ahead of the others as far as it likes") {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const int members = 2 + static_cast<int>(seed % 3);
+    {
+      Scene scene(DrawCases(members, 4, seed), seed, ModelOf(seed));
+      INFO("seed " << seed);
+      emulated::BeginStep();
+      while (true) {
+        std::vector<int> choices;
+        for (int m = 0; m < members; ++m) {
+          if (scene.entered(m) < scene.exchanges()) choices.push_back(m);
+        }
+        if (choices.empty()) break;
+        const int m = choices[scene.random()() % choices.size()];
+        REQUIRE(scene.Enter(m) == Communicator::kOver);
+      }
+      // No call blocks, allocates or makes a stream or an event.
+      CHECK(emulated::EndStep().forbidden.empty());
+      scene.Synchronize();
+      scene.CheckResults(scene.exchanges());
+      CheckClean();
+    }
+    CHECK(emulated::LiveObjects() == 0);
+  }
+}
+
+TEST_CASE("nothing is over before all have entered; who has not is told from who has") {
+  for (int missing = 0; missing < 3; ++missing) {
+    std::mt19937_64 random(missing);
+    Scene scene({RandomCase("all_gather", 3, &random)}, missing, ModelOf(missing));
+    for (int m = 0; m < 3; ++m) {
+      if (m != missing) REQUIRE(scene.Enter(m) == Communicator::kOver);
+    }
+    for (int m = 0; m < 3; ++m) {
+      if (m == missing) continue;
+      for (int round = 0; round < 20; ++round) CHECK_FALSE(scene.IsOver(m));
+      CHECK_FALSE(scene.communicator().HasEntered(missing, m));
+      CHECK(scene.communicator().HasEntered(3 - m - missing, m));
+    }
+    REQUIRE(scene.Enter(missing) == Communicator::kOver);
+    scene.Synchronize();
+    scene.CheckResults(1);
+    CheckClean();
+  }
+}
+
+TEST_CASE("an abort at any moment fails all members, those that enter later, too") {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const int members = 2 + static_cast<int>(seed % 3);
+    {
+      Scene scene(DrawCases(members, 3, seed), seed, ModelOf(seed));
+      INFO("seed " << seed);
+      const int before = static_cast<int>(scene.random()() % (3 * members));
+      for (int i = 0; i < before; ++i) {
+        const int m = static_cast<int>(scene.random()() % members);
+        if (scene.entered(m) < 3) REQUIRE(scene.Enter(m) == Communicator::kOver);
+      }
+      scene.communicator().Abort(absl::DataLossError("as asked"));
+      scene.communicator().Abort(absl::InternalError("too late"));
+      CHECK(scene.woken() == members);
+      for (int m = 0; m < members; ++m) {
+        CHECK(scene.communicator().Poll(m, nullptr) == Communicator::kFailed);
+        if (scene.entered(m) < 3) CHECK(scene.Enter(m) == Communicator::kFailed);
+      }
+      CHECK(scene.communicator().status().code() == absl::StatusCode::kDataLoss);
+      // Streams that waited for others wait no more.
+      scene.Synchronize();
+      CheckClean();
+    }
+    CHECK(emulated::LiveObjects() == 0);
+  }
+}
+
+TEST_CASE("members on threads of their own") {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const int members = 2 + static_cast<int>(seed % 3);
+    Scene scene(DrawCases(members, 6, seed), seed, ModelOf(seed));
+    INFO("seed " << seed);
+    std::atomic<int> failed{0};
+    std::vector<std::thread> threads;
+    for (int m = 0; m < members; ++m) {
+      threads.emplace_back([&, m] {
+        for (size_t x = 0; x < scene.exchanges(); ++x) {
+          if (scene.Enter(m) != Communicator::kOver) ++failed;
+          while (!scene.IsOver(m)) std::this_thread::yield();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(failed == 0);
+    scene.CheckResults(scene.exchanges());
+    CheckClean();
+  }
+}
+
+// What NCCL says of a communicator from now on.
+ncclResult_t async_error = ncclSuccess;
+
+TEST_CASE("what NCCL finds out by itself ends the exchanges of the group") {
+  async_error = ncclSuccess;
+  Nccl nccl = OpenTwin();
+  nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* error) {
+    *error = async_error;
+    return ncclSuccess;
+  };
+  Scene scene(DrawCases(2, 2, 1), 1, emulated::Model::kFree, nccl);
+  REQUIRE(scene.Enter(0) == Communicator::kOver);
+  async_error = ncclRemoteError;
+  CHECK(scene.Enter(1) == Communicator::kFailed);
+  CHECK(scene.communicator().Poll(0, nullptr) == Communicator::kFailed);
+  CHECK(scene.communicator().status().code() == absl::StatusCode::kInternal);
+  scene.Synchronize();
+}
+
+TEST_CASE("a communicator that cannot be made says what failed, and leaves nothing behind") {
+  for (const char* entry :
+       {"ncclGetUniqueId", "ncclCommInitRank", "ncclAllReduce", "ncclSend", "cudaMalloc"}) {
+    INFO(entry);
+    emulated::Reset({.devices = 2});
+    {
+      const DeviceBackend backend = BackendOverNccl(OpenTwin());
+      auto first = backend.make_device(0), second = backend.make_device(1);
+      Good(first.status());
+      Good(second.status());
+      emulated::Fail(entry);
+      const auto made =
+          backend.make_communicator({.name = "g", .devices = {first->get(), second->get()}});
+      CHECK_FALSE(made.ok());
+    }
+    CHECK(emulated::LiveObjects() == 0);
+  }
+}
+
+TEST_CASE("a launch whose plan gives it too little workspace is refused") {
+  emulated::Reset({.devices = 2});
+  TensorCase t{.mesh = Mesh{{{"a", 2}}}, .dims = {64, 32}, .from = {S(1)}, .to = {B()}};
+  const auto setups = SetupsOf({.tensors = {t}});
+  const DeviceBackend backend = BackendOverNccl(OpenTwin());
+  auto device = backend.make_device(0);
+  Good(device.status());
+  CHECK(backend.make_launch(**device, {setups, 0, false, 64 * 32 * 4}).ok());
+  CHECK_FALSE(backend.make_launch(**device, {setups, 0, false, 64 * 32 * 4 - 64}).ok());
+}
+
+// Two processes: each knows its own device and communicator only.
+TEST_CASE("members of several processes meet by ids that are exchanged") {
+  const TemporaryDirectory folder;
+  for (const bool in_folder : {false, true}) {
+    emulated::Reset({.devices = 2});
+    const IdExchange ids = in_folder ? IdsInFolder(folder.path()) : IdsInMemory();
+    const Nccl nccl = OpenTwin();
+    std::atomic<int> met{0};
+    std::vector<std::thread> processes;
+    for (int m = 0; m < 2; ++m) {
+      processes.emplace_back([&, m] {
+        auto device = MakeCudaDevice(m);
+        DeviceGroup group{.name = "pair", .devices = {nullptr, nullptr}};
+        group.devices[m] = device->get();
+        const auto communicator = MakeNcclCommunicator(nccl, ids, group);
+        if (communicator.ok()) ++met;
+      });
+    }
+    for (std::thread& process : processes) process.join();
+    CHECK(met == 2);
+    CHECK(emulated::LiveObjects() == 0);
+  }
+}
+
+TEST_CASE("an id that nobody makes known is waited for in vain") {
+  const TemporaryDirectory folder;
+  const std::chrono::milliseconds none(0);
+  for (const IdExchange& ids : {IdsInMemory(none), IdsInFolder(folder.path(), none)}) {
+    CHECK(ids("g", std::nullopt).status().code() == absl::StatusCode::kDeadlineExceeded);
+    CHECK(*ids("g", "an id") == "an id");
+    CHECK(*ids("g", std::nullopt) == "an id");
+    CHECK_FALSE(ids("h", std::nullopt).ok());
+  }
+  CHECK_FALSE(IdsInFolder(folder.path() + "/is not there", none)("g", "an id").ok());
+}
+
+}  // namespace
+}  // namespace oneflow::cuda

@@ -1,0 +1,152 @@
+#include "actor_runtime/cuda/exchange/nccl_launch.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::cuda {
+namespace {
+
+ncclDataType_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return ncclFloat32;
+    case DType::kF64: return ncclFloat64;
+    case DType::kI32: return ncclInt32;
+    case DType::kBF16: return ncclBfloat16;
+    case DType::kU8: break;
+  }
+  return ncclUint8;
+}
+
+// The steps of one kind of firing, with kernels.
+class ReadySteps {
+ public:
+  static absl::StatusOr<ReadySteps> Make(NcclSteps steps, const KernelFactory& make_kernel) {
+    ReadySteps ready;
+    ASSIGN_OR_RETURN(ready.before_, KernelsOf(steps.before, make_kernel));
+    ASSIGN_OR_RETURN(ready.after_, KernelsOf(steps.after, make_kernel));
+    ready.collectives_ = std::move(steps.collectives);
+    ready.messages_ = std::move(steps.messages);
+    return ready;
+  }
+
+  absl::Status Launch(const KernelCall& call, const Nccl& nccl, ncclComm_t comm) {
+    for (LocalKernel& local : before_) RETURN_IF_ERROR(local.Launch(call));
+    RETURN_IF_ERROR(AsGroup(nccl, collectives_, "a collective",
+                            [&](const auto& step) { return Collect(step, call, nccl, comm); }));
+    RETURN_IF_ERROR(AsGroup(nccl, messages_, "sends and receives", [&](const auto& step) {
+      std::byte* at = At(call, step.place);
+      const auto stream = static_cast<cudaStream_t>(call.stream);
+      return step.send ? nccl.Send(at, step.bytes, ncclUint8, step.peer, comm, stream)
+                       : nccl.Recv(at, step.bytes, ncclUint8, step.peer, comm, stream);
+    }));
+    for (LocalKernel& local : after_) RETURN_IF_ERROR(local.Launch(call));
+    return absl::OkStatus();
+  }
+
+ private:
+  struct LocalKernel {
+    Kernel kernel;
+    std::vector<NcclPlace> sources;
+    NcclPlace target;
+    bool accumulate = false;
+    std::vector<const std::byte*> addresses;  // of the sources, in one launch
+
+    absl::Status Launch(const KernelCall& exchange) {
+      for (size_t i = 0; i < sources.size(); ++i) addresses[i] = At(exchange, sources[i]);
+      const std::span<const std::byte* const> in(addresses);
+      std::byte* out = At(exchange, target);
+      KernelCall call;
+      call.in = {&in, 1};
+      call.out = {&out, 1};
+      call.stream = exchange.stream;
+      call.accumulate = accumulate;
+      return kernel(call);
+    }
+  };
+
+  static absl::StatusOr<std::vector<LocalKernel>> KernelsOf(const std::vector<NcclLocalStep>& steps,
+                                                            const KernelFactory& make_kernel) {
+    std::vector<LocalKernel> kernels;
+    for (const NcclLocalStep& step : steps) {
+      LocalKernel& local = kernels.emplace_back();
+      ASSIGN_OR_RETURN(local.kernel, make_kernel(step.setup));
+      local.sources = step.sources;
+      local.target = step.target;
+      local.accumulate = step.accumulate;
+      local.addresses.resize(step.sources.size());
+    }
+    return kernels;
+  }
+
+  // Inputs are not written, though NCCL's sends and a place of any memory have one type here.
+  static std::byte* At(const KernelCall& call, const NcclPlace& place) {
+    switch (place.memory) {
+      case NcclPlace::kInput:
+        return const_cast<std::byte*>(call.in[0][place.tensor]) + place.offset;
+      case NcclPlace::kOutput: return call.out[place.tensor] + place.offset;
+      case NcclPlace::kWorkspace: break;
+    }
+    return call.workspace.data() + place.offset;
+  }
+
+  static ncclResult_t Collect(const NcclCollectiveStep& step, const KernelCall& call,
+                              const Nccl& nccl, ncclComm_t comm) {
+    const std::byte* from = At(call, step.from);
+    std::byte* to = At(call, step.to);
+    const ncclDataType_t type = TypeOf(step.dtype);
+    const ncclRedOp_t op = step.maximum ? ncclMax : ncclSum;
+    const auto stream = static_cast<cudaStream_t>(call.stream);
+    switch (step.kind) {
+      case NcclCollectiveStep::kAllGather:
+        return nccl.AllGather(from, to, step.count, type, comm, stream);
+      case NcclCollectiveStep::kReduceScatter:
+        return nccl.ReduceScatter(from, to, step.count, type, op, comm, stream);
+      case NcclCollectiveStep::kAllReduce: break;
+    }
+    return nccl.AllReduce(from, to, step.count, type, op, comm, stream);
+  }
+
+  // The group is ended even if one of its calls fails: else the thread would stay in it.
+  template <typename Step, typename Call>
+  static absl::Status AsGroup(const Nccl& nccl, const std::vector<Step>& steps, const char* what,
+                              Call call) {
+    if (steps.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(nccl.ToStatus(nccl.GroupStart(), "ncclGroupStart"));
+    ncclResult_t result = ncclSuccess;
+    for (size_t i = 0; i < steps.size() && result == ncclSuccess; ++i) result = call(steps[i]);
+    const ncclResult_t end = nccl.GroupEnd();
+    return nccl.ToStatus(result == ncclSuccess ? end : result, what);
+  }
+
+  std::vector<LocalKernel> before_, after_;
+  std::vector<NcclCollectiveStep> collectives_;
+  std::vector<NcclMessageStep> messages_;
+};
+
+}  // namespace
+
+absl::StatusOr<MemberLaunch> MakeNcclLaunch(const NcclLayout& layout, int member, bool accumulates,
+                                            int64_t workspace_bytes,
+                                            const KernelFactory& make_kernel, const Nccl& nccl) {
+  const auto ready = std::make_shared<std::vector<ReadySteps>>();  // and those that accumulate
+  for (const bool accumulate : {false, true}) {
+    if (accumulate && !accumulates) continue;
+    NcclSteps steps = layout.StepsOf(member, accumulate);
+    if (steps.workspace_bytes > workspace_bytes) {
+      return absl::InternalError(
+          "an exchange over NCCL needs " + std::to_string(steps.workspace_bytes) +
+          " bytes of workspace, the plan gives " + std::to_string(workspace_bytes));
+    }
+    ASSIGN_OR_RETURN(ReadySteps made, ReadySteps::Make(std::move(steps), make_kernel));
+    ready->push_back(std::move(made));
+  }
+  return MemberLaunch([ready, &nccl](const KernelCall& call, void* carrier) {
+    return ready->at(call.accumulate ? 1 : 0).Launch(call, nccl, static_cast<ncclComm_t>(carrier));
+  });
+}
+
+}  // namespace oneflow::cuda

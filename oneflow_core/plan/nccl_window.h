@@ -1,0 +1,55 @@
+// The workspace of an exchange between GPUs that NCCL carries, and what NCCL carries straight from
+// register to register.
+//
+// NCCL moves runs: bytes that are one after the other. Where what a member sends or receives is one
+// run, or a few long ones (NcclLimits), it goes from register to register and takes no workspace.
+// Else a local kernel packs it, or unpacks it, in the workspace. So a window is
+//   0                          all-gathers, reduce-scatters and all-reduces of equal parts whose
+//                              runs are few and long; sends; copies whose runs are few and long
+//   + an output                where the result is added to what the output holds, or gathered in
+//                              many short runs
+//   + an input                 where many short runs are sent
+//   + an output each summand   where sums fit no operation of NCCL: ragged parts, several axes at
+//                              once
+// and at most an input and `copies` outputs, each part rounded up to kWindowAlignment. It does not
+// depend on micro-batches. Windows of the tensors of one exchange lie one behind the other.
+//
+// A function of layouts, boxing and type alone. The runtime's planner of NCCL's operations
+// (actor_runtime/cuda/exchange/nccl_layout.h) obeys the same limits and needs no byte more;
+// nccl_layout_test holds them against each other.
+#pragma once
+
+#include <cstdint>
+
+#include "oneflow_core/tensor/layout.h"
+
+namespace oneflow {
+
+// When rows that are apart are moved one by one, straight from register to register.
+struct NcclLimits {
+  int64_t runs = 32;              // of one tensor between two members, at most
+  int64_t run_bytes = 64 * 1024;  // of each of them, at least
+  // A single run goes straight whatever its length.
+  bool Straight(int64_t rows, int64_t row_bytes) const {
+    return rows <= 1 || (rows <= runs && row_bytes >= run_bytes);
+  }
+};
+
+inline constexpr int64_t kWindowAlignment = 64;
+// Parts that NCCL takes as one array of the workspace, without gaps, are multiples of this, so that
+// the kernels that pack and unpack them work on whole words.
+inline constexpr int64_t kPackedAlignment = 16;
+
+// Of one tensor of an exchange.
+struct ExchangedTensor {
+  int64_t copies = 1;   // members whose parts are summed or maximised
+  int64_t members = 1;  // of the group
+  int64_t element_bytes = 4;
+  bool accumulates = false;  // the result is added to what the output holds
+};
+
+// Bytes for it, a multiple of kWindowAlignment; of any member.
+int64_t NcclWindow(const Layout& from, const Layout& to, const Mesh& mesh,
+                   const ExchangedTensor& tensor, const NcclLimits& limits = {});
+
+}  // namespace oneflow
