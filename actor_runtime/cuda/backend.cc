@@ -8,8 +8,10 @@
 
 #include "actor_runtime/cuda/device/copy.h"
 #include "actor_runtime/cuda/device/cuda_device.h"
+#include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 #include "actor_runtime/cuda/library/libraries.h"
+#include "actor_runtime/cuda/library/nccl.h"
 #include "actor_runtime/cuda/status.h"
 #include "oneflow_core/base/status.h"
 
@@ -57,6 +59,9 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
     ASSIGN_OR_RETURN(const Libraries libraries, gpus->LibrariesOfCurrent());
     return MakeCudaKernel(setup, libraries);
   };
+  if (!options.logical_devices) {
+    ExchangeOverNccl([places = options.places] { return OpenNccl(places); }, options.ids, &backend);
+  }
   return backend;
 }
 

@@ -7,17 +7,22 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "actor_runtime/cuda/exchange/id_exchange.h"
 #include "actor_runtime/cuda/library/open_library.h"
 #include "actor_runtime/exec/device_backend.h"
 
 namespace oneflow::cuda {
 
 struct BackendOptions {
-  LibraryPlaces places;          // where libraries are looked for
-  bool logical_devices = false;  // ranks share the GPUs there are, in turn; else rank r has GPU r
+  LibraryPlaces places;  // where libraries are looked for
+  // Ranks share the GPUs there are, in turn; with several GPUs no plan that has exchanges can run.
+  // Else rank r has GPU r, and exchanges go over NCCL.
+  bool logical_devices = false;
+  IdExchange ids = IdsInMemory();  // between the processes of a run
 };
 
-// UNAVAILABLE where there is no GPU; NOT_FOUND where a library is missing: in one sentence.
+// UNAVAILABLE where there is no GPU; NOT_FOUND where a library is missing: in one sentence. NCCL is
+// looked for when a plan that has exchanges is loaded.
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
 
 }  // namespace oneflow::cuda

@@ -46,7 +46,7 @@ DeviceBackend BackendOverNccl(const Nccl& nccl, const IdExchange& ids = IdsInMem
   backend.kind = proto::CUDA;
   backend.make_device = MakeCudaDevice;
   backend.make_kernel = [](Device&, const KernelSetup& s) { return MakeCudaKernel(s, {}); };
-  Good(ExchangeOverNccl(nccl, ids, &backend));
+  ExchangeOverNccl([nccl] { return nccl; }, ids, &backend);
   return backend;
 }
 
@@ -128,7 +128,10 @@ class Scene {
     Good(devices_[m]->Attach());
     const size_t x = entered_[m]++;
     const Firing& firing = firings_[x][m];
-    communicator_->Enter(m, {&works_[x], firing.in_at, firing.out_at, cases_[x].accumulate,
+    communicator_->Enter(m, {&works_[x],
+                             firing.in_at,
+                             firing.out_at,
+                             cases_[x].accumulate,
                              {workspaces_[x][m].at(), workspaces_[x][m].bytes()},
                              streams_[m].get()});
     const Communicator::Progress progress = communicator_->Poll(m, nullptr);
@@ -223,12 +226,12 @@ class Scene {
   const std::vector<ExchangeCase> cases_;
   const Nccl nccl_;
   DeviceBackend backend_;
-  std::vector<std::unique_ptr<Device>> devices_;         // by member
-  std::vector<std::unique_ptr<DeviceStream>> streams_;   // by member
-  std::vector<ExchangeWork> works_;                      // by exchange
-  std::vector<std::vector<Firing>> firings_;             // by exchange, member
-  std::vector<std::vector<OnDevice>> workspaces_;        // by exchange, member
-  std::vector<size_t> entered_;                          // by member
+  std::vector<std::unique_ptr<Device>> devices_;        // by member
+  std::vector<std::unique_ptr<DeviceStream>> streams_;  // by member
+  std::vector<ExchangeWork> works_;                     // by exchange
+  std::vector<std::vector<Firing>> firings_;            // by exchange, member
+  std::vector<std::vector<OnDevice>> workspaces_;       // by exchange, member
+  std::vector<size_t> entered_;                         // by member
   std::atomic<int> woken_{0};
   std::unique_ptr<Communicator> communicator_;  // gone before streams and devices
 };
