@@ -18,8 +18,8 @@ namespace {
 constexpr int kTrain = 1;  // place of the program in the plan
 
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4,
-                      const std::string& schedule = "1f1b",
-                      proto::DataType precision = proto::F32) {
+                      const std::string& schedule = "1f1b", proto::DataType precision = proto::F32,
+                      proto::DeviceKind device = proto::CPU) {
   GptConfig config;
   config.layers = 2, config.heads = 4, config.hidden = 32, config.sequence = 16, config.vocab = 64;
   CompileOptions options;
@@ -28,6 +28,7 @@ proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4,
   options.train.set_micro_batches(micro_batches);
   options.train.set_schedule(schedule);
   options.train.set_precision(precision);
+  options.device_kind = device;
   absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
   REQUIRE(plan.ok());
   REQUIRE(plan->program(kTrain).name() == "train");
@@ -145,6 +146,29 @@ void CheckEach(const proto::Plan& good, const std::vector<Edit>& edits) {
 }
 
 }  // namespace
+
+// NCCL sums whole tensors straight from register to register; short rows it needs packed.
+TEST_CASE("on GPUs exchanges have the windows that NCCL needs, and no less is good") {
+  const proto::Plan good =
+      TrainPlan("data=2,tensor=2", 4, "1f1b", proto::F32, /*device=*/proto::CUDA);
+  CHECK(Verdict(good) == "good");
+  int with = 0, without = 0;
+  for (int a = 0; a < good.program(kTrain).actor_size(); ++a) {
+    const proto::Actor& actor = good.program(kTrain).actor(a);
+    if (!actor.has_exchange()) continue;
+    INFO(actor.name());
+    if (!actor.has_workspace()) {
+      ++without;
+      continue;
+    }
+    ++with;
+    proto::Plan plan = good;
+    plan.mutable_program(kTrain)->mutable_actor(a)->clear_workspace();
+    CHECK(Verdict(plan).find("its window needs") != std::string::npos);
+  }
+  CHECK(with > 0);
+  CHECK(without > 0);
+}
 
 TEST_CASE("an actor that does not suit its kernel is refused") {
   const auto output = [](proto::Plan* plan, const proto::Actor& actor) {

@@ -12,6 +12,7 @@
 #include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 #include "actor_runtime/cuda/library/libraries.h"
+#include "actor_runtime/cuda/library/nccl.h"
 #include "actor_runtime/cuda/status.h"
 #include "oneflow_core/base/status.h"
 
@@ -41,6 +42,39 @@ class Gpus {
   std::map<int, DeviceLibraries> libraries_;  // by GPU
 };
 
+absl::StatusOr<bool> ReadEachOther(int a, int b) {
+  int there = 0, back = 0;
+  RETURN_IF_ERROR(ToStatus(cudaDeviceCanAccessPeer(&there, a, b), "cudaDeviceCanAccessPeer"));
+  RETURN_IF_ERROR(ToStatus(cudaDeviceCanAccessPeer(&back, b, a), "cudaDeviceCanAccessPeer"));
+  return there != 0 && back != 0;
+}
+
+absl::Status LetRead(int reader, int other) {
+  RETURN_IF_ERROR(ToStatus(cudaSetDevice(reader), "cudaSetDevice"));
+  const cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled) {
+    return ToStatus(error, "cudaDeviceEnablePeerAccess");
+  }
+  static_cast<void>(cudaGetLastError());  // It is no error of a launch.
+  return absl::OkStatus();
+}
+
+// As many of the GPUs, from the first on, as read each other's memory; lets them do so.
+absl::StatusOr<int> JoinMemories(int count) {
+  int joined = 1;
+  for (bool reads = true; reads && joined < count; joined += reads ? 1 : 0) {
+    for (int other = 0; reads && other < joined; ++other) {
+      ASSIGN_OR_RETURN(reads, ReadEachOther(joined, other));
+    }
+  }
+  for (int a = 0; a < joined; ++a) {
+    for (int b = 0; b < joined; ++b) {
+      if (a != b) RETURN_IF_ERROR(LetRead(a, b));
+    }
+  }
+  return joined;
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
@@ -51,6 +85,9 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
     return absl::UnavailableError(absl::StrCat("the plan is for ", options.ranks,
                                                " GPUs, this machine has ", count,
                                                ": with --logical_devices ranks share them"));
+  }
+  if (options.ranks > 1 && options.logical_devices) {
+    ASSIGN_OR_RETURN(count, JoinMemories(count));
   }
   const auto gpus = std::make_shared<Gpus>(options.places, count);
   DeviceBackend backend;
@@ -65,8 +102,7 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
     return MakeCudaKernel(setup, libraries);
   };
   if (options.ranks > 1 && !options.logical_devices) {
-    ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.places));
-    RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), IdsInMemory(), &backend));
+    ExchangeOverNccl([places = options.places] { return OpenNccl(places); }, options.ids, &backend);
   }
   return backend;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "actor_runtime/cuda/exchange/id_exchange.h"
 #include "actor_runtime/cuda/library/open_library.h"
 #include "actor_runtime/exec/device_backend.h"
 
@@ -14,13 +15,15 @@ namespace oneflow::cuda {
 
 struct BackendOptions {
   LibraryPlaces places;  // where libraries are looked for
-  int ranks = 1;         // of this process
-  // Ranks share the GPUs there are, in turn, and exchange there; else rank r has GPU r, and NCCL
-  // carries what several ranks exchange.
+  int ranks = 1;         // of the plan
+  // Ranks share the GPUs there are, in turn, as far as these read each other's memory, and exchange
+  // there. Else rank r has GPU r, and exchanges go over NCCL.
   bool logical_devices = false;
+  IdExchange ids = IdsInMemory();  // between the processes of a run
 };
 
 // UNAVAILABLE where there are too few GPUs; NOT_FOUND where a library is missing: in one sentence.
+// NCCL is looked for when a plan that has exchanges is loaded.
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
 
 }  // namespace oneflow::cuda

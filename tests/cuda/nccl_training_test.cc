@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
 #include "tests/cuda/host_backend.h"
@@ -15,9 +16,7 @@ namespace {
 
 DeviceBackend OverNccl() {
   DeviceBackend backend = HostBackend(8);
-  const absl::StatusOr<cuda::Nccl> nccl = cuda::OpenNccl({});
-  REQUIRE(nccl.status() == absl::OkStatus());
-  REQUIRE(cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend) == absl::OkStatus());
+  cuda::ExchangeOverNccl([] { return cuda::OpenNccl({}); }, cuda::IdsInMemory(), &backend);
   return backend;
 }
 
@@ -71,6 +70,31 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       CHECK(emulated::Diagnostics().empty());
       CHECK(emulated::LiveObjects() == 0);
     }
+  }
+}
+
+// Packs, sums and copies by the kernels of a GPU, too.
+TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
+  for (const Layout& layout : {Layout{"data=2,tensor=2", true},
+                               Layout{"pipe=2,data=2", true, AnnotateOptions::kStates, true}}) {
+    INFO(layout.mesh);
+    SmallRun run;
+    run.mesh = layout.mesh;
+    run.shard = layout.shard;
+    run.overlap = layout.overlap;
+    run.steps = 2;
+    const SmallResult on_cpu = Train(run);
+    emulated::Reset({.devices = 4, .seed = 3});
+    const auto backend = cuda::OpenBackend({});
+    REQUIRE(backend.ok());
+    run.device = proto::CUDA;
+    run.backend = &*backend;
+    const SmallResult on_gpus = Train(run);
+    REQUIRE(on_gpus.losses.size() == 2);
+    for (size_t i = 0; i < 2; ++i) {
+      CHECK(std::abs(on_gpus.losses[i] - on_cpu.losses[i]) <= 1e-5 * on_cpu.losses[i]);
+    }
+    CHECK(emulated::Diagnostics().empty());
   }
 }
 

@@ -172,6 +172,25 @@ cudaError_t cudaSetDevice(int device) {
   return machine->Enter("cudaSetDevice", device);
 }
 
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = 0;
+  return Do("cudaDeviceCanAccessPeer", [&](Locked& machine) {
+    const int devices = machine->options().devices;
+    if (device < 0 || device >= devices || peer < 0 || peer >= devices) {
+      return cudaErrorInvalidDevice;
+    }
+    *can = device != peer ? 1 : 0;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
+  return Do("cudaDeviceEnablePeerAccess", [&](Locked& machine) {
+    const bool is_peer = peer >= 0 && peer < machine->options().devices && peer != current_device;
+    return is_peer ? cudaSuccess : cudaErrorInvalidDevice;
+  });
+}
+
 cudaError_t cudaGetDevice(int* device) {
   *device = current_device;
   return cudaSuccess;
