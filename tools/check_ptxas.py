@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks what ptxas says of kernels: none may spill registers, and none may have a stack frame that is not accounted for.
+"""Checks what ptxas says of kernels: no stack frame and no spilled registers but those that are accounted for.
 
   tools/check_ptxas.py ALLOWED FILE...
 
-A FILE is the output of `ptxas -v` (the output group `ptxas` of a cuda_library). ALLOWED lists the stack frames that are
-meant, a line each: the kernel's name, the most bytes, the reason. Prints what is wrong; exits 1 if anything is.
+A FILE is the output of `ptxas -v` (the output group `ptxas` of a cuda_library). ALLOWED lists the kernels that may have
+some, a line each: the kernel's name, the most bytes of stack frame, the most bytes spilled (stores and loads together),
+the reason. Prints what is wrong; exits 1 if anything is.
 """
 import re
 import subprocess
@@ -39,15 +40,14 @@ def plain_name(function):
     return re.split(r"[<(]", function)[0].strip().split("::")[-1]
 
 
-def allowed_frames(text):
-    """{kernel: most bytes} of the list; a line without a reason is an error."""
+def allowed_kernels(text):
+    """{kernel: (most bytes of stack frame, most bytes spilled)} of the list; a line without a reason is an error."""
     allowed = {}
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        kernel, most, reason = line.split(None, 2)
-        assert reason, line
-        allowed[kernel] = int(most)
+        kernel, stack, spilled, _ = line.split(None, 3)
+        allowed[kernel] = (int(stack), int(spilled))
     return allowed
 
 
@@ -58,20 +58,19 @@ def problems(allowed, found):
     used = set()
     for mangled, architecture, stack, spilled in found:
         kernel = names[mangled]
-        at = f"{kernel} ({architecture}, {mangled})"
-        if spilled:
-            yield f"{at}: spills {spilled} bytes of registers"
-        if stack and kernel in allowed:
+        most_stack, most_spilled = allowed.get(kernel, (0, 0))
+        if stack or spilled:
             used.add(kernel)
-        if stack > allowed.get(kernel, 0):
-            yield f"{at}: a stack frame of {stack} bytes, {allowed.get(kernel, 0)} are allowed"
+        if stack > most_stack or spilled > most_spilled:
+            yield (f"{kernel} ({architecture}, {mangled}): a stack frame of {stack} bytes and {spilled} bytes spilled, "
+                   f"{most_stack} and {most_spilled} are allowed")
     for kernel in sorted(set(allowed) - used):
-        yield f"{kernel}: has no stack frame any more; strike it off the list"
+        yield f"{kernel}: has neither stack frame nor spills any more; strike it off the list"
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as listing:
-        allowed = allowed_frames(listing.read())
+        allowed = allowed_kernels(listing.read())
     found = []
     for path in sys.argv[2:]:
         with open(path, encoding="utf-8") as lines:

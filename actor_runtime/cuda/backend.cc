@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/device/copy.h"
 #include "actor_runtime/cuda/device/cuda_device.h"
 #include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
@@ -47,6 +48,11 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   int count = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU"));
   if (count == 0) return absl::UnavailableError("no GPU: the driver shows none");
+  if (options.ranks > count && !options.logical_devices) {
+    return absl::UnavailableError(absl::StrCat("the plan is for ", options.ranks,
+                                               " GPUs, this machine has ", count,
+                                               ": with --logical_devices ranks share them"));
+  }
   const auto gpus = std::make_shared<Gpus>(options.places, count);
   DeviceBackend backend;
   backend.kind = proto::CUDA;
@@ -59,8 +65,9 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
     ASSIGN_OR_RETURN(const Libraries libraries, gpus->LibrariesOfCurrent());
     return MakeCudaKernel(setup, libraries);
   };
-  if (!options.logical_devices) {
-    ExchangeOverNccl([places = options.places] { return OpenNccl(places); }, options.ids, &backend);
+  if (options.ranks > 1 && !options.logical_devices) {
+    ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.places));
+    RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), options.ids, &backend));
   }
   return backend;
 }

@@ -15,14 +15,14 @@ namespace oneflow::cuda {
 
 struct BackendOptions {
   LibraryPlaces places;  // where libraries are looked for
-  // Ranks share the GPUs there are, in turn; with several GPUs no plan that has exchanges can run.
-  // Else rank r has GPU r, and exchanges go over NCCL.
+  int ranks = 1;         // of this process
+  // Ranks share the GPUs there are, in turn, and exchange there; else rank r has GPU r, and NCCL
+  // carries what several ranks exchange.
   bool logical_devices = false;
   IdExchange ids = IdsInMemory();  // between the processes of a run
 };
 
-// UNAVAILABLE where there is no GPU; NOT_FOUND where a library is missing: in one sentence. NCCL is
-// looked for when a plan that has exchanges is loaded.
+// UNAVAILABLE where there are too few GPUs; NOT_FOUND where a library is missing: in one sentence.
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
 
 }  // namespace oneflow::cuda

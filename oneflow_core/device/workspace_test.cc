@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "oneflow_core/device/cpu_scratch.h"
+#include "oneflow_core/device/cuda_scratch.h"
 
 namespace oneflow {
 namespace {
@@ -52,6 +53,33 @@ TEST_CASE("each thread of a batch of products has blocks of its own") {
     CHECK(batch({5, 107, 101}, {5, 103, 107}) == threads * bytes);
   }
   CHECK(Workspace("batch_matmul", {{0, 4, 6}, {0, 6, 8}}, {{0, 4, 8}}) == 0);
+}
+
+TEST_CASE("a GPU's kernels have scratch of their own, a function of shapes alone") {
+  const auto cuda = [](const char* kernel, const std::vector<Dims>& in,
+                       const std::vector<Dims>& out, int threads = 2) {
+    return WorkspaceBytes(proto::CUDA, kernel, in, out, threads);
+  };
+  const Dims x{4, 100, 24}, row{24}, qkv{2, 33, 3, 6, 7}, out{2, 33, 6, 7};
+  const int64_t parts = LayerNormGradWeightScratch(400, 24);
+  CHECK(parts == (400 + 63) / 64 * 2 * 24 * 4);
+  CHECK(cuda("layer_norm_grad_weight", {x, x, {4, 100}, {4, 100}}, {row, row}) == parts);
+  CHECK(cuda("layer_norm_grad_weight", {x, x, {4, 100}, {4, 100}}, {row, row}, 7) == parts);
+  CHECK(cuda("layer_norm_grad_weight", {{0, 24}, {0, 24}, {0}, {0}}, {row, row}) == 0);
+  CHECK(cuda("layer_norm_grad_weight", {{5, 0}, {5, 0}, {5}, {5}}, {{0}, {0}}) == 0);
+  CHECK(cuda("sum_squares", {{4097}}, {{}}) == 16);
+  CHECK(cuda("causal_attention_grad", {out, qkv, out, {2, 6, 33}}, {qkv}) == 2 * 6 * 33 * 4);
+  CHECK(cuda("causal_attention", {qkv}, {out, {2, 6, 33}}) == 0);
+  CHECK(cuda("causal_softmax", {{2, 6, 33, 33}}, {{2, 6, 33, 33}}) == 0);
+}
+
+TEST_CASE("parts of rows are few, of one size, and hold them all") {
+  for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{64}, int64_t{65}, int64_t{1} << 20}) {
+    const int64_t parts = RowParts(rows);
+    CHECK(parts <= kMostRowParts);
+    CHECK(parts * RowsOfPart(rows) >= rows);
+    CHECK((parts - 1) * RowsOfPart(rows) <= std::max<int64_t>(rows - 1, 0));
+  }
 }
 
 }  // namespace

@@ -261,7 +261,7 @@ class ProgramTypes {
       const std::string where = absl::StrCat(where_, ", actor ", actor.name());
       const bool copies = actor.kernel() == "copy_in" || actor.kernel() == "copy_out";
       if (copies ? stream != proto::Stream::COPY && stream != proto::Stream::COMPUTE
-                 : stream == proto::Stream::COPY) {
+                 : stream == proto::Stream::COPY && !actor.kernel().empty()) {
         return Bad(where, absl::StrCat("kernel ", actor.kernel(), " stands on a stream of kind ",
                                        proto::Stream::Kind_Name(stream)));
       }

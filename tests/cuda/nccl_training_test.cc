@@ -16,9 +16,10 @@
 namespace oneflow {
 namespace {
 
-DeviceBackend OverNccl() {
-  DeviceBackend backend = HostBackend(8);
-  cuda::ExchangeOverNccl([] { return cuda::OpenNccl({}); }, cuda::IdsInMemory(), &backend);
+DeviceBackend OverNccl(DeviceBackend backend) {
+  const absl::StatusOr<cuda::Nccl> nccl = cuda::OpenNccl({});
+  REQUIRE(nccl.ok());
+  REQUIRE(cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend).ok());
   return backend;
 }
 
@@ -62,7 +63,7 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       const SmallResult on_cpu = Train(run);
       emulated::Reset({.devices = 8, .model = model, .seed = ++seed});
       {
-        const DeviceBackend backend = OverNccl();
+        const DeviceBackend backend = OverNccl(HostBackend(8));
         run.device = proto::CUDA;
         run.backend = &backend;
         const SmallResult on_gpus = Train(run);
@@ -96,7 +97,7 @@ TEST_CASE("a device that fails in the middle of a step ends the run of all") {
           return --*left == 0 ? absl::DataLossError("planted") : kernel(call);
         });
       };
-      cuda::ExchangeOverNccl([] { return cuda::OpenNccl({}); }, cuda::IdsInMemory(), &backend);
+      backend = OverNccl(backend);
       run.device = proto::CUDA;
       run.backend = &backend;
       CHECK_THROWS_WITH(Train(run), Catch::Matchers::Contains("planted"));
@@ -118,7 +119,7 @@ TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
     run.steps = 2;
     const SmallResult on_cpu = Train(run);
     emulated::Reset({.devices = 4, .seed = 3});
-    const auto backend = cuda::OpenBackend({});
+    const auto backend = cuda::OpenBackend({.ranks = 4});
     REQUIRE(backend.ok());
     run.device = proto::CUDA;
     run.backend = &*backend;

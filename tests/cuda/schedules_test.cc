@@ -1,30 +1,137 @@
 // Training on devices that run by themselves, with the CPU's kernels as their work: the same bits
-// as on the CPU, whatever the mesh, the schedule and the bound on launches.
+// as on the CPU, whatever the mesh, the schedule of the pipeline, the schedule of the device, its
+// model and the bound on launches. Ranks share one GPU.
+#include <cstdlib>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#include "actor_runtime/exec/runtime.h"
 #include "tests/cuda/host_backend.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
 namespace {
 
-TEST_CASE("each mesh trains with the bits of the CPU") {
+const std::vector<const char*>& Meshes() {
+  static const std::vector<const char*> meshes = {
+      "",       "data=2",        "tensor=2",        "data=2,tensor=2",
+      "pipe=2", "pipe=2,data=2", "pipe=2,tensor=2", "pipe=2,data=2,tensor=2"};
+  return meshes;
+}
+
+int Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 50 : 5; }
+
+// The runs of one plan under `seeds` schedules, with both models and three bounds among them.
+void CheckBits(SmallRun run, int seeds) {
+  const SmallResult on_cpu = Train(run);
   const DeviceBackend backend = HostBackend(1);
-  for (const char* mesh :
-       {"", "data=2", "tensor=2", "pipe=2", "pipe=2,data=2", "pipe=2,tensor=2"}) {
-    for (const int queue : {1, 2, 64}) {
-      INFO(mesh << ", launch queue " << queue);
-      SmallRun run;
-      run.mesh = mesh;
-      run.steps = 3;
-      const SmallResult on_cpu = Train(run);
-      run.device = proto::CUDA;
-      run.backend = &backend;
-      run.launch_queue = queue;
-      CHECK(Train(run) == on_cpu);
+  run.device = proto::CUDA;
+  run.backend = &backend;
+  proto::Plan plan = CompileSmall(run);
+  for (int seed = 0; seed < seeds; ++seed) {
+    const auto model = seed % 2 == 0 ? emulated::Model::kFree : emulated::Model::kSerial;
+    plan.set_launch_queue(std::vector{1, 2, 64}[seed % 3]);
+    run.interleaving = seed;
+    INFO("seed " << seed << ", launch queue " << plan.launch_queue());
+    emulated::Reset({.devices = 1, .model = model, .seed = static_cast<uint64_t>(seed)});
+    REQUIRE(Train(run, plan) == on_cpu);
+    CHECK(emulated::LiveObjects() == 0);
+    CHECK(emulated::Diagnostics().empty());
+  }
+}
+
+SmallRun Small(const char* mesh) {
+  SmallRun run;
+  run.mesh = mesh;
+  run.steps = 3;
+  return run;
+}
+
+TEST_CASE("each mesh and schedule trains with the bits of the CPU") {
+  for (const char* mesh : Meshes()) {
+    for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble", "2bw"}) {
+      INFO(mesh << ", " << schedule);
+      SmallRun run = Small(mesh);
+      run.schedule = schedule;
+      run.global_norm = run.schedule != "2bw";
+      if (run.schedule == "2bw") run.steps = 1;  // of several
+      CheckBits(run, Seeds());
     }
+  }
+}
+
+TEST_CASE("so do recompute, sequence parallelism, overlap and split states") {
+  for (const char* mesh : Meshes()) {
+    INFO(mesh);
+    SmallRun run = Small(mesh);
+    run.recompute = "full";
+    CheckBits(run, 2);
+    run = Small(mesh);
+    run.split_positions = true;
+    CheckBits(run, 2);
+    run = Small(mesh);
+    run.overlap = true;
+    run.shard = AnnotateOptions::kStates;
+    CheckBits(run, 2);
+  }
+}
+
+TEST_CASE("workers with threads of their own find the same bits") {
+  for (const char* mesh : Meshes()) {
+    INFO(mesh);
+    SmallRun run = Small(mesh);
+    const SmallResult on_cpu = Train(run);
+    emulated::Reset({.devices = 1});
+    const DeviceBackend backend = HostBackend(1);
+    run.device = proto::CUDA;
+    run.backend = &backend;
+    CHECK(Train(run) == on_cpu);
+  }
+}
+
+TEST_CASE("bytes allocated are the plan's") {
+  for (const char* mesh : {"", "pipe=2,data=2"}) {
+    emulated::Reset({.devices = 4});
+    const DeviceBackend backend = HostBackend(4);
+    SmallRun run = Small(mesh);
+    run.device = proto::CUDA;
+    const proto::Plan plan = CompileSmall(run);
+    const auto runtime = Runtime::Create(plan, {.backend = &backend});
+    REQUIRE(runtime.ok());
+    int64_t pinned = 0;
+    for (int rank = 0; rank < (*runtime)->ranks(); ++rank) {
+      const int stages = plan.memory_size() / 2, stage = rank * stages / (*runtime)->ranks();
+      CHECK(emulated::AllocatedBytes(rank) == plan.memory(stage).arena_bytes());
+      pinned += plan.memory(stages + stage).arena_bytes();
+    }
+    CHECK(emulated::PinnedBytes() == pinned);
+  }
+}
+
+TEST_CASE("between the first step and the last nothing is allocated, freed or waited for") {
+  for (const int queue : {1, 2, 64}) {
+    INFO("launch queue " << queue);
+    emulated::Reset({.devices = 1});
+    const DeviceBackend backend = HostBackend(1);
+    SmallRun run = Small("");
+    run.device = proto::CUDA;
+    run.backend = &backend;
+    proto::Plan plan = CompileSmall(run);
+    plan.set_launch_queue(queue);
+    run.interleaving = 1;
+    run.steps = 4;
+    emulated::Step step;
+    run.on_report = [&](int64_t report) {
+      if (report == 0) emulated::BeginStep();
+      if (report == 3) step = emulated::EndStep();
+    };
+    Train(run, plan);
+    CHECK(step.forbidden.empty());
+    REQUIRE(!step.most_in_flight.empty());
+    for (const auto& [stream, most] : step.most_in_flight) CHECK(most <= queue);
   }
 }
 

@@ -43,9 +43,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   const absl::StatusOr<proto::Plan> plan = Compile(graph, "small", options);
   if (!plan.ok()) throw std::runtime_error(plan.status().ToString());
   RecordPlan(KeyOf(run), *plan);
-  proto::Plan result = *plan;
-  if (run.launch_queue > 0) result.set_launch_queue(run.launch_queue);
-  return result;
+  return *plan;
 }
 
 }  // namespace oneflow

@@ -36,9 +36,9 @@ class Bundle:
             out.write("#!/bin/sh\n" + script + "\n")
         os.chmod(path, 0o755)
 
-    def check(self, *parts, code=0):
+    def check(self, *parts, code=0, flags=()):
         """Runs parts; returns {part: {check: (status, why)}} as the files say."""
-        done = subprocess.run([self.folder + "/gpu_check", "--out=" + self.out, *parts], capture_output=True, text=True,
+        done = subprocess.run([self.folder + "/gpu_check", "--out=" + self.out, *flags, *parts], capture_output=True, text=True,
                               env=dict(os.environ, PATH="/usr/bin:/bin"), check=False)
         assert done.returncode == code, done.stdout + done.stderr
         found = {}
@@ -100,6 +100,12 @@ class GpuCheckTest(unittest.TestCase):
         found = Bundle(self.folder, ONE_GPU, verbs).check("numerics", code=1)["numerics"]
         self.assertEqual(found["f32: losses of 20 steps, GPU beside CPU"], ("failed", "more than 0.001 apart"))
         self.assertEqual(found["f32: a second run has the same bits"], ("passed", ""))
+
+    def test_a_folder_of_libraries_is_the_loaders_first(self):
+        script = f'echo "$LD_LIBRARY_PATH" > {self.folder}/places'
+        Bundle(self.folder, ONE_GPU, kernel_test=script).check("conformance", flags=["--cuda_libs=/opt/libs"])
+        with open(self.folder + "/places") as file:
+            self.assertEqual(file.read().split(":")[0].strip(), "/opt/libs")
 
     def test_a_part_that_does_not_exist_is_refused(self):
         bundle = Bundle(self.folder, ONE_GPU)

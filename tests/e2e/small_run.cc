@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <random>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/random/random.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -77,8 +79,9 @@ template <typename RunProgram>
 SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram run_program) {
   const Chain tokens(run.model.vocab);
   SmallResult result;
-  result.losses.resize(run.steps);
-  result.norms.resize(run.steps);
+  const int64_t reports = run.steps * StepsARound(plan);
+  result.losses.resize(reports);
+  result.norms.resize(reports);
   RunContext context;
   context.seed = run.seed;
   Check(run_program("init", context, 1));
@@ -97,7 +100,7 @@ SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram r
   };
   context.report = [&](int64_t step, std::span<const double> values) {
     result.losses[step] = values[0];
-    result.norms[step] = values[1];
+    if (values.size() > 1) result.norms[step] = values[1];
     if (run.on_report) run.on_report(step);
   };
   Check(run_program("train", context, run.steps));
@@ -112,6 +115,11 @@ std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   RuntimeOptions options;
   options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
   options.backend = run.backend;
+  if (run.interleaving) {
+    options.draw_worker = [random = std::mt19937_64(*run.interleaving)](int workers) mutable {
+      return static_cast<int>(random() % workers);
+    };
+  }
   return Value(Runtime::Create(plan, options));
 }
 
@@ -133,8 +141,10 @@ SmallResult TrainOn(const SmallRun& run, Runtime* runtime) {
 
 }  // namespace
 
-SmallResult Train(const SmallRun& run) {
-  return TrainOn(run, Started(run, CompileSmall(run)).get());
+SmallResult Train(const SmallRun& run) { return Train(run, CompileSmall(run)); }
+
+SmallResult Train(const SmallRun& run, const proto::Plan& plan) {
+  return TrainOn(run, Started(run, plan).get());
 }
 
 void RunEveryProgram(const SmallRun& run) {

@@ -1,7 +1,9 @@
 // Trains a small GPT in this process: what the parity and numerics tests compare.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,7 @@ struct SmallRun {
   int threads = 1;
   proto::DeviceKind device = proto::CPU;
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves
-  int launch_queue = 0;                    // in the place of the plan's; 0: the plan's
+  std::optional<uint64_t> interleaving;    // of workers, all on one thread
   proto::Cluster cluster;                  // that it is compiled for; its threads are those above
   uint64_t seed = 1;
   bool generate = false;         // the programs that continue a text, none that trains
@@ -58,6 +60,8 @@ std::string KeyOf(const SmallRun& run);
 // Aborts the test (throws) on any error.
 proto::Plan CompileSmall(const SmallRun& run);
 SmallResult Train(const SmallRun& run);
+// With a plan that CompileSmall made.
+SmallResult Train(const SmallRun& run, const proto::Plan& plan);
 // The same on the deterministic runtime, in the order of `interleaving`.
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving);
 

@@ -41,8 +41,9 @@ class Machine:
         """Runs a command in the folder of work."""
         begin = time.monotonic()
         environment = dict(os.environ, GLOG_logtostderr="1", **(env or {}))
-        if self.cuda_libs:
-            environment["ONEFLOW_CUDA_LIBS"] = os.path.abspath(self.cuda_libs)
+        if self.cuda_libs:  # for every program, whatever flags it has
+            folders = [os.path.abspath(self.cuda_libs), environment.get("LD_LIBRARY_PATH", "")]
+            environment["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
         try:
             done = subprocess.run(command, cwd=self.work, env=environment, capture_output=True, text=True,
                                   errors="replace", timeout=self.seconds, check=False)

@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kTileThreads)
 
 // Of a tile of keys, and of their values; rows of tiles are keys here, columns queries.
 template <int kColumns, typename S>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, 1)
     KeyGradKernel(AttentionSizes s, S* dqkv, const S* dout, const S* qkv, const float* lse,
                   const float* dots) {
   __shared__ TileMemory memory;

@@ -53,6 +53,23 @@ struct Product {
 __device__ inline int RowIn(int m, int i) { return 16 * m + LaneOf() / kQuad + i / 2 * 8; }
 __device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneOf() % kQuad * 2 + i % 2; }
 
+// Scores of keys behind their query become -infinity. Rows of the product are queries `row` and so
+// on, columns keys, or with kRowsAreKeys the other way round. Only tiles on the diagonal have any.
+template <bool kRowsAreKeys, int kM, int kN>
+__device__ inline void Hide(int row, int column, Product<kM, kN>& scores) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int r = row + RowIn(m, i), c = column + ColumnIn(n, i);
+        if (kRowsAreKeys ? r > c : c > r) scores.at[m][n][i] = -INFINITY;
+      }
+    }
+  }
+}
+
 // Where a chunk of a row lies in a tile.
 template <int kD>
 __device__ inline int PlaceOf(int row, int chunk) {
@@ -82,7 +99,7 @@ __device__ inline void MultiplyRows(const Bf16* left, int first, const Bf16* rig
                                     Product<kM, kN>& sums) {
   const int lane = LaneOf();
   sums.Clear();
-#pragma unroll
+#pragma unroll 2
   for (int k = 0; k < kD / 16; ++k) {
     uint32_t a[kM][4];
 #pragma unroll
@@ -174,13 +191,13 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
   const Work work = WorkOf<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
-  const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
+  const Bf16* k = q + s.out_row();
   const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
   const float to_exponent = s.scale * kLog2E;
 
   LoadTile<kRows, kD>(queries, q, s.qkv_row(), work.first, s.t);
   LoadTile<kStep, kD>(keys, k, s.qkv_row(), 0, s.t);
-  LoadTile<kStep, kD>(values, v, s.qkv_row(), 0, s.t);
+  LoadTile<kStep, kD>(values, k + s.out_row(), s.qkv_row(), 0, s.t);
   EndCopies();
   Product<kM, kD / 8> result;
   result.Clear();
@@ -194,7 +211,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (first + kStep < seen) {
       const int next = (stage ^ 1) * kStep * kD;
       LoadTile<kStep, kD>(keys + next, k, s.qkv_row(), first + kStep, s.t);
-      LoadTile<kStep, kD>(values + next, v, s.qkv_row(), first + kStep, s.t);
+      LoadTile<kStep, kD>(values + next, k + s.out_row(), s.qkv_row(), first + kStep, s.t);
     }
     EndCopies();
     WaitForCopies<1>();
@@ -202,17 +219,16 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (first < work.mine + 16 * kM) {
       Product<kM, kN> p;
       MultiplyRows<kD>(queries, work.mine - work.first, keys + stage * kStep * kD, p);
+      if (first + kStep > work.mine) Hide</*kRowsAreKeys=*/false>(work.mine, first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int query = work.mine + RowIn(m, 2 * half);
           float top = max[m][half];
 #pragma unroll
           for (int n = 0; n < kN; ++n) {
 #pragma unroll
             for (int i = 2 * half; i < 2 * half + 2; ++i) {
-              if (first + ColumnIn(n, i) > query) p.at[m][n][i] = -INFINITY;
               top = Larger()(top, p.at[m][n][i]);
             }
           }
@@ -261,9 +277,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(out + s.OutAt(work.head), s.out_row(), work.mine, s.t, result, accumulate);
 }
 
-// The weight of a score; `lse` times log2 e, infinite behind the end.
-__device__ inline float WeightOf(float score, float to_exponent, float lse, bool is_hidden) {
-  return is_hidden ? 0.0f : FastExp2(score * to_exponent - lse);
+// The weight of a score; `lse` times log2 e, infinite behind the end. 0 for one that is hidden.
+__device__ inline float WeightOf(float score, float to_exponent, float lse) {
+  return FastExp2(score * to_exponent - lse);
 }
 
 template <int kD, int kM, int kStep>
@@ -313,14 +329,14 @@ __global__ void __launch_bounds__(kBlockThreads)
       Product<kM, kN> p, grads;
       MultiplyRows<kD>(queries, mine, keys + stage * kStep * kD, p);
       MultiplyRows<kD>(outs, mine, values + stage * kStep * kD, grads);
+      if (first + kStep > work.mine) Hide</*kRowsAreKeys=*/false>(work.mine, first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
 #pragma unroll
         for (int n = 0; n < kN; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const bool is_hidden = first + ColumnIn(n, i) > work.mine + RowIn(m, i);
-            const float w = WeightOf(p.at[m][n][i], to_exponent, row_lse[m][i / 2], is_hidden);
+            const float w = WeightOf(p.at[m][n][i], to_exponent, row_lse[m][i / 2]);
             grads.at[m][n][i] = w * (grads.at[m][n][i] - row_dot[m][i / 2]);
           }
         }
@@ -343,9 +359,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   constexpr int kRows = 64 * kM, kN = kQueries / 8;
   Bf16* keys = DynamicShared<Bf16>();
   Bf16* values = keys + kRows * kD;
-  Bf16* queries = values + kRows * kD;       // [2][kQueries][kD]
-  Bf16* outs = queries + 2 * kQueries * kD;  // [2][kQueries][kD]: dout
-  __shared__ float query_lse[2][kQueries], query_dot[2][kQueries];
+  Bf16* queries = values + kRows * kD;                                    // [2][kQueries][kD]
+  Bf16* outs = queries + 2 * kQueries * kD;                               // [2][kQueries][kD]: dout
+  float2* numbers = reinterpret_cast<float2*>(outs + 2 * kQueries * kD);  // [2][kQueries]: lse, dot
   const Work work = WorkOf<kM>(s, /*last_first=*/false);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
@@ -358,8 +374,8 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (i >= kQueries) return;
     const bool there = first + i < s.t;
     const int64_t row = s.LseAt(work.head) + first + i;
-    query_lse[stage][i] = there ? lse[row] * kLog2E : INFINITY;
-    query_dot[stage][i] = there ? dots[row] : 0.0f;
+    numbers[stage * kQueries + i] =
+        there ? float2{lse[row] * kLog2E, dots[row]} : float2{INFINITY, 0.0f};
   };
 
   LoadTile<kRows, kD>(keys, k, s.qkv_row(), work.first, s.t);
@@ -380,16 +396,15 @@ __global__ void __launch_bounds__(kBlockThreads)
       const Bf16 *tile_q = queries + stage * kQueries * kD, *tile_o = outs + stage * kQueries * kD;
       Product<kM, kN> p, grads;
       MultiplyRows<kD>(keys, mine, tile_q, p);
+      if (first < work.mine + 16 * kM) Hide</*kRowsAreKeys=*/true>(work.mine, first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
 #pragma unroll
         for (int n = 0; n < kN; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const int query = ColumnIn(n, i);
-            const bool is_hidden = work.mine + RowIn(m, i) > first + query;
-            p.at[m][n][i] =
-                WeightOf(p.at[m][n][i], to_exponent, query_lse[stage][query], is_hidden);
+            const float row_lse = numbers[stage * kQueries + ColumnIn(n, i)].x;
+            p.at[m][n][i] = WeightOf(p.at[m][n][i], to_exponent, row_lse);
           }
         }
       }
@@ -401,8 +416,8 @@ __global__ void __launch_bounds__(kBlockThreads)
         for (int n = 0; n < kN; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            grads.at[m][n][i] =
-                p.at[m][n][i] * (grads.at[m][n][i] - query_dot[stage][ColumnIn(n, i)]);
+            const float dot = numbers[stage * kQueries + ColumnIn(n, i)].y;
+            grads.at[m][n][i] = p.at[m][n][i] * (grads.at[m][n][i] - dot);
           }
         }
       }
@@ -417,10 +432,10 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(to + s.out_row(), s.qkv_row(), work.mine, s.t, dv, /*accumulate=*/false);
 }
 
-// A block a tile of `rows` rows of a head; `resident` and `walked` rows of kD in shared memory.
-template <int kD>
-LaunchShape TilesShape(const AttentionSizes& s, int rows, int resident, int walked) {
-  const size_t bytes = static_cast<size_t>(resident + walked) * kD * sizeof(Bf16);
+// A block a tile of `rows` rows of a head, with `elements` of bf16 and `numbers` of f32 in shared
+// memory. All of it is dynamic: only that may be more than 48 KiB.
+LaunchShape TilesShape(const AttentionSizes& s, int rows, int elements, int numbers) {
+  const size_t bytes = elements * sizeof(Bf16) + numbers * sizeof(float);
   return {GridOf(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
 }
 
@@ -428,19 +443,19 @@ template <int kD, int kM, int kStep>
 absl::Status Forward(const AttentionSizes& s, cudaStream_t stream, bool accumulate, Bf16* out,
                      float* lse, const Bf16* qkv) {
   return Launch("causal_attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
-                TilesShape<kD>(s, 64 * kM, 64 * kM, 4 * kStep), stream, s, accumulate, out, lse,
-                qkv);
+                TilesShape(s, 64 * kM, (64 * kM + 4 * kStep) * kD, 0), stream, s, accumulate, out,
+                lse, qkv);
 }
 
 template <int kD, int kM, int kStep, int kKeysM, int kQueries>
 absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, const Bf16* dout,
                       const Bf16* qkv, const float* lse, const float* dots) {
   RETURN_IF_ERROR(Launch("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
-                         TilesShape<kD>(s, 64 * kM, 2 * 64 * kM, 4 * kStep), stream, s, dqkv, dout,
-                         qkv, lse, dots));
+                         TilesShape(s, 64 * kM, (2 * 64 * kM + 4 * kStep) * kD, 0), stream, s, dqkv,
+                         dout, qkv, lse, dots));
   return Launch("causal_attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
-                TilesShape<kD>(s, 64 * kKeysM, 2 * 64 * kKeysM, 4 * kQueries), stream, s, dqkv,
-                dout, qkv, lse, dots);
+                TilesShape(s, 64 * kKeysM, (2 * 64 * kKeysM + 4 * kQueries) * kD, 4 * kQueries),
+                stream, s, dqkv, dout, qkv, lse, dots);
 }
 
 }  // namespace

@@ -119,7 +119,8 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
   RETURN_IF_ERROR(NeedF32(setup, setup.out[1].dtype));
   const Dims &cache = setup.out[0].local(), &qkv = In(setup, 0).local();
   const CacheSizes sizes{qkv[0], qkv[1], qkv[3], qkv[4], cache[3]};
-  if (sizes.shared_bytes() > (size_t{48} << 10)) {
+  constexpr size_t kMostShared = 40 << 10;  // A block has 48 KiB, its static arrays included.
+  if (sizes.shared_bytes() > kMostShared) {
     return absl::UnimplementedError(setup.name + ": attention to a cache with heads of " +
                                     std::to_string(sizes.d));
   }

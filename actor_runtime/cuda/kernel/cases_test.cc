@@ -351,11 +351,11 @@ TEST_CASE("attention to a cache: past its end, outside of it, and heads of any w
   }
 }
 
-// Attention and its gradient, b 2, h 2, against the CPU's.
+// Attention and its gradient, of two heads, against the CPU's.
 void CheckAttention(int64_t t, int64_t d, DType dtype) {
   INFO("t " << t << ", d " << d << ", " << std::string(Name(dtype)));
-  const Port qkv = WholePort({2, t, 3, 2, d}, dtype), out = WholePort({2, t, 2, d}, dtype);
-  const Port lse = WholePort({2, 2, t}, DType::kF32);
+  const Port qkv = WholePort({1, t, 3, 2, d}, dtype), out = WholePort({1, t, 2, d}, dtype);
+  const Port lse = WholePort({1, 2, t}, DType::kF32);
   Twins forward("causal_attention", {}, {{qkv}}, {out, lse});
   forward.SetInput(0, RandomValues(Product(qkv.dims), 1, -2, 2));
   forward.Call();

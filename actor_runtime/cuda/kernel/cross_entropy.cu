@@ -1,6 +1,7 @@
 // The parts of softmax cross entropy. Over a vocabulary that is split each part is local, and the
 // maxima, sums and picked logits meet between them (as Pmax and P). A block works on a row.
 #include <cmath>
+#include <cstdint>
 
 #include "actor_runtime/cuda/kernel/factories.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
@@ -10,37 +11,43 @@
 namespace oneflow::cuda {
 namespace {
 
-// visit(c, values) for the packs of a row that this thread has.
-template <int kSize, typename S, typename Visit>
+// visit(c, values) for what this thread has of a row: packs where the row is aligned, and single
+// elements before and behind them. Rows of an odd vocabulary begin anywhere.
+template <typename S, typename Visit>
 __device__ inline void ForRow(const S* row, int64_t width, Visit visit) {
-  const int64_t step = static_cast<int64_t>(blockDim.x) * kSize;
+  constexpr int kSize = PackOf<S>();
+  const int64_t thread = threadIdx.x;
+  const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) / sizeof(S) % kSize);
+  const int64_t to_pack = (kSize - past) % kSize, head = to_pack < width ? to_pack : width;
+  const int64_t packs = (width - head) / kSize, tail = head + packs * kSize;
+  if (thread < head) visit(thread, LoadPack<1>(row + thread));
 #pragma unroll 4
-  for (int64_t c = static_cast<int64_t>(threadIdx.x) * kSize; c < width; c += step) {
+  for (int64_t i = thread; i < packs; i += blockDim.x) {
+    const int64_t c = head + i * kSize;
     visit(c, LoadPack<kSize>(row + c));
   }
+  if (tail + thread < width) visit(tail + thread, LoadPack<1>(row + tail + thread));
 }
 
-template <int kSize, typename S>
+template <typename S>
 __global__ void __launch_bounds__(512) RowMaxKernel(int64_t width, float* y, const S* x) {
   __shared__ float scratch[kMostThreads / kWarp];
   float most = -INFINITY;
-  ForRow<kSize>(x + blockIdx.x * width, width, [&](int64_t, Floats<kSize> v) {
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) most = Larger()(most, v.at[i]);
+  ForRow(x + blockIdx.x * width, width, [&](int64_t, const auto& v) {
+    for (const float value : v.at) most = Larger()(most, value);
   });
   most = BlockMax(most, scratch);
   if (threadIdx.x == 0) y[blockIdx.x] = most;
 }
 
-template <int kSize, typename S>
+template <typename S>
 __global__ void __launch_bounds__(512)
     RowSumExpKernel(int64_t width, bool accumulate, float* y, const S* x, const float* max) {
   __shared__ float scratch[kMostThreads / kWarp];
   const float top = max[blockIdx.x];
   float sum = 0;
-  ForRow<kSize>(x + blockIdx.x * width, width, [&](int64_t, Floats<kSize> v) {
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) sum += expf(v.at[i] - top);
+  ForRow(x + blockIdx.x * width, width, [&](int64_t, const auto& v) {
+    for (const float value : v.at) sum += expf(value - top);
   });
   sum = BlockSum(sum, scratch);
   if (threadIdx.x == 0) Put(y + blockIdx.x, sum, accumulate);
@@ -49,21 +56,21 @@ __global__ void __launch_bounds__(512)
 // All three in one pass: each thread keeps the maximum of what it has seen and the sum of exponents
 // below it, which shrinks when a larger one comes (Milakov, Gimelshein 2018, "Online normalizer
 // calculation for softmax").
-template <int kSize, typename S>
+template <typename S>
 __global__ void __launch_bounds__(512)
     RowStatsKernel(int64_t width, float* max, float* sum, float* picked, const S* x,
                    const int32_t* ids) {
   __shared__ float scratch[kMostThreads / kWarp];
   const S* row = x + blockIdx.x * width;
   float most = -INFINITY, below = 0;
-  ForRow<kSize>(row, width, [&](int64_t, Floats<kSize> v) {
+  ForRow(row, width, [&](int64_t, const auto& v) {
     float top = most;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) top = Larger()(top, v.at[i]);
+    for (const float x : v.at) top = Larger()(top, x);
     below *= top == most ? 1.0f : expf(most - top);
     most = top;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) below += expf(v.at[i] - top);
+    for (const float x : v.at) below += expf(x - top);
   });
   const float top = BlockMax(most, scratch);
   // A thread without a column has no maximum.
@@ -106,7 +113,7 @@ __global__ void __launch_bounds__(kMostThreads)
 
 // The label's column is rounded after the subtraction: before it, a probability near one would
 // leave nothing but its rounding.
-template <int kSize, typename S>
+template <typename S>
 __global__ void __launch_bounds__(512)
     CrossEntropyGradKernel(LogitSizes s, double scale, bool accumulate, S* dx, const S* x,
                            const int32_t* labels, const float* max, const float* sum,
@@ -115,21 +122,12 @@ __global__ void __launch_bounds__(512)
   const float factor = static_cast<float>(scale * static_cast<double>(*dloss));
   const float top = max[row], weight = factor / sum[row];
   dx += row * s.width;
-  ForRow<kSize>(x + row * s.width, s.width, [&](int64_t c, Floats<kSize> v) {
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-      v.at[i] = expf(v.at[i] - top) * weight - (c + i == label ? factor : 0.0f);
+  ForRow(x + row * s.width, s.width, [&](int64_t c, auto v) {
+    int64_t column = c;
+    for (float& value : v.at) {
+      value = expf(value - top) * weight - (column++ == label ? factor : 0.0f);
     }
-    PutPack<kSize>(dx + c, v, accumulate);
-  });
-}
-
-// make(S(), Size<kSize>()) for rows of logits.
-template <typename Make>
-absl::StatusOr<Kernel> ForLogits(const KernelSetup& s, Make make) {
-  return ForStoredAs(s, In(s, 0).dtype, [&](auto stored) {
-    return ForPacks<PackOf<decltype(stored)>()>(LastDim(In(s, 0)),
-                                                [&](auto size) { return make(stored, size); });
+    PutPack(dx + c, v, accumulate);
   });
 }
 
@@ -140,24 +138,24 @@ LogitSizes SizesOf(const KernelSetup& s) {
 }  // namespace
 
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
-  return ForLogits(setup, [&](auto stored, auto size) {
+  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([s = SizesOf(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_max", &RowMaxKernel<decltype(size)::value, S>, RowsShape(s.rows, s.width),
-                    StreamOf(call), s.width, call.output<float>(0), call.input<S>(0));
+      return Launch("row_max", &RowMaxKernel<S>, RowsShape(s.rows, s.width), StreamOf(call),
+                    s.width, call.output<float>(0), call.input<S>(0));
     });
   });
 }
 
 absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& setup) {
-  return ForLogits(setup, [&](auto stored, auto size) {
+  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([s = SizesOf(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_sum_exp", &RowSumExpKernel<decltype(size)::value, S>,
-                    RowsShape(s.rows, s.width), StreamOf(call), s.width, call.accumulate,
-                    call.output<float>(0), call.input<S>(0), call.input<float>(1));
+      return Launch("row_sum_exp", &RowSumExpKernel<S>, RowsShape(s.rows, s.width), StreamOf(call),
+                    s.width, call.accumulate, call.output<float>(0), call.input<S>(0),
+                    call.input<float>(1));
     });
   });
 }
@@ -175,14 +173,13 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
 }
 
 absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup) {
-  return ForLogits(setup, [&](auto stored, auto size) {
+  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([s = SizesOf(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_stats", &RowStatsKernel<decltype(size)::value, S>,
-                    RowsShape(s.rows, s.width), StreamOf(call), s.width, call.output<float>(0),
-                    call.output<float>(1), call.output<float>(2), call.input<S>(0),
-                    call.input<int32_t>(1));
+      return Launch("row_stats", &RowStatsKernel<S>, RowsShape(s.rows, s.width), StreamOf(call),
+                    s.width, call.output<float>(0), call.output<float>(1), call.output<float>(2),
+                    call.input<S>(0), call.input<int32_t>(1));
     });
   });
 }
@@ -200,14 +197,14 @@ absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup) {
   const double scale = DoubleAttr(setup, "scale", 1);
-  return ForLogits(setup, [&](auto stored, auto size) {
+  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([scale, s = SizesOf(setup)](const KernelCall& call) {
       if (s.rows * s.width == 0) return absl::OkStatus();
-      return Launch("cross_entropy_grad", &CrossEntropyGradKernel<decltype(size)::value, S>,
-                    RowsShape(s.rows, s.width), StreamOf(call), s, scale, call.accumulate,
-                    call.output<S>(0), call.input<S>(0), call.input<int32_t>(1),
-                    call.input<float>(2), call.input<float>(3), call.input<float>(4));
+      return Launch("cross_entropy_grad", &CrossEntropyGradKernel<S>, RowsShape(s.rows, s.width),
+                    StreamOf(call), s, scale, call.accumulate, call.output<S>(0), call.input<S>(0),
+                    call.input<int32_t>(1), call.input<float>(2), call.input<float>(3),
+                    call.input<float>(4));
     });
   });
 }

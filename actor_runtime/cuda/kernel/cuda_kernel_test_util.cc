@@ -12,6 +12,10 @@
 #include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/op_def.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #ifdef ONEFLOW_EMULATED_GPU
 #include "absl/strings/str_join.h"
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
@@ -117,6 +121,17 @@ std::vector<std::byte> CudaHarness::Buffer::Read() const {
   return values;
 }
 
+void CudaHarness::Buffer::ForbidGuards(bool forbid) const {
+#if defined(ONEFLOW_EMULATED_GPU) && defined(__SANITIZE_ADDRESS__)
+  for (const std::byte* guard : {memory.get(), data() + bytes}) {
+    forbid ? __asan_poison_memory_region(guard, kGuard)
+           : __asan_unpoison_memory_region(guard, kGuard);
+  }
+#else
+  static_cast<void>(forbid);
+#endif
+}
+
 bool CudaHarness::Buffer::GuardsHold() const {
   const auto holds = [&](int64_t begin) {
     std::byte guard[kGuard];
@@ -182,10 +197,20 @@ absl::Status CudaHarness::Call(bool accumulate, int64_t firing) {
   call.firing = firing;
   call.accumulate = accumulate;
   call.run = &run_;
-  const absl::Status status = Issue(kernel_, call);
-  if (!status.ok()) return status;
+  ForbidGuards(true);
+  absl::Status status = Issue(kernel_, call);
   const absl::Status done = ToStatus(cudaDeviceSynchronize(), setup_.kind);
-  return done.ok() ? Complaints() : done;
+  ForbidGuards(false);
+  status.Update(done);
+  return status.ok() ? Complaints() : status;
+}
+
+void CudaHarness::ForbidGuards(bool forbid) const {
+  for (const std::vector<Buffer>& sources : in_) {
+    for (const Buffer& buffer : sources) buffer.ForbidGuards(forbid);
+  }
+  for (const Buffer& buffer : out_) buffer.ForbidGuards(forbid);
+  workspace_.ForbidGuards(forbid);
 }
 
 Values CudaHarness::Output(int i) const {

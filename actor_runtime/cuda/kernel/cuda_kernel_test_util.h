@@ -65,7 +65,10 @@ class CudaHarness {
     void Write(std::span<const std::byte> values);
     std::vector<std::byte> Read() const;
     bool GuardsHold() const;
+    void ForbidGuards(bool forbid) const;
   };
+  // AddressSanitizer reports whoever reads or writes guards while they are forbidden.
+  void ForbidGuards(bool forbid) const;
 
   KernelSetup setup_;
   RunContext run_;

@@ -65,8 +65,9 @@ std::string LoaderError() {
 
 LibraryPlaces PlacesOfMachine(std::string folder) {
   LibraryPlaces places{.folder = std::move(folder)};
-  const std::string root = Environment("CUDA_PATH");
-  for (const std::string& toolkit : {root, std::string("/usr/local/cuda")}) {
+  std::vector<std::string> roots = {Environment("CUDA_PATH")};
+  if (roots[0] != "/usr/local/cuda") roots.push_back("/usr/local/cuda");
+  for (const std::string& toolkit : roots) {
     if (toolkit.empty()) continue;
     places.toolkits.push_back(toolkit + "/lib64");
     places.toolkits.push_back(toolkit + "/targets/x86_64-linux/lib");

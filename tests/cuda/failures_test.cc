@@ -1,0 +1,83 @@
+// Every call of CUDA may fail: then the run, or what comes before it, ends with a Status that says
+// where, nothing is left behind, and the next run is good.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#include "tests/cuda/host_backend.h"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kDrawn = 10;  // calls of each entry, but in the full tier
+
+// What a run says when it fails; "": it does not.
+std::string FailureOf(const SmallRun& run, const proto::Plan& plan) {
+  try {
+    Train(run, plan);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// What gives back fails to give back.
+bool GivesBack(const std::string& entry) {
+  return entry == "cudaFree" || entry == "cudaFreeHost" || entry.ends_with("Destroy");
+}
+
+// The calls of `entry` that are made to fail, of `calls`.
+std::vector<int> Chosen(int calls, std::mt19937_64* random) {
+  std::vector<int> chosen(calls);
+  for (int i = 0; i < calls; ++i) chosen[i] = i + 1;
+  if (std::getenv("ONEFLOW_TEST_FULL") != nullptr || calls <= kDrawn) return chosen;
+  std::shuffle(chosen.begin(), chosen.end(), *random);
+  chosen.resize(kDrawn);
+  return chosen;
+}
+
+TEST_CASE("any call may fail") {
+  const DeviceBackend backend = HostBackend(1);
+  std::mt19937_64 random(1);
+  for (const char* mesh : {"", "pipe=2"}) {
+    SmallRun run;
+    run.mesh = mesh;
+    run.steps = 2;
+    run.model.layers = 2;
+    run.device = proto::CUDA;
+    run.backend = &backend;
+    run.interleaving = 1;
+    emulated::Reset({.devices = 1});
+    const proto::Plan plan = CompileSmall(run);
+    const SmallResult good = Train(run, plan);
+    const std::map<std::string, int> calls = emulated::CallCounts();
+    REQUIRE(calls.size() >= 10);
+    for (const auto& [entry, count] : calls) {
+      if (GivesBack(entry)) continue;
+      for (const int call : Chosen(count, &random)) {
+        INFO(mesh << ": call " << call << " of " << count << " of " << entry);
+        emulated::Reset({.devices = 1});
+        emulated::Fail(entry, call);
+        const std::string failure = FailureOf(run, plan);
+        const bool asks = entry == "cudaGetLastError" || entry == "cudaPeekAtLastError";
+        CHECK(failure.empty() == asks);
+        const bool in_run = failure.find("program ") != std::string::npos;
+        if (in_run) CHECK(failure.find("actor ") != std::string::npos);
+        CHECK(emulated::LiveObjects() == 0);
+        emulated::Reset({.devices = 1});
+        REQUIRE(Train(run, plan) == good);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,118 @@
+// The proof of liveness against what GPUs do: mutated CUDA plans, with a GPU a rank and exchanges
+// over NCCL. What is proved live finishes on devices that run everything in the order of issue and
+// on devices that run what streams and events allow; what is not, does not finish on the former.
+// 4,000 mutants with ONEFLOW_TEST_FULL, else 200.
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
+#include "actor_runtime/exec/runtime.h"
+#include "oneflow_core/base/status.h"
+#include "tests/cuda/host_backend.h"
+#include "tests/e2e/mutants.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kSteps = 4;
+constexpr int kDevices = 4;
+
+// NCCL joins what comes next on either side, and would mix tensors of one size. Here members that
+// enter different exchanges never meet, as the contract says.
+class Matched final : public Communicator {
+ public:
+  Matched(std::unique_ptr<Communicator> of, size_t members)
+      : of_(std::move(of)), entered_(members, 0), waits_(members, false) {}
+
+  void SetWake(std::function<void(int)> wake) override { of_->SetWake(std::move(wake)); }
+  void Enter(int member, const ExchangeEntry& entry) override {
+    const size_t number = entered_[member]++;
+    if (number == works_.size()) works_.push_back(entry.work);
+    waits_[member] = works_[number] != entry.work;
+    if (!waits_[member]) of_->Enter(member, entry);
+  }
+  Progress Poll(int member, ThreadPool* pool) override {
+    return waits_[member] ? kWaiting : of_->Poll(member, pool);
+  }
+  bool HasNews(int member) const override { return !waits_[member] && of_->HasNews(member); }
+  bool HasEntered(int member, int than) const override { return of_->HasEntered(member, than); }
+  void Abort(const absl::Status& status) override { of_->Abort(status); }
+  absl::Status status() const override { return of_->status(); }
+
+ private:
+  const std::unique_ptr<Communicator> of_;
+  std::vector<const ExchangeWork*> works_;  // by number: what the first member entered
+  std::vector<size_t> entered_;
+  std::vector<bool> waits_;
+};
+
+absl::Status RunOn(emulated::Model model, const proto::Plan& plan, uint64_t seed) {
+  emulated::Reset({.devices = kDevices, .model = model, .seed = seed});
+  DeviceBackend backend = HostBackend(kDevices);
+  const absl::StatusOr<cuda::Nccl> nccl = cuda::OpenNccl({});
+  REQUIRE(nccl.ok());
+  REQUIRE(cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend).ok());
+  backend.make_communicator =
+      [make = backend.make_communicator](
+          const DeviceGroup& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, make(group));
+    return std::make_unique<Matched>(std::move(made), group.devices.size());
+  };
+  RuntimeOptions options;
+  options.backend = &backend;
+  options.prove = false;
+  options.draw_worker = [random = std::mt19937_64(seed)](int workers) mutable {
+    return static_cast<int>(random() % workers);
+  };
+  const auto runtime = Runtime::Create(plan, options);
+  if (!runtime.ok()) return runtime.status();
+  return (*runtime)->Run("train", {}, kSteps);
+}
+
+TEST_CASE("a mutated plan is live exactly if GPUs that keep to the order of issue finish it") {
+  const int mutants = std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 4000 : 200;
+  const std::vector<Base> bases = Bases(proto::CUDA);
+  for (const Base& base : bases) {
+    const Judgement judgement = Judge(base.plan);
+    INFO(judgement.why);
+    REQUIRE(judgement.verdict == Verdict::kLive);
+  }
+  int live = 0, stuck = 0, inconsistent = 0, only_free = 0;
+  for (int i = 0; i < mutants; ++i) {
+    proto::Plan plan = MutantOf(bases, i).plan;
+    plan.set_launch_queue(i % 2 == 0 ? 64 : 1 + i % 3);
+    const Judgement judgement = Judge(plan);
+    const absl::Status serial = RunOn(emulated::Model::kSerial, plan, i);
+    INFO("mutant " << i << ", launch queue " << plan.launch_queue() << ": " << judgement.why);
+    INFO("serial: " << serial.ToString());
+    REQUIRE(serial.ok() == (judgement.verdict == Verdict::kLive));
+    if (judgement.verdict == Verdict::kInconsistent) {
+      ++inconsistent;
+      continue;
+    }
+    const absl::Status free = RunOn(emulated::Model::kFree, plan, i);
+    INFO("free: " << free.ToString());
+    if (judgement.verdict == Verdict::kLive) {
+      ++live;
+      REQUIRE(free.ok());
+    } else {
+      ++stuck;
+      only_free += free.ok();
+      REQUIRE(serial.message().find("stuck") != std::string::npos);
+    }
+  }
+  WARN("live " << live << ", stuck " << stuck << ", inconsistent " << inconsistent
+               << ", finished by free devices alone " << only_free);
+  CHECK(live * 5 >= mutants);
+  CHECK(stuck * 5 >= mutants);
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,39 @@
+// Mutated plans, for tests of liveness: compiled plans of which only tokens are left, with slots,
+// rates, initial fills, orders of streams and of issue, partners and control edges edited.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct Base {
+  proto::Plan plan;
+  bool exchanges = false;
+};
+
+// Of one to three devices, all live.
+std::vector<Base> Bases(proto::DeviceKind device);
+
+enum class Verdict { kLive, kStuck, kInconsistent };
+
+struct Judgement {
+  Verdict verdict = Verdict::kLive;
+  std::string why;
+};
+
+// What the proof says.
+Judgement Judge(const proto::Plan& plan);
+
+// Mutant `number` of a plan of one of the bases, by one of three ways.
+struct Mutant {
+  proto::Plan plan;
+  enum Kind { kEdited, kByTwoEdges, kByIssue } kind = kEdited;
+};
+Mutant MutantOf(const std::vector<Base>& bases, int number);
+
+}  // namespace oneflow

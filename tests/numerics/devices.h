@@ -1,0 +1,11 @@
+// What the tests of numerics run on: a binary links one definition.
+#pragma once
+
+#include "actor_runtime/exec/device_backend.h"
+
+namespace oneflow {
+
+// Null: CPUs. Else GPUs, real or emulated, which ranks share.
+const DeviceBackend* DevicesOfTest();
+
+}  // namespace oneflow
