@@ -102,7 +102,8 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
     return MakeCudaKernel(setup, libraries);
   };
   if (options.ranks > 1 && !options.logical_devices) {
-    ExchangeOverNccl([places = options.places] { return OpenNccl(places); }, options.ids, &backend);
+    ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.places));
+    RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), options.ids, &backend));
   }
   return backend;
 }

@@ -23,7 +23,6 @@ struct BackendOptions {
 };
 
 // UNAVAILABLE where there are too few GPUs; NOT_FOUND where a library is missing: in one sentence.
-// NCCL is looked for when a plan that has exchanges is loaded.
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
 
 }  // namespace oneflow::cuda

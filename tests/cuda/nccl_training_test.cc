@@ -1,6 +1,8 @@
 // Training with a GPU a rank and exchanges over NCCL, with the CPU's kernels as the work of
 // streams: the CPU's losses, to the bit where NCCL sums no more than two.
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -14,9 +16,10 @@
 namespace oneflow {
 namespace {
 
-DeviceBackend OverNccl() {
-  DeviceBackend backend = HostBackend(8);
-  cuda::ExchangeOverNccl([] { return cuda::OpenNccl({}); }, cuda::IdsInMemory(), &backend);
+DeviceBackend OverNccl(DeviceBackend backend) {
+  const absl::StatusOr<cuda::Nccl> nccl = cuda::OpenNccl({});
+  REQUIRE(nccl.ok());
+  REQUIRE(cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend).ok());
   return backend;
 }
 
@@ -60,7 +63,7 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       const SmallResult on_cpu = Train(run);
       emulated::Reset({.devices = 8, .model = model, .seed = ++seed});
       {
-        const DeviceBackend backend = OverNccl();
+        const DeviceBackend backend = OverNccl(HostBackend(8));
         run.device = proto::CUDA;
         run.backend = &backend;
         const SmallResult on_gpus = Train(run);
@@ -69,6 +72,37 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       }
       CHECK(emulated::Diagnostics().empty());
       CHECK(emulated::LiveObjects() == 0);
+    }
+  }
+}
+
+// Members that wait for the one that failed, on the device, wait no more; and the next run is good.
+TEST_CASE("a device that fails in the middle of a step ends the run of all") {
+  for (const char* mesh : {"data=2", "pipe=2,data=2", "tensor=2"}) {
+    for (const int calls : {1, 20, 33}) {
+      INFO(mesh << ", call " << calls);
+      emulated::Reset({.devices = 4, .seed = static_cast<uint64_t>(calls)});
+      SmallRun run;
+      run.mesh = mesh;
+      run.steps = 3;
+      const SmallResult on_cpu = Train(run);
+      const auto left = std::make_shared<std::atomic<int>>(calls);
+      DeviceBackend backend = HostBackend(8);
+      backend.make_kernel = [left, make = backend.make_kernel](
+                                Device& device, const KernelSetup& s) -> absl::StatusOr<Kernel> {
+        const bool last_rank = s.coordinate.back() == 1;
+        absl::StatusOr<Kernel> kernel = make(device, s);
+        if (!kernel.ok() || s.kind != "layer_norm" || !last_rank) return kernel;
+        return Kernel([left, kernel = *kernel](const KernelCall& call) {
+          return --*left == 0 ? absl::DataLossError("planted") : kernel(call);
+        });
+      };
+      backend = OverNccl(backend);
+      run.device = proto::CUDA;
+      run.backend = &backend;
+      CHECK_THROWS_WITH(Train(run), Catch::Matchers::Contains("planted"));
+      CHECK(emulated::LiveObjects() == 0);
+      CHECK(Train(run) == on_cpu);
     }
   }
 }
@@ -85,7 +119,7 @@ TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
     run.steps = 2;
     const SmallResult on_cpu = Train(run);
     emulated::Reset({.devices = 4, .seed = 3});
-    const auto backend = cuda::OpenBackend({});
+    const auto backend = cuda::OpenBackend({.ranks = 4});
     REQUIRE(backend.ok());
     run.device = proto::CUDA;
     run.backend = &*backend;

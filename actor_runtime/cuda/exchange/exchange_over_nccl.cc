@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,56 +19,30 @@ constexpr int kHasLaunchOrder = 22600;
 
 void SetUnlessSet(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
 
-// What the plans that are loaded with one backend share. One thread at a time.
-class Library {
- public:
-  Library(std::function<absl::StatusOr<Nccl>()> open, IdExchange ids)
-      : open_(std::move(open)), ids_(std::move(ids)) {}
-
-  absl::StatusOr<const Nccl*> Get() {
-    if (!nccl_.has_value()) {
-      ASSIGN_OR_RETURN(Nccl nccl, open_());
-      int version = 0;
-      RETURN_IF_ERROR(nccl.ToStatus(nccl.GetVersion(&version), "ncclGetVersion"));
-      SetUnlessSet("NCCL_NVLS_ENABLE", "0");
-      SetUnlessSet("NCCL_RUNTIME_CONNECT", "0");
-      if (version >= kHasLaunchOrder) SetUnlessSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
-      nccl_ = std::move(nccl);
-    }
-    return &*nccl_;
-  }
-
-  // Several runtimes of a process name their groups alike; so names are told apart by their turn.
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(DeviceGroup group) {
-    ASSIGN_OR_RETURN(const Nccl* nccl, Get());
-    absl::StrAppend(&group.name, ".", ++turns_[group.name]);
-    return MakeNcclCommunicator(*nccl, ids_, group);
-  }
-
- private:
-  const std::function<absl::StatusOr<Nccl>()> open_;
-  const IdExchange ids_;
-  std::optional<Nccl> nccl_;
-  std::map<std::string, int> turns_;  // by name of a group
-};
-
 }  // namespace
 
-void ExchangeOverNccl(std::function<absl::StatusOr<Nccl>()> open, IdExchange ids,
-                      DeviceBackend* backend) {
-  const auto library = std::make_shared<Library>(std::move(open), std::move(ids));
+absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend) {
+  int version = 0;
+  RETURN_IF_ERROR(nccl.ToStatus(nccl.GetVersion(&version), "ncclGetVersion"));
+  SetUnlessSet("NCCL_NVLS_ENABLE", "0");
+  SetUnlessSet("NCCL_RUNTIME_CONNECT", "0");
+  if (version >= kHasLaunchOrder) SetUnlessSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+  const auto library = std::make_shared<const Nccl>(std::move(nccl));
   backend->make_launch = [library, make_kernel = backend->make_kernel](
                              Device& device,
                              const MemberExchange& exchange) -> absl::StatusOr<MemberLaunch> {
-    ASSIGN_OR_RETURN(const Nccl* nccl, library->Get());
     ASSIGN_OR_RETURN(const NcclLayout layout, NcclLayout::Make(exchange.setups));
     const KernelFactory make = [&](const KernelSetup& s) { return make_kernel(device, s); };
     return MakeNcclLaunch(layout, exchange.member, exchange.accumulates, exchange.workspace_bytes,
-                          make, *nccl);
+                          make, *library);
   };
-  backend->make_communicator = [library](const DeviceGroup& group) {
-    return library->MakeCommunicator(group);
+  // Several runtimes of a process name their groups alike; so names are told apart by their turn.
+  const auto turns = std::make_shared<std::map<std::string, int>>();
+  backend->make_communicator = [library, ids = std::move(ids), turns](DeviceGroup group) {
+    absl::StrAppend(&group.name, ".", ++(*turns)[group.name]);
+    return MakeNcclCommunicator(*library, ids, group);
   };
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow::cuda
