@@ -85,7 +85,11 @@ class CudaDevice final : public Device {
     for (void* block : pinned_) cudaFreeHost(block);
   }
 
-  absl::Status Attach() override { return ToStatus(cudaSetDevice(gpu_), "cudaSetDevice"); }
+  absl::Status Attach() override {
+    const cudaError_t error = cudaSetDevice(gpu_);
+    if (error == cudaSuccess) return absl::OkStatus();  // No name is made up: steps call this.
+    return ToStatus(error, absl::StrCat("GPU ", gpu_));
+  }
 
   absl::StatusOr<std::byte*> Allocate(proto::MemoryKind kind, int64_t bytes) override {
     if (bytes == 0) return nullptr;
