@@ -172,6 +172,15 @@ struct Runtime::Impl {
     return absl::OkStatus();
   }
 
+  // Where launches are traced, from the device's times to the host's.
+  absl::Status StartClocks() const {
+    for (int rank = loaded->ranks().begin; trace && rank < loaded->ranks().end; ++rank) {
+      Device* device = loaded->DeviceOf(rank);
+      if (device != nullptr) RETURN_IF_ERROR(device->StartClock());
+    }
+    return absl::OkStatus();
+  }
+
   // On the control thread, without the workers' own.
   void DriveAll() {
     const auto going = [](const auto& worker) { return worker->GoesOn(); };
@@ -262,6 +271,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                    .make_kernel = options.make_kernel,
                    .backend = options.backend,
                    .prove = options.prove,
+                   .timed = options.trace,
                    .own_kernels = !options.make_kernel};
   if (!load.make_kernel) {
     load.make_kernel = [isa = options.isa](const KernelSetup& s) { return MakeKernelFor(isa, s); };
@@ -280,6 +290,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
   RETURN_IF_ERROR(impl_->CheckDevices());
   RETURN_IF_ERROR(impl_->MakeCommunicators());
+  RETURN_IF_ERROR(impl_->StartClocks());
   impl_->Prepare(index, context, steps);
   impl_->board->Start(options.stop);
   if (impl_->draw_worker) impl_->DriveAll();

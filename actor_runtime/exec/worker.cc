@@ -57,7 +57,9 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
     }
     shape.streams.push_back({s, 0, false, false, -1, (*run.states)[s]});
   }
-  if (device_ != nullptr) queues_.emplace(*run.program, streams, run.launch_queue);
+  if (device_ != nullptr) {
+    queues_.emplace(*run.program, streams, run.launch_queue, run.trace != nullptr);
+  }
   desk_.Prepare(std::move(shape));
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
   steps_done_ = 0;
@@ -194,7 +196,7 @@ bool Worker::Look(Position* position) {
     Fail(*position, place, position->launch, exchange.communicator->status());
     return true;
   }
-  if (position->trace != nullptr) {
+  if (position->trace != nullptr && position->on_device < 0) {
     position->trace->Add(
         {position->begin, Now(), position->launch.firing, position->order->actors[place]});
   }
@@ -221,7 +223,7 @@ bool Worker::FireOnDevice(Position* position) {
 
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  absl::Status status = queues_->WaitForNeeds(position->on_device, place, *position->states);
+  absl::Status status = queues_->Begin(position->on_device, place, *position->states);
   const Launch launch = Issue(stream.table, place, position->states);
   if (status.ok() && position->exchanges[place].communicator != nullptr) {
     return Enter(position, place, launch);
@@ -259,6 +261,11 @@ bool Worker::CompleteOldest(Position* position) {
   }
   if (!over->has_value()) return false;
   const DeviceQueues::Launched& launched = **over;
+  if (position->trace != nullptr) {
+    position->trace->Add({launched.times.begin_ns, launched.times.end_ns,
+                          position->states->counts[launched.place].completed,
+                          position->order->actors[launched.place]});
+  }
   Complete(position->order->table, launched.place, position->states, &sends_);
   if (!sends_.empty()) Send(*position, launched.place);
   if (launched.ends_step) EndStep(position);

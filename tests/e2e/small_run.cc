@@ -116,6 +116,7 @@ std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
   options.backend = run.backend;
   options.synchronous = run.synchronous;
+  options.trace = run.trace;
   if (run.interleaving) {
     options.draw_worker = [random = std::mt19937_64(*run.interleaving)](int workers) mutable {
       return static_cast<int>(random() % workers);

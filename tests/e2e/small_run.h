@@ -36,8 +36,9 @@ struct SmallRun {
   proto::DeviceKind device = proto::CPU;
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves
   bool synchronous = false;                // such devices
-  std::optional<uint64_t> interleaving;    // of workers, all on one thread
-  proto::Cluster cluster;                  // that it is compiled for; its threads are those above
+  bool trace = false;
+  std::optional<uint64_t> interleaving;  // of workers, all on one thread
+  proto::Cluster cluster;                // that it is compiled for; its threads are those above
   uint64_t seed = 1;
   bool generate = false;         // the programs that continue a text, none that trains
   bool split_positions = false;  // and nothing that messages cost, so that it is done
