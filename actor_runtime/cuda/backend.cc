@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <utility>
@@ -78,6 +79,9 @@ absl::StatusOr<int> JoinMemories(int count) {
 }  // namespace
 
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
+  // Read by the driver when the first call reaches it. Else a kernel is loaded by its first launch,
+  // which waits for the device.
+  setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   int count = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU"));
   if (count == 0) return absl::UnavailableError("no GPU: the driver shows none");

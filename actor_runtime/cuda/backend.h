@@ -22,6 +22,8 @@ struct BackendOptions {
   IdExchange ids = IdsInMemory();  // between the processes of a run
 };
 
+// To be called before the process calls CUDA: it has kernels loaded before they are launched
+// (CUDA_MODULE_LOADING=EAGER, where the environment does not say otherwise).
 // UNAVAILABLE where there are too few GPUs; NOT_FOUND where a library is missing: in one sentence.
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
 

@@ -7,8 +7,9 @@
 namespace oneflow {
 
 DeviceQueues::DeviceQueues(const LoadedProgram& program, std::span<const int32_t> streams,
-                           int queue)
+                           int queue, bool timed)
     : queue_(queue),
+      timed_(timed),
       launches_(streams.size() * queue),
       waits_(static_cast<int>(streams.size()), queue) {
   const ActorNet& net = program.net;
@@ -39,7 +40,7 @@ bool DeviceQueues::IsEmpty() const {
   return true;
 }
 
-absl::Status DeviceQueues::WaitForNeeds(int s, int32_t place, const ActorStates& states) {
+absl::Status DeviceQueues::Begin(int s, int32_t place, const ActorStates& states) {
   const Stream& stream = streams_[s];
   tokens_.clear();
   needs_.clear();
@@ -51,13 +52,13 @@ absl::Status DeviceQueues::WaitForNeeds(int s, int32_t place, const ActorStates&
   for (const LaunchNeed& need : needs_) {
     RETURN_IF_ERROR(stream.stream->WaitFor(*streams_[need.stream].stream, need.launch));
   }
-  return absl::OkStatus();
+  return timed_ ? stream.stream->Begin(waits_.launched(s)) : absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> DeviceQueues::End(int s, int32_t place, bool ends_step) {
   const int64_t launch = waits_.launched(s);
   RETURN_IF_ERROR(streams_[s].stream->Record(launch));
-  launches_[s * queue_ + launch % queue_] = {place, ends_step};
+  launches_[s * queue_ + launch % queue_] = {place, ends_step, {}};
   return waits_.Launched(s);
 }
 
@@ -65,7 +66,10 @@ absl::StatusOr<std::optional<DeviceQueues::Launched>> DeviceQueues::TakeOver(int
   if (InFlight(s) == 0) return std::optional<Launched>();
   ASSIGN_OR_RETURN(const bool over, streams_[s].stream->IsOver(waits_.completed(s)));
   if (!over) return std::optional<Launched>();
-  const Launched launched = Oldest(s);
+  Launched launched = Oldest(s);
+  if (timed_) {
+    ASSIGN_OR_RETURN(launched.times, streams_[s].stream->TimesOf(waits_.completed(s)));
+  }
   waits_.Completed(s);
   return std::optional<Launched>(launched);
 }

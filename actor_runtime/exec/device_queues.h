@@ -1,7 +1,7 @@
 // DeviceQueues: what a worker has given to the streams of its device in a run and has not yet heard
 // the end of, and the events that launches wait for.
 //
-//   RETURN_IF_ERROR(queues.WaitForNeeds(s, place, states));   // requires CanFire, !IsFull(s)
+//   RETURN_IF_ERROR(queues.Begin(s, place, states));          // requires CanFire, !IsFull(s)
 //   ... Issue, the kernel ...
 //   ASSIGN_OR_RETURN(int64_t stamp, queues.End(s, place, ends_step));
 //   ... Announce, with the stamp ...
@@ -27,11 +27,13 @@ class DeviceQueues {
   struct Launched {
     int32_t place = 0;  // in StreamOrder::actors
     bool ends_step = false;
+    LaunchTimes times;  // where streams tell them, and it is over
   };
 
   // `streams`: of the program's net, all device streams of one rank; they are named here by their
-  // place in it.
-  DeviceQueues(const LoadedProgram& program, std::span<const int32_t> streams, int queue);
+  // place in it. `timed`: they tell times.
+  DeviceQueues(const LoadedProgram& program, std::span<const int32_t> streams, int queue,
+               bool timed);
 
   DeviceStream* stream(int s) const { return streams_[s].stream; }
   bool IsFull(int s) const { return InFlight(s) >= queue_; }
@@ -40,8 +42,9 @@ class DeviceQueues {
   // The oldest launch that is not over. Requires one.
   const Launched& Oldest(int s) const { return At(s, waits_.completed(s)); }
 
-  // Lets the stream wait for the events that the next firing of an actor must come after.
-  absl::Status WaitForNeeds(int s, int32_t place, const ActorStates& states);
+  // Begins a launch: lets the stream wait for the events that the next firing of an actor must come
+  // after.
+  absl::Status Begin(int s, int32_t place, const ActorStates& states);
   // Ends a launch: its stamp, for those who are told.
   absl::StatusOr<int64_t> End(int s, int32_t place, bool ends_step);
   // The oldest launch, if it is over.
@@ -58,6 +61,7 @@ class DeviceQueues {
     std::vector<int32_t> stream_of_peer;  // by peer of the table, among ours; -1: of the host
   };
   const int queue_;
+  const bool timed_;
   std::vector<Stream> streams_;
   std::vector<Launched> launches_;  // by stream, launch in the queue
   LaunchWaits waits_;

@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
   }
   loaded->make_communicator_ = options.make_communicator;
   loaded->backend_ = options.backend;
+  loaded->timed_ = options.timed;
   RETURN_IF_ERROR(loaded->AddGroups());
   if (!options.make_kernel) return loaded;
 
@@ -96,7 +97,7 @@ absl::StatusOr<DeviceStream*> LoadedPlan::StreamOf(int rank, size_t index) {
   auto& streams = streams_[rank - ranks_.begin];
   while (streams.size() <= index) {
     ASSIGN_OR_RETURN(std::unique_ptr<DeviceStream> stream,
-                     DeviceOf(rank)->MakeStream(plan_.launch_queue()));
+                     DeviceOf(rank)->MakeStream(plan_.launch_queue(), timed_));
     streams.push_back(std::move(stream));
   }
   return streams[index].get();

@@ -41,6 +41,7 @@ struct LoadOptions {
   // Null: the devices are CPUs. It outlives the plan.
   const DeviceBackend* backend = nullptr;
   bool prove = true;        // VerifyPlan; only tests of broken plans go without
+  bool timed = false;       // streams of devices tell times
   bool own_kernels = true;  // the proof covers the kernels; false: make_kernel is a test's own
 };
 
@@ -100,6 +101,7 @@ class LoadedPlan {
   StageMesh mesh_;
   RankRange ranks_;
   int kernel_threads_ = 1;
+  bool timed_ = false;
   std::vector<std::unique_ptr<Device>> devices_;                     // by own rank; empty: CPUs
   std::vector<std::vector<std::unique_ptr<DeviceStream>>> streams_;  // by own rank
   std::vector<DeviceMemory> memories_;                               // by own rank

@@ -73,6 +73,8 @@ struct Runtime::Impl {
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
+  bool synchronous = false;
+  bool cut_short = false;  // control thread: the last run failed
   uint32_t epoch = 0;      // control thread
   int64_t steps_done = 0;  // control thread: of the last run
   std::mutex running_mutex;
@@ -145,11 +147,38 @@ struct Runtime::Impl {
                          steps,
                          context.first_step,
                          loaded->plan().launch_queue(),
+                         synchronous,
                          trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
       workers[w]->Prepare(run, assignments[program].streams_of[w]);
     }
     running = run;
+  }
+
+  // A device that has met an error in its work has none of it any more, for good.
+  absl::Status CheckDevices() const {
+    if (!cut_short) return absl::OkStatus();
+    for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
+      Device* device = loaded->DeviceOf(rank);
+      if (device == nullptr) continue;
+      absl::Status usable = device->Attach();
+      if (usable.ok()) usable = device->Synchronize();
+      if (usable.ok()) continue;
+      return absl::Status(
+          usable.code(),
+          absl::StrCat("the device of rank ", rank,
+                       " was lost in an earlier run, start the program anew: ", usable.message()));
+    }
+    return absl::OkStatus();
+  }
+
+  // Where launches are traced, from the device's times to the host's.
+  absl::Status StartClocks() const {
+    for (int rank = loaded->ranks().begin; trace && rank < loaded->ranks().end; ++rank) {
+      Device* device = loaded->DeviceOf(rank);
+      if (device != nullptr) RETURN_IF_ERROR(device->StartClock());
+    }
+    return absl::OkStatus();
   }
 
   // On the control thread, without the workers' own.
@@ -222,6 +251,7 @@ struct Runtime::Impl {
     }
     // Members may have entered what others have not, and never will.
     if (!status.ok() || ahead) communicators.clear();
+    cut_short = !status.ok();
     return status;
   }
 };
@@ -241,6 +271,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                    .make_kernel = options.make_kernel,
                    .backend = options.backend,
                    .prove = options.prove,
+                   .timed = options.trace,
                    .own_kernels = !options.make_kernel};
   if (!load.make_kernel) {
     load.make_kernel = [isa = options.isa](const KernelSetup& s) { return MakeKernelFor(isa, s); };
@@ -248,6 +279,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->draw_worker = options.draw_worker;
+  impl->synchronous = options.synchronous;
   RETURN_IF_ERROR(impl->Build(options));
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
@@ -256,7 +288,9 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
                           const RunOptions& options) {
   ASSIGN_OR_RETURN(const int index, impl_->loaded->FindProgram(program));
   if (steps < 0) return InputError(absl::StrCat("--steps=", steps), "is negative", "use 0 or more");
+  RETURN_IF_ERROR(impl_->CheckDevices());
   RETURN_IF_ERROR(impl_->MakeCommunicators());
+  RETURN_IF_ERROR(impl_->StartClocks());
   impl_->Prepare(index, context, steps);
   impl_->board->Start(options.stop);
   if (impl_->draw_worker) impl_->DriveAll();

@@ -8,9 +8,9 @@
 // Guarantees: the plan is proved before anything starts. Persistent registers keep their values
 // between runs. A run ends drained, every slot returned, or with the Status of the first kernel
 // that failed; then all workers are at rest and another Run may follow (the failed one's registers
-// hold what they held). Between the first and the last step workers and actors allocate nothing. It
-// is not thread-safe, but for Cancel, Report and Firings. It does not read checkpoints or data:
-// RunContext does.
+// hold what they held), unless a device is lost: then every further Run says so. Between the first
+// and the last step workers and actors allocate nothing. It is not thread-safe, but for Cancel,
+// Report and Firings. It does not read checkpoints or data: RunContext does.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,10 @@ struct RuntimeOptions {
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel; of the host's actors
                               // alone where there is a backend
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves; null: they are CPUs
-  bool prove = true;                       // VerifyPlan at load
+  // A rank has one launch at a time on its device, so that an error is told of the actor that made
+  // it; another rank that shares the device may tell it first. Of devices that run by themselves.
+  bool synchronous = false;
+  bool prove = true;  // VerifyPlan at load
   // Workers without work look for messages for some microseconds before they sleep, if there are
   // cores for all of them. false: they sleep at once.
   bool spin = true;

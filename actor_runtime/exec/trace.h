@@ -1,6 +1,7 @@
 // Trace: when each firing ran, in buffers made before the run, written out as Chrome/Perfetto JSON:
-// a track for each stream, a slice for each firing, an arrow for each fill that went to another
-// stream.
+// a track for each stream, a slice for each firing (of a device that runs by itself: when it ran
+// there, by the device's events, from the moment at which it waited for nothing), an arrow for each
+// fill that went to another stream.
 //
 //   Trace trace(/*events_per_stream=*/100000);
 //   trace.Begin(net, /*first_step=*/0, steps);    // before the workers start

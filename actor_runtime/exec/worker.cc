@@ -57,7 +57,9 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
     }
     shape.streams.push_back({s, 0, false, false, -1, (*run.states)[s]});
   }
-  if (device_ != nullptr) queues_.emplace(*run.program, streams, run.launch_queue);
+  if (device_ != nullptr) {
+    queues_.emplace(*run.program, streams, run.launch_queue, run.trace != nullptr);
+  }
   desk_.Prepare(std::move(shape));
   unfinished_ = run.steps > 0 ? positions_.size() : 0;
   steps_done_ = 0;
@@ -87,7 +89,13 @@ void Worker::Drive() {
 
 void Worker::Attach() {
   if (device_ == nullptr) return;
-  if (const absl::Status attached = device_->Attach(); !attached.ok()) board_->Fail(attached);
+  const absl::Status attached = device_->Attach();
+  if (attached.ok()) return;
+  // It may tell the error of a launch.
+  for (const Position& position : positions_) {
+    if (queues_->InFlight(position.on_device) > 0) return FailOldest(position, attached);
+  }
+  board_->Fail(attached);
 }
 
 bool Worker::Step() {
@@ -188,7 +196,7 @@ bool Worker::Look(Position* position) {
     Fail(*position, place, position->launch, exchange.communicator->status());
     return true;
   }
-  if (position->trace != nullptr) {
+  if (position->trace != nullptr && position->on_device < 0) {
     position->trace->Add(
         {position->begin, Now(), position->launch.firing, position->order->actors[place]});
   }
@@ -210,11 +218,12 @@ bool Worker::FireOnDevice(Position* position) {
   const StreamOrder& stream = *position->order;
   const int32_t place = stream.firings.PlaceAt(position->next);
   if (!CanFire(*position->states, place) || !HasTurn(*position, place)) return completed;
+  if (run_.synchronous && !MayGive()) return completed;
   if (!position->begun && !Begin(position)) return true;
 
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  absl::Status status = queues_->WaitForNeeds(position->on_device, place, *position->states);
+  absl::Status status = queues_->Begin(position->on_device, place, *position->states);
   const Launch launch = Issue(stream.table, place, position->states);
   if (status.ok() && position->exchanges[place].communicator != nullptr) {
     return Enter(position, place, launch);
@@ -247,18 +256,27 @@ void Worker::Given(Position* position, int32_t place) {
 bool Worker::CompleteOldest(Position* position) {
   const auto over = queues_->TakeOver(position->on_device);
   if (!over.ok()) [[unlikely]] {
-    const int32_t place = queues_->Oldest(position->on_device).place;
-    Launch launch;
-    launch.firing = position->states->counts[place].completed;
-    Fail(*position, place, launch, over.status());
+    FailOldest(*position, over.status());
     return true;
   }
   if (!over->has_value()) return false;
   const DeviceQueues::Launched& launched = **over;
+  if (position->trace != nullptr) {
+    position->trace->Add({launched.times.begin_ns, launched.times.end_ns,
+                          position->states->counts[launched.place].completed,
+                          position->order->actors[launched.place]});
+  }
   Complete(position->order->table, launched.place, position->states, &sends_);
   if (!sends_.empty()) Send(*position, launched.place);
   if (launched.ends_step) EndStep(position);
   return true;
+}
+
+// Whether a device that is to have one launch at a time has none.
+bool Worker::MayGive() const {
+  return queues_->IsEmpty() &&
+         std::none_of(positions_.begin(), positions_.end(),
+                      [](const Position& position) { return position.entered != nullptr; });
 }
 
 // Whether an actor is no exchange, or the one that its device issues next.
@@ -337,10 +355,38 @@ void Worker::TellDone() {
 void Worker::Fail(const Position& position, int32_t place, const Launch& launch,
                   const absl::Status& status) {
   const ActorNet& net = run_.program->net;
-  board_->Fail(Annotate(
-      status,
-      absl::StrCat("program ", net.program, ", step ", run_.first_step + position.step, ", ",
-                   net.NameOf(position.order->actors[place]), ", firing ", launch.firing)));
+  const int32_t actor = position.order->actors[place];
+  const int64_t step = run_.first_step + launch.firing / net.firings[actor];
+  absl::Status told = Annotate(status, absl::StrCat("program ", net.program, ", step ", step, ", ",
+                                                    net.NameOf(actor), ", firing ", launch.firing));
+  const std::string suspects = position.on_device < 0 ? "" : Suspects();
+  board_->Fail(suspects.empty()
+                   ? told
+                   : absl::Status(told.code(), absl::StrCat(told.message(), "; ", suspects)));
+}
+
+void Worker::FailOldest(const Position& position, const absl::Status& status) {
+  const int32_t place = queues_->Oldest(position.on_device).place;
+  Launch launch;
+  launch.firing = position.states->counts[place].completed;
+  Fail(position, place, launch, status);
+}
+
+// A device tells an error with whichever call comes next, so it may be of any launch that it had
+// not completed. Empty where it is known whose it is.
+std::string Worker::Suspects() const {
+  if (run_.synchronous) return "";
+  const ActorNet& net = run_.program->net;
+  std::string list;
+  for (const Position& position : positions_) {
+    if (queues_->InFlight(position.on_device) == 0) continue;
+    const int32_t place = queues_->Oldest(position.on_device).place;
+    absl::StrAppend(&list, list.empty() ? "" : ", ", net.NameOf(position.order->actors[place]),
+                    ", firing ", position.states->counts[place].completed);
+  }
+  if (list.empty()) return "";
+  return absl::StrCat("the oldest actors not completed on the device: ", list,
+                      "; with --synchronous the actor that failed is named");
 }
 
 void Worker::Idle() {

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "actor_runtime/actor/actor_state.h"
@@ -42,6 +43,7 @@ struct ProgramRun {
   int64_t steps = 0;
   int64_t first_step = 0;  // for messages
   int launch_queue = 1;
+  bool synchronous = false;  // a device has one launch at a time
   Trace* trace = nullptr;
 };
 
@@ -117,6 +119,7 @@ class Worker {
   bool CompleteOldest(Position* position);
   void Given(Position* position, int32_t place);
   DeviceStream* StreamOf(const Position& position) const;
+  bool MayGive() const;
   bool HasTurn(const Position& position, int32_t place) const;
   bool HasWork() const;
   absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
@@ -128,6 +131,8 @@ class Worker {
   void TellDone();
   void Fail(const Position& position, int32_t place, const Launch& launch,
             const absl::Status& status);
+  void FailOldest(const Position& position, const absl::Status& status);
+  std::string Suspects() const;
   void Idle();
   void Answer();
 

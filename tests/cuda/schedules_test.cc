@@ -79,6 +79,19 @@ TEST_CASE("so do recompute, sequence parallelism, overlap and split states") {
   }
 }
 
+TEST_CASE("so does a device that has one launch at a time") {
+  for (const char* mesh : Meshes()) {
+    for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"}) {
+      INFO(mesh << ", " << schedule);
+      SmallRun run = Small(mesh);
+      run.schedule = schedule;
+      run.synchronous = true;
+      run.overlap = run.schedule == "1f1b";
+      CheckBits(run, 2);
+    }
+  }
+}
+
 TEST_CASE("workers with threads of their own find the same bits") {
   for (const char* mesh : Meshes()) {
     INFO(mesh);

@@ -1,6 +1,7 @@
 // A small GPT trains with the kernels of a GPU, each thread a fiber: its losses are the CPU's up to
 // rounding, and the same bits under any schedule of the device.
 #include <cmath>
+#include <cstdlib>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -37,6 +38,16 @@ TEST_CASE("losses in f32 and bf16 are the CPU's") {
     run.precision = narrow ? proto::BF16 : proto::F32;
     CheckClose(Train(OnGpu(run, &*backend)), Train(run), narrow ? 2e-2 : 1e-4);
   }
+}
+
+TEST_CASE("kernels are loaded before they are launched, unless the environment says otherwise") {
+  emulated::Reset({.devices = 1});
+  unsetenv("CUDA_MODULE_LOADING");
+  REQUIRE(cuda::OpenBackend({}).ok());
+  CHECK(std::getenv("CUDA_MODULE_LOADING") == std::string("EAGER"));
+  setenv("CUDA_MODULE_LOADING", "LAZY", /*overwrite=*/1);
+  REQUIRE(cuda::OpenBackend({}).ok());
+  CHECK(std::getenv("CUDA_MODULE_LOADING") == std::string("LAZY"));
 }
 
 }  // namespace

@@ -115,6 +115,8 @@ std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   RuntimeOptions options;
   options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
   options.backend = run.backend;
+  options.synchronous = run.synchronous;
+  options.trace = run.trace;
   if (run.interleaving) {
     options.draw_worker = [random = std::mt19937_64(*run.interleaving)](int workers) mutable {
       return static_cast<int>(random() % workers);
@@ -145,6 +147,19 @@ SmallResult Train(const SmallRun& run) { return Train(run, CompileSmall(run)); }
 
 SmallResult Train(const SmallRun& run, const proto::Plan& plan) {
   return TrainOn(run, Started(run, plan).get());
+}
+
+SecondResult TrainAfterFailure(const SmallRun& run, const proto::Plan& plan) {
+  const auto runtime = Started(run, plan);
+  SecondResult second;
+  try {
+    TrainOn(run, runtime.get());
+  } catch (const std::runtime_error& error) {
+    second.failure = error.what();
+  }
+  if (second.failure.empty()) throw std::logic_error("the first training did not fail");
+  second.result = TrainOn(run, runtime.get());
+  return second;
 }
 
 void RunEveryProgram(const SmallRun& run) {

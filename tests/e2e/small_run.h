@@ -35,8 +35,10 @@ struct SmallRun {
   int threads = 1;
   proto::DeviceKind device = proto::CPU;
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves
-  std::optional<uint64_t> interleaving;    // of workers, all on one thread
-  proto::Cluster cluster;                  // that it is compiled for; its threads are those above
+  bool synchronous = false;                // such devices
+  bool trace = false;
+  std::optional<uint64_t> interleaving;  // of workers, all on one thread
+  proto::Cluster cluster;                // that it is compiled for; its threads are those above
   uint64_t seed = 1;
   bool generate = false;         // the programs that continue a text, none that trains
   bool split_positions = false;  // and nothing that messages cost, so that it is done
@@ -62,6 +64,13 @@ proto::Plan CompileSmall(const SmallRun& run);
 SmallResult Train(const SmallRun& run);
 // With a plan that CompileSmall made.
 SmallResult Train(const SmallRun& run, const proto::Plan& plan);
+// Trains twice with one runtime, of which the first is to fail: the second, and what the first
+// said.
+struct SecondResult {
+  SmallResult result;
+  std::string failure;
+};
+SecondResult TrainAfterFailure(const SmallRun& run, const proto::Plan& plan);
 // The same on the deterministic runtime, in the order of `interleaving`.
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving);
 

@@ -149,6 +149,9 @@ DEFINE_bool(full, false, "print every actor and register");
 
 DEFINE_bool(logical_devices, false,
             "on GPUs: ranks share the GPUs there are, in turn; else rank r has GPU r");
+DEFINE_bool(synchronous, false,
+            "on GPUs: one launch at a time on each, so that an error is told of the actor that "
+            "made it; slow");
 DEFINE_string(cuda_libs, "",
               "a folder with CUDA's libraries, to be looked for there first; then where the loader "
               "looks, in a toolkit, and among the packages of the python3 on PATH");

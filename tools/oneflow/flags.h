@@ -79,6 +79,7 @@ DECLARE_int64(checkpoint_every);
 DECLARE_string(resume);
 DECLARE_int64(keep);
 DECLARE_double(stall_seconds);
+DECLARE_bool(synchronous);
 
 // data and generate.
 DECLARE_string(text);

@@ -233,6 +233,7 @@ absl::Status Train(const Arguments& args) {
   runtime_options.threads = threads;
   ASSIGN_OR_RETURN(runtime_options.isa, IsaFromFlags());
   runtime_options.trace = !FLAGS_trace.empty();
+  runtime_options.synchronous = FLAGS_synchronous;
   ASSIGN_OR_RETURN(const std::optional<DeviceBackend> backend, BackendFromFlags(plan));
   if (backend) runtime_options.backend = &*backend;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
@@ -288,6 +289,7 @@ Verb TrainVerb() {
                                             "resume",
                                             "trace",
                                             "stall_seconds",
+                                            "synchronous",
                                             "format"}),
       Train};
 }

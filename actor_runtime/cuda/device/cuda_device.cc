@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,25 +17,43 @@ namespace {
 
 constexpr int kLeastCapability = 8;  // bf16 products, asynchronous copies to shared memory
 
+absl::StatusOr<cudaEvent_t> MakeEvent(bool timed) {
+  cudaEvent_t event = nullptr;
+  RETURN_IF_ERROR(
+      ToStatus(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
+               "cudaEventCreateWithFlags"));
+  return event;
+}
+
+// An event, and the host's time at which it was over.
+struct Clock {
+  cudaEvent_t start = nullptr;
+  int64_t start_ns = 0;
+};
+
 class CudaStream final : public DeviceStream {
  public:
-  static absl::StatusOr<std::unique_ptr<DeviceStream>> Make(int queue) {
-    std::unique_ptr<CudaStream> made(new CudaStream);
+  // `clock`: of the device; null: the stream tells no times.
+  static absl::StatusOr<std::unique_ptr<DeviceStream>> Make(int queue, const Clock* clock) {
+    const bool timed = clock != nullptr;
+    std::unique_ptr<CudaStream> made(new CudaStream(clock));
     RETURN_IF_ERROR(ToStatus(cudaStreamCreateWithFlags(&made->stream_, cudaStreamNonBlocking),
                              "cudaStreamCreateWithFlags"));
-    for (int i = 0; i < queue + 1; ++i) {
-      cudaEvent_t event = nullptr;
-      RETURN_IF_ERROR(ToStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                               "cudaEventCreateWithFlags"));
+    // Times of a launch are measured from the end of the one before.
+    for (int i = 0; i < queue + (timed ? 1 : 0); ++i) {
+      ASSIGN_OR_RETURN(const cudaEvent_t event, MakeEvent(timed));
       made->events_.push_back(event);
+      if (!timed) continue;
+      ASSIGN_OR_RETURN(const cudaEvent_t begin, MakeEvent(timed));
+      made->begins_.push_back(begin);
     }
-    made->mark_ = made->events_.back();
-    made->events_.pop_back();
+    ASSIGN_OR_RETURN(made->mark_, MakeEvent(false));
     return made;
   }
 
   ~CudaStream() override {
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
+    for (cudaEvent_t event : begins_) cudaEventDestroy(event);
     if (mark_ != nullptr) cudaEventDestroy(mark_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
@@ -57,6 +76,20 @@ class CudaStream final : public DeviceStream {
     return ToStatus(error, "cudaEventQuery");
   }
 
+  absl::Status Begin(int64_t launch) override {
+    return ToStatus(cudaEventRecord(begins_[launch % begins_.size()], stream_), "cudaEventRecord");
+  }
+  // From event to event: CUDA tells a long time by a float, to some microseconds only.
+  absl::StatusOr<LaunchTimes> TimesOf(int64_t launch) override {
+    if (launch == 0) since_start_ = 0;
+    const cudaEvent_t begin = begins_[launch % begins_.size()];
+    LaunchTimes times;
+    ASSIGN_OR_RETURN(times.begin_ns,
+                     Next(launch == 0 ? clock_->start : EventOf(launch - 1), begin));
+    ASSIGN_OR_RETURN(times.end_ns, Next(begin, EventOf(launch)));
+    return times;
+  }
+
   absl::Status Mark() override {
     return ToStatus(cudaEventRecord(mark_, stream_), "cudaEventRecord");
   }
@@ -65,14 +98,25 @@ class CudaStream final : public DeviceStream {
   }
 
  private:
-  CudaStream() = default;
+  explicit CudaStream(const Clock* clock) : clock_(clock) {}
+  // The host's time at `to`, if that at `from` was the last one told.
+  absl::StatusOr<int64_t> Next(cudaEvent_t from, cudaEvent_t to) {
+    float milliseconds = 0;
+    RETURN_IF_ERROR(
+        ToStatus(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime"));
+    since_start_ += static_cast<double>(milliseconds) * 1e6;
+    return clock_->start_ns + static_cast<int64_t>(since_start_);
+  }
   cudaEvent_t EventOf(int64_t launch) const { return events_[launch % events_.size()]; }
   absl::Status WaitForEvent(cudaEvent_t event) {
     return ToStatus(cudaStreamWaitEvent(stream_, event, 0), "cudaStreamWaitEvent");
   }
 
+  const Clock* const clock_;
+  double since_start_ = 0;  // nanoseconds, of the time told last
   cudaStream_t stream_ = nullptr;
-  std::vector<cudaEvent_t> events_;  // of launches, in turn
+  std::vector<cudaEvent_t> events_;  // ends of launches, in turn
+  std::vector<cudaEvent_t> begins_;
   cudaEvent_t mark_ = nullptr;
 };
 
@@ -81,11 +125,16 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int gpu) : gpu_(gpu) {}
   ~CudaDevice() override {
     static_cast<void>(cudaSetDevice(gpu_));
+    if (clock_.start != nullptr) cudaEventDestroy(clock_.start);
     for (void* block : device_) cudaFree(block);
     for (void* block : pinned_) cudaFreeHost(block);
   }
 
-  absl::Status Attach() override { return ToStatus(cudaSetDevice(gpu_), "cudaSetDevice"); }
+  absl::Status Attach() override {
+    const cudaError_t error = cudaSetDevice(gpu_);
+    if (error == cudaSuccess) return absl::OkStatus();  // No name is made up: steps call this.
+    return ToStatus(error, absl::StrCat("GPU ", gpu_));
+  }
 
   absl::StatusOr<std::byte*> Allocate(proto::MemoryKind kind, int64_t bytes) override {
     if (bytes == 0) return nullptr;
@@ -105,9 +154,21 @@ class CudaDevice final : public Device {
     return static_cast<std::byte*>(block);
   }
 
-  absl::StatusOr<std::unique_ptr<DeviceStream>> MakeStream(int queue) override {
+  absl::StatusOr<std::unique_ptr<DeviceStream>> MakeStream(int queue, bool timed) override {
     RETURN_IF_ERROR(Attach());
-    return CudaStream::Make(queue);
+    return CudaStream::Make(queue, timed ? &clock_ : nullptr);
+  }
+
+  absl::Status StartClock() override {
+    RETURN_IF_ERROR(Attach());
+    if (clock_.start == nullptr) {
+      ASSIGN_OR_RETURN(clock_.start, MakeEvent(/*timed=*/true));
+    }
+    RETURN_IF_ERROR(ToStatus(cudaEventRecord(clock_.start, nullptr), "cudaEventRecord"));
+    RETURN_IF_ERROR(ToStatus(cudaEventSynchronize(clock_.start), "cudaEventSynchronize"));
+    clock_.start_ns =
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return absl::OkStatus();
   }
 
   absl::Status Synchronize() override {
@@ -116,6 +177,7 @@ class CudaDevice final : public Device {
 
  private:
   const int gpu_;
+  Clock clock_;
   std::vector<void*> device_, pinned_;
 };
 

@@ -15,6 +15,7 @@ bool IsForbidden(const std::string& entry) {
       "cudaMalloc",   "cudaFree",  "cudaHostAlloc",    "cudaMemcpy",        "cudaMemset",
       "cudaFreeHost", "cudaEvent", "cudaStreamCreate", "cudaStreamDestroy", "cublasLt"};
   if (entry == "cudaEventRecord" || entry == "cudaEventQuery") return false;
+  if (entry == "cudaEventElapsedTime") return false;
   if (entry == "cudaMemcpyAsync" || entry == "cudaMemsetAsync") return false;
   // Products are planned before a step.
   if (entry == "cublasLtMatmul") return false;
@@ -120,9 +121,10 @@ void Machine::Destroy(CUstream_st* stream) {
   std::erase_if(streams_, [](const auto& s) { return s->destroyed && s->items.empty(); });
 }
 
-CUevent_st* Machine::NewEvent(int device) {
+CUevent_st* Machine::NewEvent(int device, bool timed) {
   events_.push_back(std::make_unique<CUevent_st>());
   events_.back()->device = device;
+  events_.back()->timed = timed;
   return events_.back().get();
 }
 
@@ -163,6 +165,7 @@ bool Machine::MayRun(CUstream_st& stream) {
 void Machine::Run(CUstream_st& stream) {
   const Item item = std::move(stream.items.front());
   stream.items.pop_front();
+  ++now_;
   std::string error;
   // An unusable device does no work, but its events are recorded: queries return its error.
   if (!item.is_work) {

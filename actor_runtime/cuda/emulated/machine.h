@@ -36,6 +36,7 @@ struct Item {
 // One cudaEventRecord.
 struct Record {
   bool done = false;
+  uint64_t time = 0;  // Machine::now
 };
 
 }  // namespace oneflow::emulated
@@ -52,6 +53,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   int device = 0;
+  bool timed = false;
   std::shared_ptr<oneflow::emulated::Record> latest;
 };
 
@@ -81,7 +83,7 @@ class Machine {
   CUevent_st* Find(cudaEvent_t event) const;
   CUstream_st* NewStream(int device, bool blocking);
   void Destroy(CUstream_st* stream);
-  CUevent_st* NewEvent(int device);
+  CUevent_st* NewEvent(int device, bool timed);
   void Destroy(CUevent_st* event);
 
   void Enqueue(CUstream_st* stream, Item item);
@@ -96,6 +98,8 @@ class Machine {
   cudaError_t error_of(int device) const { return devices_[device].error; }
 
   uint64_t Next() { return draw_.Next(); }
+  // Items that have been run, by all devices: the clock of events.
+  uint64_t now() const { return now_; }
   // What the twin of NCCL knows.
   std::shared_ptr<void>& nccl() { return nccl_; }
   void add_communicators(int n) { communicators_ += n; }
@@ -117,6 +121,7 @@ class Machine {
   std::vector<std::unique_ptr<CUstream_st>> streams_;
   std::vector<std::unique_ptr<CUevent_st>> events_;
   int made_streams_ = 0;
+  uint64_t now_ = 0;
   int communicators_ = 0;
   std::shared_ptr<void> nccl_;
   std::map<std::string, int> counts_;

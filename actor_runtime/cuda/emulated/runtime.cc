@@ -400,9 +400,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   });
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return Do("cudaEventCreateWithFlags", [&](Locked& machine) {
-    *event = machine->NewEvent(current_device);
+    *event = machine->NewEvent(current_device, (flags & cudaEventDisableTiming) == 0);
     return cudaSuccess;
   });
 }
@@ -421,7 +421,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
     CUevent_st* known = machine->Find(event);
     if (known == nullptr || known->device != stream.device) return cudaErrorInvalidResourceHandle;
     known->latest = std::make_shared<Record>();
-    const auto run = [record = known->latest] { return record->done = true, std::string(); };
+    const auto run = [record = known->latest, at = &*machine] {
+      record->done = true;
+      record->time = at->now();
+      return std::string();
+    };
     machine->Enqueue(&stream, {.what = "cudaEventRecord", .run = run, .is_work = false});
     return cudaSuccess;
   });
@@ -434,6 +438,23 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     machine->RunSome();
     if (known->latest != nullptr && !known->latest->done) return cudaErrorNotReady;
     return machine->error_of(known->device);
+  });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  return Do("cudaEventElapsedTime", [&](Locked& machine) {
+    const CUevent_st *first = machine->Find(start), *last = machine->Find(end);
+    for (const CUevent_st* event : {first, last}) {
+      if (event == nullptr || !event->timed || event->latest == nullptr) {
+        return cudaErrorInvalidResourceHandle;
+      }
+    }
+    if (first->device != last->device) return cudaErrorInvalidResourceHandle;
+    if (!first->latest->done || !last->latest->done) return cudaErrorNotReady;
+    // An item takes a microsecond.
+    const auto items = static_cast<int64_t>(last->latest->time - first->latest->time);
+    *milliseconds = static_cast<float>(items) / 1000;
+    return machine->error_of(first->device);
   });
 }
 

@@ -49,6 +49,11 @@ cudaStream_t NewStream() {
   Good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
 }
+cudaEvent_t NewTimedEvent() {
+  cudaEvent_t event;
+  Good(cudaEventCreateWithFlags(&event, cudaEventDefault));
+  return event;
+}
 cudaEvent_t NewEvent() {
   cudaEvent_t event;
   Good(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -462,6 +467,36 @@ TEST_CASE("Nothing is stuck where work can go on") {
   CHECK(Stuck() == "");
   Good(cudaDeviceSynchronize());
   CHECK(Stuck() == "");
+}
+
+TEST_CASE("Times of events grow in the order in which things run") {
+  for (const Model model : {Model::kFree, Model::kSerial}) {
+    Reset(Machine(model, 3));
+    const cudaStream_t first = NewStream(), second = NewStream();
+    const cudaEvent_t begin = NewTimedEvent(), middle = NewTimedEvent(), end = NewTimedEvent();
+    int* at = OnDevice(1);
+    Good(cudaEventRecord(begin, first));
+    Good(Set(at, 1, first));
+    Good(cudaEventRecord(middle, first));
+    Good(cudaStreamWaitEvent(second, middle));
+    Good(Set(at, 2, second));
+    Good(Set(at, 3, second));
+    Good(cudaEventRecord(end, second));
+    float elapsed = 0, rest = 0;
+    Good(cudaEventSynchronize(end));
+    Good(cudaEventElapsedTime(&elapsed, begin, middle));
+    CHECK(elapsed > 0);
+    Good(cudaEventElapsedTime(&rest, middle, end));
+    CHECK(rest > elapsed);
+    Good(cudaEventElapsedTime(&elapsed, end, begin));
+    CHECK(elapsed < 0);
+    CHECK(cudaEventElapsedTime(&elapsed, begin, NewTimedEvent()) ==
+          cudaErrorInvalidResourceHandle);  // never recorded
+    const cudaEvent_t untimed = NewEvent();
+    Good(cudaEventRecord(untimed, first));
+    Good(cudaEventSynchronize(untimed));
+    CHECK(cudaEventElapsedTime(&elapsed, begin, untimed) == cudaErrorInvalidResourceHandle);
+  }
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ class Scene {
       auto device = backend_.make_device(m);
       Good(device.status());
       devices_.push_back(*std::move(device));
-      auto stream = devices_[m]->MakeStream(4);
+      auto stream = devices_[m]->MakeStream(4, /*timed=*/false);
       Good(stream.status());
       streams_.push_back(*std::move(stream));
       group.devices.push_back(devices_[m].get());
