@@ -5,6 +5,7 @@
    other rooms, too, no folder includes another that includes it, straight or by way of others.
 3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
 4. Tests do not sleep; sources leave no work markers behind.
+5. CUDA sources run on the emulated GPU, too, and give the same bits every time (GPU_RULES).
 """
 
 import pathlib
@@ -43,6 +44,16 @@ CORE_FOLDERS = {
 CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*(?:#\s*include|import(?:\s+public)?)\s+"([^"]+)"')
 SLEEP = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|SleepFor|time\.sleep)\b")
+# Of code for GPUs, outside of comments: what is not allowed, why, and the files that may.
+GPU_RULES = [
+    (re.compile(r"<<<"), "kernels are launched by cuda::Launch", set()),
+    (re.compile(r"\bcudaLaunch(Cooperative)?Kernel\w*\("), "kernels are launched by cuda::Launch", {"launch.cuh"}),
+    (re.compile(r"\basm\b"), "inline PTX stands in mma.cuh", {"mma.cuh"}),
+    (re.compile(r"\batomic(Add|Sub|Max|Min|CAS|Exch)\w*\("), "sums have an order that shapes fix", set()),
+    (re.compile(r"#\s*include\s*[<\"](cub/|thrust/|cooperative_groups|mma\.h)"), "the emulated GPU has no such library",
+     set()),
+    (re.compile(r"\b__(shfl|any|all|ballot)(_up|_down|_xor)?\("), "warp functions name their lanes (_sync)", set()),
+]
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 
 
@@ -65,6 +76,11 @@ def python_tests(root):
 
 def is_test(path):
     return path.parts[0] == "tests" or path.stem.endswith("_test")
+
+
+def is_gpu_code(path):
+    """What is compiled for a GPU and for the emulated one; not the emulator itself."""
+    return path.parts[:2] == ("actor_runtime", "cuda") and "emulated" not in path.parts
 
 
 def core_folder(path):
@@ -144,6 +160,11 @@ def file_problems(root, path, max_lines):
                 yield f"{path}:{number}: {problem}: {include[1]}"
         if is_test(path) and SLEEP.search(line):
             yield f"{path}:{number}: tests wait for events, they do not sleep"
+        if is_gpu_code(path):
+            code = line.split("//")[0]
+            for pattern, why, where in GPU_RULES:
+                if pattern.search(code) and path.name not in where:
+                    yield f"{path}:{number}: {why}: {line.strip()}"
         if MARKER.search(line):
             yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
 

@@ -74,6 +74,17 @@ class CheckSourcesTest(unittest.TestCase):
         self.assert_one(problems_of({**tree, "compiler/memory/a.h": include("lower")}),
                         "compiler/lower -> compiler/schedule -> compiler/memory -> compiler/lower")
 
+    def test_code_for_gpus(self):
+        for line in ["kernel<<<grid, block>>>(x);", "asm volatile(\"\");", "atomicAdd(sum, x);", "#include <cub/cub.cuh>",
+                     "cudaLaunchKernel(f, grid, block, args, 0, stream);", "x = __shfl_xor(x, 1);"]:
+            with self.subTest(line=line):
+                self.assert_one(problems_of({"actor_runtime/cuda/kernel/a.cu": line + "\n"}), "a.cu:1", line)
+        self.assertEqual([], problems_of({
+            "actor_runtime/cuda/kernel/a.cu": "x = __shfl_xor_sync(m, x, 1);  // never atomicAdd(sum, x)\n",
+            "actor_runtime/cuda/kernel/mma.cuh": "asm volatile(\"\");\n",
+            "actor_runtime/cuda/emulated/fiber.cc": "asm volatile(\"\");\n",
+        }))
+
     def test_unknown_core_folder(self):
         self.assert_one(problems_of({"oneflow_core/new/a.h": "\n"}), "is not in CORE_FOLDERS")
 
