@@ -42,6 +42,15 @@ class Gpus {
   std::map<int, DeviceLibraries> libraries_;  // by GPU
 };
 
+absl::StatusOr<DeviceFacts> FactsOf(int gpu) {
+  RETURN_IF_ERROR(ToStatus(cudaSetDevice(gpu), "cudaSetDevice"));
+  cudaDeviceProp properties;
+  RETURN_IF_ERROR(ToStatus(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties"));
+  size_t free = 0, total = 0;
+  RETURN_IF_ERROR(ToStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  return DeviceFacts{gpu, properties.name, static_cast<int64_t>(total), static_cast<int64_t>(free)};
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
@@ -59,9 +68,11 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   const auto gpus = std::make_shared<Gpus>(options.places, count);
   DeviceBackend backend;
   backend.kind = proto::CUDA;
-  backend.make_device = [gpus, shared = options.logical_devices](int rank) {
-    return MakeCudaDevice(shared ? rank % gpus->count() : rank);
+  const auto gpu_of = [gpus, shared = options.logical_devices](int rank) {
+    return shared ? rank % gpus->count() : rank;
   };
+  backend.make_device = [gpu_of](int rank) { return MakeCudaDevice(gpu_of(rank)); };
+  backend.facts_of = [gpu_of](int rank) { return FactsOf(gpu_of(rank)); };
   backend.make_kernel = [gpus](Device& device, const KernelSetup& setup) -> absl::StatusOr<Kernel> {
     if (IsCopy(setup)) return MakeCopy(setup);
     RETURN_IF_ERROR(device.Attach());
