@@ -14,6 +14,7 @@
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 #include "actor_runtime/cuda/library/libraries.h"
 #include "actor_runtime/cuda/library/nccl.h"
+#include "actor_runtime/cuda/profiler_range.h"
 #include "actor_runtime/cuda/status.h"
 #include "oneflow_core/base/status.h"
 
@@ -76,6 +77,15 @@ absl::StatusOr<int> JoinMemories(int count) {
   return joined;
 }
 
+absl::StatusOr<DeviceFacts> FactsOf(int gpu) {
+  RETURN_IF_ERROR(ToStatus(cudaSetDevice(gpu), "cudaSetDevice"));
+  cudaDeviceProp properties;
+  RETURN_IF_ERROR(ToStatus(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties"));
+  size_t free = 0, total = 0;
+  RETURN_IF_ERROR(ToStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  return DeviceFacts{gpu, properties.name, static_cast<int64_t>(total), static_cast<int64_t>(free)};
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
@@ -96,18 +106,30 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   const auto gpus = std::make_shared<Gpus>(options.places, count);
   DeviceBackend backend;
   backend.kind = proto::CUDA;
-  backend.make_device = [gpus, shared = options.logical_devices](int rank) {
-    return MakeCudaDevice(shared ? rank % gpus->count() : rank);
+  const auto gpu_of = [gpus, shared = options.logical_devices](int rank) {
+    return shared ? rank % gpus->count() : rank;
   };
+  backend.make_device = [gpu_of](int rank) { return MakeCudaDevice(gpu_of(rank)); };
+  backend.facts_of = [gpu_of](int rank) { return FactsOf(gpu_of(rank)); };
   backend.make_kernel = [gpus](Device& device, const KernelSetup& setup) -> absl::StatusOr<Kernel> {
-    if (IsCopy(setup)) return MakeCopy(setup);
+    if (IsCopy(setup)) {
+      ASSIGN_OR_RETURN(Kernel copy, MakeCopy(setup));
+      return InRange(std::move(copy), setup.name);
+    }
     RETURN_IF_ERROR(device.Attach());
     ASSIGN_OR_RETURN(const Libraries libraries, gpus->LibrariesOfCurrent());
-    return MakeCudaKernel(setup, libraries);
+    ASSIGN_OR_RETURN(Kernel kernel, MakeCudaKernel(setup, libraries));
+    return InRange(std::move(kernel), setup.name);
   };
   if (options.ranks > 1 && !options.logical_devices) {
     ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.places));
     RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), options.ids, &backend));
+    backend.make_launch = [make = std::move(backend.make_launch)](
+                              Device& device,
+                              const MemberExchange& exchange) -> absl::StatusOr<MemberLaunch> {
+      ASSIGN_OR_RETURN(MemberLaunch launch, make(device, exchange));
+      return InRange(std::move(launch), exchange.setups[0][exchange.member].name);
+    };
   }
   return backend;
 }

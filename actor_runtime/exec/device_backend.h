@@ -32,10 +32,19 @@ struct DeviceGroup {
   int communicators = 1;         // that a device of this process is in, at most
 };
 
+// What a device is, and how much of its memory is free.
+struct DeviceFacts {
+  int number = 0;  // ranks that share a device have one number
+  std::string name;
+  int64_t total_bytes = 0, free_bytes = 0;
+};
+
 struct DeviceBackend {
   proto::DeviceKind kind = proto::CPU;
   // The device of a rank of this process; several ranks may share one.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(int rank)> make_device;
+  // Of the same device, now, for people; null: it is not known.
+  std::function<absl::StatusOr<DeviceFacts>(int rank)> facts_of;
   // A kernel that launches on streams of the device; copies between memories, too ("copy_in",
   // "copy_out").
   std::function<absl::StatusOr<Kernel>(Device& device, const KernelSetup& setup)> make_kernel;

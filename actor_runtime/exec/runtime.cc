@@ -217,8 +217,10 @@ struct Runtime::Impl {
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
   // itself, unless it was stopped and streams that follow had gone ahead.
   absl::Status Finish(int program, const absl::Status& failure) {
-    const std::lock_guard lock(running_mutex);
-    running.reset();
+    {
+      const std::lock_guard lock(running_mutex);
+      running.reset();
+    }
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
     const bool ahead = std::any_of(workers.begin(), workers.end(),
@@ -307,7 +309,8 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
 
 int64_t Runtime::steps_done() const { return impl_->steps_done; }
 
-void Runtime::Cancel() { impl_->board->Fail(absl::CancelledError("the run was cancelled")); }
+void Runtime::Cancel() { End(absl::CancelledError("the run was cancelled")); }
+void Runtime::End(const absl::Status& why) { impl_->board->Fail(why); }
 
 std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);
@@ -323,6 +326,14 @@ std::vector<int64_t> Runtime::Firings() const {
   if (!impl_->running) return firings;
   for (const std::unique_ptr<Worker>& worker : impl_->workers) firings.push_back(worker->firings());
   return firings;
+}
+
+void Runtime::WorkedUntil(std::chrono::steady_clock::time_point now,
+                          std::span<int64_t> nanoseconds) const {
+  const int64_t ns = std::chrono::nanoseconds(now.time_since_epoch()).count();
+  for (size_t r = 0; r < nanoseconds.size(); ++r) {
+    nanoseconds[r] = impl_->workers[r]->clock().Worked(ns);
+  }
 }
 
 int64_t Runtime::ArenaBytes(int rank) const { return impl_->loaded->ArenaBytes(rank); }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -83,12 +84,21 @@ class Runtime {
   // progress.
   void Cancel();
 
+  // The same with a status that is not OK.
+  void End(const absl::Status& why);
+
   // What each worker is at in the run in progress; none when there is none. Any thread, but one at
   // a time. It takes up to a quarter of a second, when a worker is inside a kernel for so long.
   std::vector<WorkerReport> Report() const;
   // Firings begun in the run in progress, by worker, as Report lists them; none when there is none.
   // Any thread; cheap.
   std::vector<int64_t> Firings() const;
+
+  // For how long the worker of each rank of this process has not waited, neither for messages nor
+  // for its device, from the begin of the run in progress, or of the last one, to `now`:
+  // nanoseconds, by rank. Of devices that run by themselves, with workers that have threads; else
+  // 0. Any thread while a run is in progress; cheap.
+  void WorkedUntil(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds) const;
 
   int64_t ArenaBytes(int rank) const;
   int ranks() const;           // of this process

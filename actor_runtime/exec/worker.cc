@@ -31,6 +31,7 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
   turn_ = {};
   firings_.store(0);
   last_actor_.store(-1);
+  clock_.Clear();
   Snapshot shape;
   for (const int32_t s : streams) {
     const StreamOrder& stream = net.streams[s];
@@ -81,10 +82,24 @@ bool Worker::ahead() const {
 void Worker::Drive() {
   if (unfinished_ == 0) board_->StepsDone(id_, run_.steps);
   Attach();
+  if (device_ != nullptr) clock_.Start(Now());
   while (GoesOn()) {
-    if (!Step()) Idle();
+    if (!Step()) Wait();
   }
+  if (device_ != nullptr) clock_.Wait(Now());
   EndRun();
+}
+
+// Until there is something to do, which is then begun.
+void Worker::Wait() {
+  if (device_ == nullptr) return Idle();
+  clock_.Wait(Now());
+  int64_t now = 0;
+  do {
+    Idle();
+    now = Now();
+  } while (GoesOn() && !Step());
+  clock_.Work(now);
 }
 
 void Worker::Attach() {

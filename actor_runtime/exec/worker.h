@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exec/busy_clock.h"
 #include "actor_runtime/exec/device_queues.h"
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
@@ -84,6 +85,8 @@ class Worker {
   SnapshotDesk& desk() { return desk_; }
   int64_t firings() const { return firings_.load(std::memory_order_relaxed); }
   int32_t last_actor() const { return last_actor_.load(std::memory_order_relaxed); }
+  // Of a worker of a device that Drive drives.
+  const BusyClock& clock() const { return clock_; }
   bool over() const { return over_.load(std::memory_order_relaxed); }
 
  private:
@@ -133,6 +136,7 @@ class Worker {
             const absl::Status& status);
   void FailOldest(const Position& position, const absl::Status& status);
   std::string Suspects() const;
+  void Wait();
   void Idle();
   void Answer();
 
@@ -156,6 +160,7 @@ class Worker {
   alignas(64) std::atomic<int64_t> firings_{0};
   std::atomic<int32_t> last_actor_{-1};
   std::atomic<bool> over_{true};
+  BusyClock clock_;
   SnapshotDesk desk_;
 };
 

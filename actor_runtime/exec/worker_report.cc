@@ -70,7 +70,8 @@ std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
     const RankRange& own = run.program->net.own;
     const bool host = w == static_cast<size_t>(own.size());
     reports.push_back({host ? "host" : absl::StrCat("rank ", own.begin + w), worker.firings(),
-                       Sentences(run, worker, snapshot)});
+                       Sentences(run, worker, snapshot),
+                       host && !worker.over() && !snapshot && worker.last_actor() >= 0});
   }
   return reports;
 }

@@ -17,6 +17,7 @@ struct WorkerReport {
   std::string worker;                // "rank 0", or "host"
   int64_t firings = 0;               // begun in this run
   std::vector<std::string> streams;  // a sentence each: "compute: actor b at rank 0, ..."
+  bool in_host_kernel = false;       // the host's worker gave no answer: it reads or writes, say
 };
 
 // Asks the workers of a run; one that gives no answer within `patience` is inside a

@@ -59,7 +59,8 @@ TEST_CASE("slices of a device's streams are what its events say") {
         const std::string phase = event["ph"];
         if (phase == "X") {
           ++slices;
-          // One after the other, in the order of the stream; an item of its own takes a microsecond.
+          // One after the other, in the order of the stream; an item of its own takes a
+          // microsecond.
           CHECK(event["ts"].get<double>() >= ends[track] - kRounding);
           CHECK(event["dur"].get<double>() > 0.5);
           ends[track] = event["ts"].get<double>() + event["dur"].get<double>();

@@ -6,15 +6,16 @@
 
 namespace oneflow {
 
-absl::StatusOr<std::optional<DeviceBackend>> BackendFromFlags(const proto::Plan& plan) {
-  if (plan.device_kind() != proto::CUDA) return std::optional<DeviceBackend>();
+absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const proto::Plan& plan) {
+  if (plan.device_kind() != proto::CUDA) return std::optional<GpuBackend>();
   int ranks = 1;
   for (const auto& axis : plan.mesh().axis()) ranks *= axis.size();
   ASSIGN_OR_RETURN(DeviceBackend backend,
                    cuda::OpenBackend({.places = cuda::PlacesOfMachine(FLAGS_cuda_libs),
                                       .ranks = ranks,
                                       .logical_devices = FLAGS_logical_devices}));
-  return std::optional<DeviceBackend>(std::move(backend));
+  ASSIGN_OR_RETURN(GpuMemory memory, GpuMemory::Check(plan, backend));
+  return GpuBackend{std::move(backend), std::move(memory)};
 }
 
 }  // namespace oneflow

@@ -6,11 +6,18 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/device_backend.h"
 #include "proto/plan.pb.h"
+#include "tools/oneflow/gpu_memory.h"
 
 namespace oneflow {
 
+struct GpuBackend {
+  DeviceBackend devices;
+  GpuMemory memory;
+};
+
 // Nothing for a plan of CPUs. For one of GPUs those of this machine: --cuda_libs,
-// --logical_devices; UNAVAILABLE, in one sentence, where there are none.
-absl::StatusOr<std::optional<DeviceBackend>> BackendFromFlags(const proto::Plan& plan);
+// --logical_devices; UNAVAILABLE, in one sentence, where there are none, and an input error where
+// the plan does not fit in what is free of their memory.
+absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const proto::Plan& plan);
 
 }  // namespace oneflow

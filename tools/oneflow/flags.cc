@@ -116,9 +116,10 @@ DEFINE_int64(eval_every, 0, "steps between validations; 0: only at the end");
 DEFINE_int64(eval_batches, 8, "micro-batches of one validation");
 DEFINE_int64(checkpoint_every, 0,
              "steps between checkpoints; 0: only at the end (of a run that a signal ends, too)");
-DEFINE_double(
-    stall_seconds, 60,
-    "print who waits for whom when nothing has fired for so long (SIGUSR1: at once); 0: never");
+DEFINE_double(stall_seconds, 60,
+              "print who waits for whom when nothing has fired for so long (SIGUSR1: at once); on "
+              "GPUs the run "
+              "ends then, with 1; 0: never");
 DEFINE_string(resume, "false",
               "go on from the latest checkpoint of --checkpoint_dir; auto: if there is one");
 DEFINE_int64(

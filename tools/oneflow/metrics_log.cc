@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -97,6 +98,8 @@ void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> le
   rates_ = std::move(learning_rates);
   recorded_ = 0;
   written_ = 0;
+  worked_.assign(options_.ranks, 0);
+  worked_before_.assign(options_.ranks, 0);
   start_ = std::chrono::steady_clock::now();
   writer_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
 }
@@ -106,8 +109,17 @@ void MetricsLog::Record(int64_t step, std::span<const double> values) {
   entry.loss = values[0];
   entry.norm = values.size() > 1 ? values[1] : 0;
   entry.time = std::chrono::steady_clock::now();
+  if (options_.worked) entry.host_seconds = HostSeconds(entry.time);
   recorded_.fetch_add(1, std::memory_order_release);
   recorded_.notify_one();
+}
+
+double MetricsLog::HostSeconds(std::chrono::steady_clock::time_point now) {
+  options_.worked(now, worked_);
+  int64_t most = 0;
+  for (size_t r = 0; r < worked_.size(); ++r) most = std::max(most, worked_[r] - worked_before_[r]);
+  worked_before_.swap(worked_);
+  return static_cast<double>(most) * 1e-9;
 }
 
 void MetricsLog::WriteLoop(const std::stop_token& stop) {
@@ -172,6 +184,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (options_.machine_flops > 0) {
     line += ", \"mfu\": " + JsonNumber(options_.flops_a_step / seconds / options_.machine_flops);
   }
+  if (options_.worked) line += ", \"host_seconds\": " + JsonNumber(entry.host_seconds);
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
   line += "}\n";
   Append(line);  // so that the file has what stdout shows
@@ -188,6 +201,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (options_.machine_flops > 0) {
     std::printf("  MFU %.0f%%", 100 * options_.flops_a_step / seconds / options_.machine_flops);
   }
+  if (options_.worked) std::printf("  host %.0f%%", 100 * entry.host_seconds / seconds);
   if (eval_loss) std::printf("  validation loss %s", ExactDouble(*eval_loss).c_str());
   std::printf(
       "  left %s",

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,11 @@ struct MetricsOptions {
   double tokens_a_step = 0;
   double flops_a_step = 0;
   double machine_flops = 0;  // the machine's own matrix rate; 0: unknown
+  // Of devices that run by themselves: for how long the worker of each of `ranks` ranks has worked
+  // since the run began, up to `now`. Called by the host worker; null: of CPUs.
+  int ranks = 0;
+  std::function<void(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds)>
+      worked;
 };
 
 class MetricsLog {
@@ -62,8 +68,10 @@ class MetricsLog {
  private:
   struct Entry {
     double loss = 0, norm = 0;
+    double host_seconds = 0;  // that a rank's worker has worked since the step before: the most
     std::chrono::steady_clock::time_point time;
   };
+  double HostSeconds(std::chrono::steady_clock::time_point now);
   void WriteLoop(const std::stop_token& stop);
   void Write(size_t index, std::optional<double> eval_loss);
   void Append(const std::string& line);  // to the file
@@ -86,7 +94,8 @@ class MetricsLog {
   std::chrono::steady_clock::time_point start_;
   std::jthread writer_;
 
-  std::atomic<size_t> recorded_{0};  // written by the host worker, read by the writer
+  std::vector<int64_t> worked_, worked_before_;  // by rank; the host worker's
+  std::atomic<size_t> recorded_{0};              // written by the host worker, read by the writer
   size_t written_ = 0;  // the writer's; the control thread's once the writer has joined
 };
 

@@ -1,10 +1,13 @@
 // oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
@@ -119,7 +122,8 @@ void End(Runtime& runtime, bool* told) {
 
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
-                           const TokenSource* eval, MetricsLog& log, TrainLoopOptions options) {
+                           const TokenSource* eval, MetricsLog& log, bool on_gpus,
+                           TrainLoopOptions options) {
   // Whether it can be written is not found out after hours.
   if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
   absl::Status trained;
@@ -127,7 +131,7 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
     bool told = false;
     const Interrupt interrupt([&] { End(runtime, &told); });
     options.stop = &interrupt.signalled();
-    const Watchdog watchdog(runtime, FLAGS_stall_seconds);
+    const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
   if (FLAGS_trace.empty()) return trained;
@@ -234,19 +238,31 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(runtime_options.isa, IsaFromFlags());
   runtime_options.trace = !FLAGS_trace.empty();
   runtime_options.synchronous = FLAGS_synchronous;
-  ASSIGN_OR_RETURN(const std::optional<DeviceBackend> backend, BackendFromFlags(plan));
-  if (backend) runtime_options.backend = &*backend;
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(plan));
+  if (gpus) runtime_options.backend = &gpus->devices;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(resume));
   ASSIGN_OR_RETURN(options.resume, GoesOn(resume, FLAGS_checkpoint_dir));
   WarnOfCores(*runtime);
   ASSIGN_OR_RETURN(log_options.machine_flops, MachineFlops(*runtime));
+  if (gpus) {
+    log_options.ranks = runtime->ranks();
+    log_options.worked = [&runtime = *runtime](std::chrono::steady_clock::time_point now,
+                                               std::span<int64_t> nanoseconds) {
+      runtime.WorkedUntil(now, nanoseconds);
+    };
+  }
   MetricsLog log(log_options);
+  if (gpus && format == "text") {
+    ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
+    std::fputs(memory.c_str(), stdout);
+  }
   if (format == "text") std::fputs(PrecisionText(plan, runtime_options.isa).c_str(), stdout);
   const auto train = data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
-  const absl::Status trained = TrainAndTrace(plan, *runtime, *train, eval.get(), log, options);
+  const absl::Status trained =
+      TrainAndTrace(plan, *runtime, *train, eval.get(), log, gpus.has_value(), options);
   if (log.nonfinite_steps() > 0) WarnOfSteps(log.nonfinite_steps(), plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);

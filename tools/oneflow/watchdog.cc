@@ -6,7 +6,9 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -24,17 +26,45 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void Watch(const std::stop_token& stop, const Runtime& runtime, double stall_seconds) {
-  StallDetector detector(stall_seconds);
+// Ends a run that stands still; false where the host is at work.
+bool EndStalled(Runtime& runtime, const std::vector<WorkerReport>& report, double stall_seconds) {
+  const auto host_works = [](const WorkerReport& worker) { return worker.in_host_kernel; };
+  if (std::any_of(report.begin(), report.end(), host_works)) return false;
+  runtime.End(absl::DeadlineExceededError(
+      absl::StrCat("nothing has fired on the GPUs for ", stall_seconds,
+                   " seconds (--stall_seconds): who waits for whom was printed")));
+  return true;
+}
+
+void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions& options) {
+  StallDetector detector(options.stall_seconds);
+  std::optional<double> ended_at;
+  std::vector<int64_t> ended_with;
   std::mutex mutex;
   std::condition_variable_any ended;
   std::unique_lock lock(mutex);
   while (!stop.stop_requested()) {
-    const bool stalled = detector.Look(Now(), runtime.Firings());
+    const std::vector<int64_t> firings = runtime.Firings();
+    const bool stalled = detector.Look(Now(), firings);
+    // Another run: the devices have come to rest, or the one that was to be ended had ended.
+    if (!firings.empty() && firings != ended_with) ended_at.reset();
     if (stalled || asked.exchange(false)) {
-      const std::string text = ReportText(runtime.Report(), detector);
+      const std::vector<WorkerReport> report = runtime.Report();
+      const std::string text = ReportText(report, detector);
       std::fprintf(stderr, "oneflow: %s\n%s", stalled ? "nothing fires" : "asked by SIGUSR1",
                    text.c_str());
+      if (stalled && options.ends && !ended_at) {
+        if (EndStalled(runtime, report, options.stall_seconds)) {
+          ended_at = Now();
+          ended_with = firings;
+        } else {
+          detector.Forgive();
+        }
+      }
+    }
+    if (ended_at && Now() - *ended_at >= options.rest_seconds) {
+      std::fputs("oneflow: error: the GPUs do not come to rest: the process ends\n", stderr);
+      std::_Exit(1);  // What would end first waits for them.
     }
     ended.wait_for(lock, stop, kPeriod, [] { return false; });
   }
@@ -49,7 +79,7 @@ bool StallDetector::Look(double now, const std::vector<int64_t>& firings) {
     since_.assign(firings.size(), now);
     told_ = false;
   }
-  double last = 0;  // when any of them fired
+  double last = forgiven_;  // when any of them fired
   for (size_t w = 0; w < firings.size(); ++w) {
     if (firings[w] != firings_[w]) {
       firings_[w] = firings[w];
@@ -83,11 +113,10 @@ void ListenToSigusr1() {
   sigaction(SIGUSR1, &action, nullptr);
 }
 
-Watchdog::Watchdog(const Runtime& runtime, double stall_seconds) {
+Watchdog::Watchdog(Runtime& runtime, const WatchdogOptions& options) {
   ListenToSigusr1();
-  watcher_ = std::jthread([&runtime, stall_seconds](const std::stop_token& stop) {
-    Watch(stop, runtime, stall_seconds);
-  });
+  watcher_ = std::jthread(
+      [&runtime, options](const std::stop_token& stop) { Watch(stop, runtime, options); });
 }
 
 // A question that comes too late must not end the process, as the default action would.

@@ -1,7 +1,9 @@
 // Watchdog: stalls explain themselves. While a training runs, SIGUSR1, or a standstill of so many
-// seconds, prints to stderr who waits for which slot of whom, and for how long. It ends nothing.
+// seconds, prints to stderr who waits for which slot of whom, and for how long. A standstill of
+// devices that run by themselves ends the run with DEADLINE_EXCEEDED, unless the host reads or
+// writes meanwhile; if they do not come to rest then, it ends the process with exit code 1.
 //
-//   const Watchdog watchdog(*runtime, /*stall_seconds=*/60);
+//   const Watchdog watchdog(*runtime, {.stall_seconds = 60});
 //   absl::Status status = TrainLoop(...);
 //
 // One at a time in a process.
@@ -25,12 +27,18 @@ class StallDetector {
   // `firings` by worker, as Runtime::Firings gives them; empty between runs. True when none has
   // fired for stall_seconds: once, until one fires again.
   bool Look(double now, const std::vector<int64_t>& firings);
+  // It was no stall: the next one is told after stall_seconds more.
+  void Forgive() {
+    forgiven_ = now_;
+    told_ = false;
+  }
   // Seconds up to the last Look since `worker` was first seen with as many firings as it has.
   double Idle(size_t worker) const { return now_ - since_[worker]; }
 
  private:
   const double stall_seconds_;
   double now_ = 0;
+  double forgiven_ = 0;
   std::vector<int64_t> firings_;
   std::vector<double> since_;  // by worker
   bool told_ = false;
@@ -46,9 +54,15 @@ std::string ReportText(const std::vector<WorkerReport>& report, const StallDetec
 // none is there yet.
 void ListenToSigusr1();
 
+struct WatchdogOptions {
+  double stall_seconds = 60;  // 0: never
+  bool ends = false;          // a run that stands still
+  double rest_seconds = 30;   // for the devices to come to rest after that
+};
+
 class Watchdog {
  public:
-  Watchdog(const Runtime& runtime, double stall_seconds);
+  Watchdog(Runtime& runtime, const WatchdogOptions& options);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

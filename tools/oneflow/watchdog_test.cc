@@ -30,6 +30,16 @@ TEST_CASE("the time between two runs is no stall") {
   CHECK(detector.Look(41, {5}));
 }
 
+TEST_CASE("what was no stall may become one after as long again") {
+  StallDetector detector(10);
+  CHECK_FALSE(detector.Look(0, {5}));
+  CHECK(detector.Look(10, {5}));
+  detector.Forgive();
+  CHECK_FALSE(detector.Look(19, {5}));
+  CHECK(detector.Look(20, {5}));
+  CHECK(detector.Idle(0) == 20);
+}
+
 TEST_CASE("0 seconds: nothing is a stall") {
   StallDetector detector(0);
   CHECK_FALSE(detector.Look(0, {5}));

@@ -49,14 +49,9 @@ cudaStream_t NewStream() {
   Good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
 }
-cudaEvent_t NewTimedEvent() {
+cudaEvent_t NewEvent(unsigned flags = cudaEventDisableTiming) {
   cudaEvent_t event;
-  Good(cudaEventCreateWithFlags(&event, cudaEventDefault));
-  return event;
-}
-cudaEvent_t NewEvent() {
-  cudaEvent_t event;
-  Good(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  Good(cudaEventCreateWithFlags(&event, flags));
   return event;
 }
 
@@ -473,7 +468,8 @@ TEST_CASE("Times of events grow in the order in which things run") {
   for (const Model model : {Model::kFree, Model::kSerial}) {
     Reset(Machine(model, 3));
     const cudaStream_t first = NewStream(), second = NewStream();
-    const cudaEvent_t begin = NewTimedEvent(), middle = NewTimedEvent(), end = NewTimedEvent();
+    const cudaEvent_t begin = NewEvent(cudaEventDefault), middle = NewEvent(cudaEventDefault);
+    const cudaEvent_t end = NewEvent(cudaEventDefault);
     int* at = OnDevice(1);
     Good(cudaEventRecord(begin, first));
     Good(Set(at, 1, first));
@@ -490,8 +486,8 @@ TEST_CASE("Times of events grow in the order in which things run") {
     CHECK(rest > elapsed);
     Good(cudaEventElapsedTime(&elapsed, end, begin));
     CHECK(elapsed < 0);
-    CHECK(cudaEventElapsedTime(&elapsed, begin, NewTimedEvent()) ==
-          cudaErrorInvalidResourceHandle);  // never recorded
+    const cudaEvent_t unrecorded = NewEvent(cudaEventDefault);
+    CHECK(cudaEventElapsedTime(&elapsed, begin, unrecorded) == cudaErrorInvalidResourceHandle);
     const cudaEvent_t untimed = NewEvent();
     Good(cudaEventRecord(untimed, first));
     Good(cudaEventSynchronize(untimed));

@@ -1,0 +1,144 @@
+// A member of an exchange over NCCL that never enters it: the others' devices stand still. What is
+// printed, and how the run and the process end. Each case is a process of its own.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <catch2/catch.hpp>
+
+#include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
+#include "actor_runtime/exec/runtime.h"
+#include "tests/cuda/host_backend.h"
+#include "tests/e2e/small_run.h"
+#include "tools/oneflow/watchdog.h"
+
+namespace oneflow {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// A communicator whose member 1 does not come to the first exchange.
+class WithoutMember1 final : public Communicator {
+ public:
+  // `deaf`: it cannot be aborted either.
+  WithoutMember1(std::unique_ptr<Communicator> inner, bool deaf)
+      : inner_(std::move(inner)), deaf_(deaf) {}
+
+  void SetWake(std::function<void(int)> wake) override { inner_->SetWake(std::move(wake)); }
+  void Enter(int member, const ExchangeEntry& entry) override {
+    if (member != 1) inner_->Enter(member, entry);
+  }
+  Progress Poll(int member, ThreadPool* pool) override {
+    const Progress progress = inner_->Poll(member, pool);
+    return member == 1 && progress == kOver ? kWaiting : progress;
+  }
+  bool HasNews(int member) const override { return inner_->HasNews(member); }
+  bool HasEntered(int member, int than) const override { return inner_->HasEntered(member, than); }
+  void Abort(const absl::Status& status) override {
+    if (!deaf_) inner_->Abort(status);
+  }
+  absl::Status status() const override { return inner_->status(); }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+  const bool deaf_;
+};
+
+// Only the first communicators lack a member.
+DeviceBackend Stalling(bool deaf) {
+  DeviceBackend backend = HostBackend(2);
+  const absl::StatusOr<cuda::Nccl> nccl = cuda::OpenNccl({});
+  REQUIRE(nccl.status() == absl::OkStatus());
+  REQUIRE(cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend) == absl::OkStatus());
+  backend.make_communicator =
+      [make = backend.make_communicator, deaf, left = std::make_shared<int>(-1)](
+          const DeviceGroup& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    absl::StatusOr<std::unique_ptr<Communicator>> made = make(group);
+    if (!made.ok() || group.devices.size() != 2 || ++*left > 0) return made;
+    return std::make_unique<WithoutMember1>(*std::move(made), deaf);
+  };
+  return backend;
+}
+
+// Trains until the first training fails, then again; returns what the first said.
+std::string FailureOfStalledRun(bool deaf, const WatchdogOptions& options) {
+  emulated::Reset({.devices = 2});
+  const DeviceBackend backend = Stalling(deaf);
+  SmallRun run;
+  run.mesh = "data=2";
+  run.steps = 2;
+  run.device = proto::CUDA;
+  run.backend = &backend;
+  std::unique_ptr<Watchdog> watchdog;
+  run.before = [&](const Runtime& runtime, const std::string& program) {
+    if (program == "train" && watchdog == nullptr) {
+      watchdog = std::make_unique<Watchdog>(const_cast<Runtime&>(runtime), options);
+    }
+  };
+  run.after = [&](const Runtime&, const std::string& program) {
+    if (program == "train") watchdog.reset();
+  };
+  return TrainAfterFailure(run, CompileSmall(run)).failure;
+}
+
+struct Ended {
+  int code = 0;
+  std::string said;  // to stderr
+};
+
+// Runs `body` in a child, which ends with what it returns.
+template <typename Body>
+Ended InChild(Body body) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  std::fflush(stdout);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    _exit(body());
+  }
+  close(ends[1]);
+  Ended ended;
+  char text[4096];
+  for (ssize_t n; (n = read(ends[0], text, sizeof(text))) > 0;) ended.said.append(text, n);
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  ended.code = WEXITSTATUS(status);
+  return ended;
+}
+
+TEST_CASE("a standstill is explained and ends the run; the next one is good") {
+  const Ended ended = InChild([] {
+    const std::string failure = FailureOfStalledRun(false, {.stall_seconds = 0.5, .ends = true});
+    std::fputs(failure.c_str(), stderr);
+    return 7;
+  });
+  CHECK(ended.code == 7);
+  CHECK_THAT(ended.said, Contains("oneflow: nothing fires\n  rank 0, "));
+  CHECK_THAT(ended.said, Contains("runs on the device") && Contains("has entered its exchange"));
+  CHECK_THAT(ended.said, Contains("DEADLINE_EXCEEDED: nothing has fired on the GPUs for 0.5 "
+                                  "seconds (--stall_seconds): who waits for whom was printed"));
+}
+
+TEST_CASE("where the devices do not come to rest the process ends") {
+  const Ended ended = InChild([] {
+    FailureOfStalledRun(true, {.stall_seconds = 0.5, .ends = true, .rest_seconds = 0.5});
+    return 7;
+  });
+  CHECK(ended.code == 1);
+  CHECK_THAT(ended.said, Contains("oneflow: nothing fires\n"));
+  CHECK_THAT(ended.said, Contains("oneflow: error: the GPUs do not come to rest"));
+}
+
+}  // namespace
+}  // namespace oneflow
