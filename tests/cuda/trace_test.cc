@@ -80,6 +80,22 @@ TEST_CASE("slices of a device's streams are what its events say") {
   }
 }
 
+TEST_CASE("a time that is not told ends the run") {
+  emulated::Reset({.devices = 1});
+  const DeviceBackend backend = HostBackend(1);
+  SmallRun run;
+  run.steps = 1;
+  run.device = proto::CUDA;
+  run.backend = &backend;
+  run.trace = true;
+  const proto::Plan plan = CompileSmall(run);
+  for (const char* entry : {"cudaEventElapsedTime", "cudaEventSynchronize"}) {
+    emulated::Fail(entry);
+    CHECK_THROWS_WITH(Train(run, plan), Catch::Matchers::Contains(entry));
+    CHECK(emulated::LiveObjects() == 0);
+  }
+}
+
 TEST_CASE("without a trace no event tells times") {
   emulated::Reset({.devices = 1});
   const DeviceBackend backend = HostBackend(1);
