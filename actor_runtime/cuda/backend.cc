@@ -93,7 +93,7 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   // which waits for the device.
   setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   int count = 0;
-  RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU"));
+  RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU can be used"));
   if (count == 0) return absl::UnavailableError("no GPU: the driver shows none");
   if (options.ranks > count && !options.logical_devices) {
     return absl::UnavailableError(absl::StrCat("the plan is for ", options.ranks,

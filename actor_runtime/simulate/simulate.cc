@@ -165,6 +165,8 @@ class Clock {
     Stream& stream = streams_[s];
     const ActorTable& table = net_.streams[s].table;
     sends_.clear();
+    // A launch that waits for an event begins when that has come.
+    Announce(table, states_[s], stream.running, &sends_);
     Complete(table, stream.running, &states_[s], &sends_);
     for (const int32_t peer : sends_) {
       Send(s, MessageTo(table, states_[s], stream.running, peer));
