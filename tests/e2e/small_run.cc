@@ -66,10 +66,11 @@ std::string KeyOf(const SmallRun& run) {
         int64_t{m.vocab}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
         int64_t{run.threads}, int64_t{run.precision}, int64_t{run.residual}, int64_t{run.fuse},
         int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions},
-        int64_t{run.overlap}, int64_t{run.shard}, int64_t{run.device}}) {
+        int64_t{run.overlap}, int64_t{run.shard}}) {
     absl::StrAppend(&key, ";", n);
   }
-  return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "");
+  return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
+                      run.device == proto::CPU ? "" : ";on GPUs");
 }
 
 namespace {
