@@ -29,6 +29,7 @@ class Bundle:
         self.program("kernel_test", f"""
             if [ "$1" = --list-test-names-only ]; then echo "{TESTS}"; exit 2; fi
             {kernel_test}""")
+        self.program("numerics_test", "exit 0")
 
     def program(self, name, script):
         path = os.path.join(self.folder, "bin", name)
@@ -84,8 +85,8 @@ class GpuCheckTest(unittest.TestCase):
     def test_what_is_missing_is_skipped_and_the_rest_runs(self):
         found = Bundle(self.folder, ONE_GPU, "exit 0").check("nccl", "plans")
         self.assertEqual(found["nccl"], {"all": ("skipped", "NCCL: not found")})
-        self.assertEqual(found["plans"]["data=1: train"], ("passed", ""))
-        self.assertEqual(found["plans"]["tensor=2"], ("skipped", "there are 1 GPUs"))
+        self.assertEqual(found["plans"]["one device, 1f1b: train"], ("passed", ""))
+        self.assertEqual(found["plans"]["pipe=2,data=2,tensor=2, zero_bubble: train"], ("passed", ""))
 
     def test_losses_on_a_gpu_that_are_far_from_the_cpus_fail(self):
         verbs = """
@@ -100,6 +101,7 @@ class GpuCheckTest(unittest.TestCase):
         found = Bundle(self.folder, ONE_GPU, verbs).check("numerics", code=1)["numerics"]
         self.assertEqual(found["f32: losses of 20 steps, GPU beside CPU"], ("failed", "more than 0.001 apart"))
         self.assertEqual(found["f32: a second run has the same bits"], ("passed", ""))
+        self.assertEqual(found["GPT-2 beside PyTorch's stored references"], ("passed", ""))
 
     def test_a_folder_of_libraries_is_the_loaders_first(self):
         script = f'echo "$LD_LIBRARY_PATH" > {self.folder}/places'

@@ -37,15 +37,15 @@ class Machine:
     def program(self, name):
         return os.path.join(ROOT, "bin", name)
 
-    def run(self, *command, env=None):
-        """Runs a command in the folder of work."""
+    def run(self, *command, env=None, cwd=None):
+        """Runs a command in a folder, by default that of work."""
         begin = time.monotonic()
         environment = dict(os.environ, GLOG_logtostderr="1", **(env or {}))
         if self.cuda_libs:  # for every program, whatever flags it has
             folders = [os.path.abspath(self.cuda_libs), environment.get("LD_LIBRARY_PATH", "")]
             environment["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
         try:
-            done = subprocess.run(command, cwd=self.work, env=environment, capture_output=True, text=True,
+            done = subprocess.run(command, cwd=cwd or self.work, env=environment, capture_output=True, text=True,
                                   errors="replace", timeout=self.seconds, check=False)
         except subprocess.TimeoutExpired as late:
             text = [part.decode(errors="replace") if part else "" for part in (late.stdout, late.stderr)]

@@ -6,7 +6,14 @@ import re
 import subprocess
 import threading
 
+from gpu_checks import machine
+
 SMALL = ["--layers=2", "--heads=4", "--hidden=128", "--sequence=64", "--vocab=256"]
+MESHES = ["", "data=2", "tensor=2", "pipe=2", "data=2,tensor=2", "pipe=2,data=2", "pipe=2,tensor=2",
+          "pipe=2,data=2,tensor=2"]
+SCHEDULES = {"1f1b": [], "gpipe": [], "interleaved": [], "zero_bubble": [], "2bw": ["--clip=0"]}
+# The test of numerics against PyTorch's stored references, in the bundle's bin.
+REFERENCES = "numerics_test"
 # How far a loss on a GPU may be from that on the CPU, relative: sums have another order, and bf16 has 8 bits.
 TOLERANCE = {"f32": 1e-3, "bf16": 2e-2}
 
@@ -34,6 +41,9 @@ def numerics(here, part):
     if here.cuda_refused():
         part.skip("all", here.cuda_refused())
         return
+    done = here.run(here.program(REFERENCES), cwd=machine.ROOT)
+    part.judge(done.code == 0, "GPT-2 beside PyTorch's stored references", done.out[-4000:] if done.code else "",
+               seconds=done.seconds)
     graph = here.model("small", *SMALL)
     for precision, tolerance in TOLERANCE.items():
         flags = ["--graph=" + graph, "--batch=8", "--micro_batches=2", "--precision=" + precision]
@@ -62,24 +72,27 @@ def meshes(gpus):
 
 
 def plans(here, part):
+    """Every mesh of two data, tensor and pipe parts and every schedule, on logical devices, however many GPUs there are."""
     if here.cuda_refused():
         part.skip("all", here.cuda_refused())
         return
-    graph = here.model("small", *SMALL)
-    for mesh in meshes(8):
-        if mesh not in meshes(here.gpus):
-            part.skip(mesh, f"there are {here.gpus} GPUs")
-            continue
-        plan = os.path.join(here.work, mesh.replace("=", "").replace(",", "_") + ".plan")
-        steps = [("compile", ["compile", "--graph=" + graph, "--device=cuda", "--mesh=" + mesh, "--batch=16",
-                              "--micro_batches=2", "--out=" + plan]),
-                 ("verify", ["verify", "--plan=" + plan]),
-                 ("train", ["train", "--plan=" + plan, "--data=" + here.text(), "--steps=5", "--seed=1"])]
-        for what, command in steps:
-            done = here.oneflow(*command)
-            part.judge(done.code == 0, f"{mesh}: {what}", done.why(), seconds=done.seconds)
-            if done.code != 0:
-                break
+    graph = here.model("plans", *SMALL[1:], "--layers=4")
+    for mesh in MESHES:
+        for schedule, flags in SCHEDULES.items():
+            if schedule != "1f1b" and "pipe" not in mesh:
+                continue
+            name = f"{mesh or 'one device'}, {schedule}"
+            plan = os.path.join(here.work, name.replace("=", "").replace(", ", "_").replace(",", "_").replace(" ", "") + ".plan")
+            steps = [("compile", ["compile", "--graph=" + graph, "--device=cuda", "--mesh=" + mesh, "--batch=16",
+                                  "--micro_batches=4", "--schedule=" + schedule, *flags, "--out=" + plan]),
+                     ("verify", ["verify", "--plan=" + plan]),
+                     ("train", ["train", "--plan=" + plan, "--data=" + here.text(), "--steps=5", "--seed=1",
+                                "--logical_devices"])]
+            for what, command in steps:
+                done = here.oneflow(*command)
+                part.judge(done.code == 0, f"{name}: {what}", done.why(), seconds=done.seconds)
+                if done.code != 0:
+                    break
 
 
 class PeakMemory(threading.Thread):
