@@ -210,7 +210,7 @@ void Finish(const Call& call, const Matrix& c, const Matrix& d, int64_t row, int
 
 void Multiply(const Call& call) {
   // A product may leave anything in its workspace.
-  std::memset(call.workspace, 0xff, call.workspace_bytes);
+  if (call.workspace_bytes > 0) std::memset(call.workspace, 0xff, call.workspace_bytes);
   const bool ta = call.desc.trans_a == CUBLAS_OP_T, tb = call.desc.trans_b == CUBLAS_OP_T;
   const auto m = static_cast<int64_t>(call.d.layout.rows);
   const auto n = static_cast<int64_t>(call.d.layout.columns);
