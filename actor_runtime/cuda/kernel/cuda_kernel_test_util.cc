@@ -84,15 +84,15 @@ absl::Status Complaints() { return absl::OkStatus(); }
 }  // namespace
 
 const Libraries& TestLibraries() {
-  static const Libraries* libraries = [] {
+  // Never destroyed: the runtime may be gone before.
+  static const auto* const opened = [] {
     const char* folder = std::getenv("ONEFLOW_CUDA_LIBS");
-    auto opened = DeviceLibraries::Open(PlacesOfMachine(folder == nullptr ? "" : folder));
-    CHECK(opened.ok()) << opened.status().ToString();
-    // Never destroyed: the runtime may be gone before.
-    const auto* owner = new DeviceLibraries(*std::move(opened));
-    return new Libraries(owner->libraries());
+    auto made = DeviceLibraries::Open(PlacesOfMachine(folder == nullptr ? "" : folder));
+    CHECK(made.ok()) << made.status().ToString();
+    return new DeviceLibraries(*std::move(made));
   }();
-  return *libraries;
+  static const Libraries libraries = opened->libraries();
+  return libraries;
 }
 
 CudaHarness::Buffer::Buffer(int64_t size) : bytes(size) {
