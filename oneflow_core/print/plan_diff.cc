@@ -262,6 +262,7 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   if (of_a == nullptr) of_a = &kNone;
   if (of_b == nullptr) of_b = &kNone;
   AddOrders(*of_a, *of_b, &diff);
+  AddNumber("launch queue", "", a.launch_queue(), b.launch_queue(), &diff);
   AddNumber("stages", "", StagesOf(a), StagesOf(b), &diff);
   AddNumber("sequences a step", "", static_cast<double>(a.train().batch()),
             static_cast<double>(b.train().batch()), &diff);

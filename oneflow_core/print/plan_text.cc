@@ -157,7 +157,8 @@ std::string Header(const proto::Plan& plan) {
   const int64_t devices = Devices(plan.mesh());
   return absl::StrCat(
       "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
-      "\nmesh ", MeshText(plan.mesh()), ": ", devices, devices == 1 ? " device, " : " devices, ",
+      "\nmesh ", MeshText(plan.mesh()), ": ", devices,
+      plan.device_kind() == proto::CUDA ? " GPU" : " device", devices == 1 ? ", " : "s, ",
       StagesOf(plan), StagesOf(plan) == 1 ? " stage" : " stages", "; batch ", plan.train().batch(),
       " in ", plan.train().micro_batches(),
       plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",

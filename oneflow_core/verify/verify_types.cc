@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kAlign = 64;
 constexpr int kMaxSlots = 1 << 17;
+constexpr int kMostLaunchQueue = 1024;  // a device makes an event for each
 
 absl::Status Bad(std::string_view where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
@@ -352,7 +353,7 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
   if (plan.kernel_threads() < 1 || plan.kernel_threads() > kMaxKernelThreads) {
     return Bad("plan", absl::StrCat("kernels have ", plan.kernel_threads(), " threads"));
   }
-  if (plan.launch_queue() < 1) {
+  if (plan.launch_queue() < 1 || plan.launch_queue() > kMostLaunchQueue) {
     return Bad("plan", absl::StrCat("a launch queue of ", plan.launch_queue(), " firings"));
   }
   RETURN_IF_ERROR(VerifyGroups(plan, mesh));

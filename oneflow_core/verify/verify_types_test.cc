@@ -80,6 +80,7 @@ TEST_CASE("the head of a plan and its arenas") {
        {[](Plan& p) { p = WithRoom(int64_t{1} << 51); }, "a region of 2251799813685248 bytes"},
        {[](Plan& p) { *p.add_program() = p.program(0); }, "two programs train"},
        {[](Plan& p) { p.set_device_kind(static_cast<proto::DeviceKind>(9)); }, "of kind 9"},
+       {[](Plan& p) { p.set_launch_queue(1 << 20); }, "a launch queue of 1048576 firings"},
        {[](Plan& p) { p.set_launch_queue(0); }, "a launch queue of 0 firings"},
        {[](Plan& p) { Train(p).set_micro_batches(0); }, "has no micro-batch"},
        {[](Plan& p) { Train(p).set_steps_a_round(-1); }, "less than no steps a round"}});

@@ -243,9 +243,10 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(resume));
   ASSIGN_OR_RETURN(options.resume, GoesOn(resume, FLAGS_checkpoint_dir));
-  WarnOfCores(*runtime);
-  ASSIGN_OR_RETURN(log_options.machine_flops, MachineFlops(*runtime));
-  if (gpus) {
+  if (!gpus) {
+    WarnOfCores(*runtime);
+    ASSIGN_OR_RETURN(log_options.machine_flops, MachineFlops(*runtime));
+  } else {
     log_options.ranks = runtime->ranks();
     log_options.worked = [&runtime = *runtime](std::chrono::steady_clock::time_point now,
                                                std::span<int64_t> nanoseconds) {
@@ -257,7 +258,8 @@ absl::Status Train(const Arguments& args) {
     ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
     std::fputs(memory.c_str(), stdout);
   }
-  if (format == "text") std::fputs(PrecisionText(plan, runtime_options.isa).c_str(), stdout);
+  if (!gpus && format == "text")
+    std::fputs(PrecisionText(plan, runtime_options.isa).c_str(), stdout);
   const auto train = data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
