@@ -41,7 +41,7 @@ absl::Status UcxError(const std::string& what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
 }
 
-// A user's own choice in the environment stands.
+// A user's own choice in the environment stands, but for what an option says.
 void Prefer(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
 
 // UCX reads its settings from the environment, but for those of the library as a whole, which it
@@ -51,8 +51,8 @@ void SetEnvironment(const UcxOptions& options) {
   Prefer("UCX_MM_ERROR_HANDLING", "y");
   Prefer("UCX_KEEPALIVE_INTERVAL", "1s");
   Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
-  if (!options.interface.empty()) Prefer("UCX_NET_DEVICES", options.interface);
-  if (!options.transports.empty()) Prefer("UCX_TLS", options.transports);
+  if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
+  if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
   // What fails is told once, by us.
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
 }
@@ -123,7 +123,7 @@ struct UcxNetwork::Impl {
   absl::Status broken;                                                // under mutex
   std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false}, closing{false};
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
-      refused{0};
+      refused{0}, pending{0};
   std::jthread thread;
 
   ~Impl() {
@@ -231,6 +231,7 @@ struct UcxNetwork::Impl {
 
   // Any thread.
   void Send(Outgoing message) {
+    pending.fetch_add(1);
     {
       const std::lock_guard lock(mutex);
       outgoing.push_back(std::move(message));
@@ -317,6 +318,7 @@ struct UcxNetwork::Impl {
       return UCS_OK;
     }
     Landing* landing = Take(landings, free_landings);
+    pending.fetch_add(1);
     landing->message = message;
     landing->to = to;
     ucp_request_param_t receive{};
@@ -343,6 +345,7 @@ struct UcxNetwork::Impl {
     landing->to->Landed(landing->message);
     landing->to.reset();
     free_landings.push_back(landing);
+    pending.fetch_sub(1);
   }
 
   template <typename T>
@@ -364,6 +367,7 @@ struct UcxNetwork::Impl {
     const ucp_ep_h endpoint = peers[message.to_process].endpoint;
     if (endpoint == nullptr || is_broken.load()) {
       if (is_piece) message.from->Sent();
+      pending.fetch_sub(1);
       return;
     }
     Sending* sending = Take(sendings, free_sendings);
@@ -439,6 +443,7 @@ struct UcxNetwork::Impl {
       sending->from.reset();
     }
     free_sendings.push_back(sending);
+    pending.fetch_sub(1);
   }
 
   bool Progress() {
@@ -570,7 +575,7 @@ void UcxNetwork::Close() { impl_->closing = true; }
 
 NetworkTotals UcxNetwork::totals() const {
   return {impl_->messages_sent, impl_->messages_received, impl_->bytes_sent, impl_->bytes_received,
-          impl_->refused};
+          impl_->refused, impl_->pending};
 }
 
 }  // namespace oneflow

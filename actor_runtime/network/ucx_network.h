@@ -48,6 +48,7 @@ struct NetworkTotals {
   int64_t messages_sent = 0, messages_received = 0;
   int64_t bytes_sent = 0, bytes_received = 0;  // of pieces
   int64_t refused = 0;
+  int64_t pending = 0;  // now: messages that are not sent, pieces that are not here
 };
 
 class UcxNetwork {
