@@ -121,7 +121,8 @@ class MemberForTest {
 
 // Exchanges of a group, and its members.
 struct SceneForTest {
-  SceneForTest(const MakerForTest& maker, std::vector<ExchangeCase> of_cases, std::mt19937_64* random)
+  SceneForTest(const MakerForTest& maker, std::vector<ExchangeCase> of_cases,
+               std::mt19937_64* random)
       : cases(std::move(of_cases)), group(maker.make(cases, (*random)())) {
     for (int m = 0; m < cases[0].members(); ++m) members.emplace_back(group.get(), &cases, m);
     for (const ExchangeCase& c : cases) {

@@ -46,8 +46,8 @@ namespace {
 TEST_CASE("messages that do not belong are refused, and change nothing") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
-    SceneForTest scene(CommunicatorMakers()[1 + seed % 2], RandomCases(2 + static_cast<int>(seed % 3), 4, &random),
-                &random);
+    SceneForTest scene(CommunicatorMakers()[1 + seed % 2],
+                       RandomCases(2 + static_cast<int>(seed % 3), 4, &random), &random);
     INFO("seed " << seed);
     int refused = 0;
     Play(&scene, &random, [&](int) {

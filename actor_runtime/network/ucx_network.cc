@@ -118,9 +118,9 @@ struct UcxNetwork::Impl {
   bool told = false;  // on_broken
 
   std::mutex mutex;
-  std::vector<Outgoing> outgoing;                                     // under mutex
+  std::vector<Outgoing> outgoing;                                      // under mutex
   std::map<uint64_t, std::shared_ptr<FarCommunicator>> communicators;  // under mutex
-  absl::Status broken;                                                // under mutex
+  absl::Status broken;                                                 // under mutex
   std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false}, closing{false};
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
@@ -285,14 +285,14 @@ struct UcxNetwork::Impl {
     const std::shared_ptr<FarCommunicator> to =
         message.ok() ? Find(message->communicator) : nullptr;
     if (to == nullptr) {
-      Refuse(*header, message.ok() ? absl::NotFoundError(absl::StrCat(
-                                         "there is no communicator ", message->communicator))
+      Refuse(*header, message.ok() ? absl::NotFoundError(absl::StrCat("there is no communicator ",
+                                                                      message->communicator))
                                    : message.status());
       return UCS_OK;
     }
     if (message->length != static_cast<int64_t>(length)) {
-      Refuse(*header, absl::DataLossError(absl::StrCat("it says ", message->length,
-                                                       " bytes and has ", length)));
+      Refuse(*header, absl::DataLossError(
+                          absl::StrCat("it says ", message->length, " bytes and has ", length)));
       return UCS_OK;
     }
     if (message->kind != FarMessage::kPiece) {
@@ -322,8 +322,8 @@ struct UcxNetwork::Impl {
     landing->message = message;
     landing->to = to;
     ucp_request_param_t receive{};
-    receive.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                           UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    receive.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     receive.user_data = landing;
     receive.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* user) {
       auto* of = static_cast<Landing*>(user);
@@ -422,7 +422,8 @@ struct UcxNetwork::Impl {
       }
     });
     const size_t n = sending->rows.size();
-    if (n == 1 || (n <= kMostRows && action.message.length >= static_cast<int64_t>(n * kShortRow))) {
+    if (n == 1 ||
+        (n <= kMostRows && action.message.length >= static_cast<int64_t>(n * kShortRow))) {
       return;
     }
     sending->packed.reserve(action.message.length);
@@ -461,8 +462,8 @@ struct UcxNetwork::Impl {
     }
     worked |= ucp_worker_progress(worker) > 0;
     if (broken_process >= 0) {
-      Break(UcxError(absl::StrCat("the link to process ", broken_process, " failed"),
-                     broken_status));
+      Break(
+          UcxError(absl::StrCat("the link to process ", broken_process, " failed"), broken_status));
     }
     if (is_broken.load()) EndAll();
     return worked;
@@ -539,9 +540,8 @@ absl::Status UcxNetwork::Connect(int process, const std::string& address) {
 }
 
 void UcxNetwork::Start() {
-  impl_->thread = std::jthread([impl = impl_.get()](const std::stop_token& stop) {
-    impl->Drive(stop);
-  });
+  impl_->thread =
+      std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->Drive(stop); });
 }
 
 bool UcxNetwork::Progress() { return impl_->Progress(); }
@@ -574,8 +574,8 @@ void UcxNetwork::Break(const absl::Status& why) { impl_->Break(why); }
 void UcxNetwork::Close() { impl_->closing = true; }
 
 NetworkTotals UcxNetwork::totals() const {
-  return {impl_->messages_sent, impl_->messages_received, impl_->bytes_sent, impl_->bytes_received,
-          impl_->refused, impl_->pending};
+  return {impl_->messages_sent,  impl_->messages_received, impl_->bytes_sent,
+          impl_->bytes_received, impl_->refused,           impl_->pending};
 }
 
 }  // namespace oneflow

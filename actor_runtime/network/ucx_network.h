@@ -36,7 +36,7 @@ namespace oneflow {
 
 struct UcxOptions {
   int process = 0, processes = 1;
-  uint64_t job = 0;      // messages of another job or attempt are dropped
+  uint64_t job = 0;  // messages of another job or attempt are dropped
   uint32_t attempt = 0;
   std::string interface;   // the network device that TCP listens on ("lo", "eth0"); empty: all
   std::string transports;  // UCX's names ("tcp,self"); empty: what UCX prefers
