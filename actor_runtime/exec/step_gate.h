@@ -44,9 +44,11 @@ class StepGate {
 
   // Any thread. The steps that have begun; no other begins until EndAt.
   int64_t Hold() { return begun_.fetch_or(kHeld) & kSteps; }
-  // Any thread, once in a run, after Hold. At least what Hold said. The workers of the run must be
-  // woken.
+  // Any thread, once in a run. At least what Hold said, unless the run has not begun. The workers of
+  // the run must be woken.
   void EndAt(int64_t steps) { begun_.store(steps | kHeld | kEnds); }
+  // Any thread, in the place of EndAt: the run goes on to its end. Its workers must be woken.
+  void Release() { begun_.fetch_and(~kHeld); }
 
  private:
   static constexpr int64_t kHeld = int64_t{1} << 61, kEnds = int64_t{1} << 62, kSteps = kHeld - 1;

@@ -21,6 +21,7 @@ constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
 absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
 
 bool StopAsked(const TrainLoopOptions& options) {
+  if (options.processes != nullptr) return options.processes->stopped();
   return options.stop != nullptr && options.stop->load();
 }
 
@@ -49,7 +50,7 @@ proto::Optimizer OptimizerOfRun(const TrainLoopOptions& options) {
 
 class Loop {
  public:
-  Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog& log, const TrainLoopOptions& options)
+  Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog* log, const TrainLoopOptions& options)
       : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
 
   // That a checkpoint can be written is known before the first step, not after the last.
@@ -64,7 +65,7 @@ class Loop {
     if (!options_.resume) {
       const std::string& dir = options_.checkpoint_dir;
       if (!dir.empty()) RETURN_IF_ERROR(SetCheckpointsAside(dir));
-      RETURN_IF_ERROR(runtime_.Run("init", context, 1));
+      RETURN_IF_ERROR(Run("init", context, 1));
       return 0;
     }
     ASSIGN_OR_RETURN(const std::string folder, CheckpointToUse(options_.checkpoint_dir));
@@ -79,7 +80,7 @@ class Loop {
     WarnOfChanges(folder, FactsOf(*reader),
                   FactsOf(plan_, OptimizerOfRun(options_), options_.tokens));
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
-    RETURN_IF_ERROR(runtime_.Run("load", context, 1));
+    RETURN_IF_ERROR(Run("load", context, 1));
     return reader->step();
   }
 
@@ -92,15 +93,17 @@ class Loop {
       return NumbersOf(options_.optimizer, step, options_.steps);
     };
     context.report = [this](int64_t step, std::span<const double> values) {
-      log_.Record(step, values);
+      log_->Record(step, values);
     };
-    std::vector<double> rates;
-    for (int64_t s = first; s < first + steps; ++s) {
-      rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
+    if (log_ != nullptr) {
+      std::vector<double> rates;
+      for (int64_t s = first; s < first + steps; ++s) {
+        rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
+      }
+      log_->StartChunk(first, steps, std::move(rates));
     }
-    log_.StartChunk(first, steps, std::move(rates));
-    RETURN_IF_ERROR(
-        runtime_.Run("train", context, steps / StepsARound(plan_), {.stop = options_.stop}));
+    const int64_t round = StepsARound(plan_);
+    RETURN_IF_ERROR(Run("train", context, steps / round, round));
     return runtime_.steps_done() * StepsARound(plan_);
   }
 
@@ -110,7 +113,7 @@ class Loop {
     context.tokens = &tokens;
     double sum = 0;  // in the order of the batches
     context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
-    RETURN_IF_ERROR(runtime_.Run("eval", context, options_.eval_batches, {.stop = options_.stop}));
+    RETURN_IF_ERROR(Run("eval", context, options_.eval_batches, 1));
     if (StopAsked(options_)) return Stopped();  // perhaps before the last batch
     return sum / static_cast<double>(options_.eval_batches);
   }
@@ -125,7 +128,7 @@ class Loop {
                      CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
-    RETURN_IF_ERROR(runtime_.Run("save", context, 1));
+    RETURN_IF_ERROR(Run("save", context, 1));
     RETURN_IF_ERROR(writer->Commit().status());
     if (options_.keep == 0) return absl::OkStatus();
     // The new one is on the disk. One too many costs no run.
@@ -136,6 +139,16 @@ class Loop {
   }
 
  private:
+  // `reports`: a step; those of a run that reports nothing take all their steps.
+  absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
+                   int64_t reports = 0) {
+    if (options_.processes != nullptr) {
+      return options_.processes->Run(program, context, steps, reports);
+    }
+    return runtime_.Run(program, context, steps,
+                        {.stop = reports > 0 ? options_.stop : nullptr});
+  }
+
   RunContext Context(const std::string& program) const {
     RunContext context;
     context.seed = options_.seed;
@@ -147,7 +160,7 @@ class Loop {
 
   const proto::Plan& plan_;
   Runtime& runtime_;
-  MetricsLog& log_;
+  MetricsLog* const log_;  // null: of another process
   const TrainLoopOptions& options_;
 };
 
@@ -167,13 +180,13 @@ absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& option
 }  // namespace
 
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
-                       const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options) {
+                       const TokenSource* eval, MetricsLog* log, const TrainLoopOptions& options) {
   RETURN_IF_ERROR(CheckRounds(plan, options));
   Loop loop(plan, runtime, log, options);
   RETURN_IF_ERROR(loop.CheckFolder());
   // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
   // step.
-  if (!options.resume) RETURN_IF_ERROR(log.Open(0));
+  if (!options.resume && log != nullptr) RETURN_IF_ERROR(log->Open(0));
   ASSIGN_OR_RETURN(int64_t step, loop.Start());
   if (step % StepsARound(plan) != 0) {
     return InputError("--resume",
@@ -182,14 +195,16 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                           std::to_string(StepsARound(plan)) + " steps",
                       "go on with a plan of as many --steps_a_round as it was trained with");
   }
-  if (options.resume) RETURN_IF_ERROR(log.Open(step));
+  if (options.resume && log != nullptr) RETURN_IF_ERROR(log->Open(step));
   if (step >= options.steps) {
-    std::fprintf(stderr,
-                 "oneflow: the checkpoint is of step %lld: --steps=%lld leaves nothing to do\n",
-                 static_cast<long long>(step), static_cast<long long>(options.steps));
+    if (log != nullptr) {
+      std::fprintf(stderr,
+                   "oneflow: the checkpoint is of step %lld: --steps=%lld leaves nothing to do\n",
+                   static_cast<long long>(step), static_cast<long long>(options.steps));
+    }
     if (eval != nullptr) {
       ASSIGN_OR_RETURN(const double loss, loop.Evaluate(*eval));
-      log.Evaluated(step, loss);
+      if (log != nullptr) log->Evaluated(step, loss);
     }
   }
   const int64_t round = StepsARound(plan);
@@ -212,8 +227,11 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
       evaluated = loss.status();
       stopped = absl::IsCancelled(evaluated);  // the step is done all the same, and saved
     }
-    const absl::Status logged =
-        log.FinishChunk(eval_loss, trained.ok() ? std::optional<int64_t>(*trained) : std::nullopt);
+    absl::Status logged;
+    if (log != nullptr) {
+      logged = log->FinishChunk(eval_loss,
+                                trained.ok() ? std::optional<int64_t>(*trained) : std::nullopt);
+    }
     RETURN_IF_ERROR(trained.status());
     step += *trained;
     const bool save_due = stopped || !evaluated.ok() || step == options.steps ||
