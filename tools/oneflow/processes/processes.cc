@@ -132,7 +132,7 @@ absl::Status Processes::Run(std::string_view program, RunContext context, int64_
                             int64_t reports) {
   StepGate* const gate = stop_.StartRun();
   const uint64_t run = stop_.number();
-  member_->Begins(run, program, context.first_step, steps);
+  member_->Begin(run, program, context.first_step, steps);
   {
     // A run that has not begun cannot be ended.
     const std::lock_guard lock(mutex_);

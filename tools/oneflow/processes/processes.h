@@ -34,6 +34,8 @@ struct ProcessesOptions {
   MemberOptions member;    // who, where, and what must be the same in all
   int ranks = 0;           // of the plan: each process owns as many, consecutive ones
   std::string interface;   // the network device of exchanges; empty: loopback
+  // Of process 0: called when others may join, with the coordinator's port.
+  std::function<absl::Status(int port)> on_listening;
 };
 
 class Processes {
