@@ -2,7 +2,8 @@
 // same on all devices: each finishes what any of them has begun. Devices of one process agree by
 // this object alone; processes agree on the greatest number that any of them has begun:
 //
-//   const int64_t begun = gate.Hold();       // each: from here on no step begins that none has begun
+//   const int64_t begun = gate.Hold();       // each: from here on no step begins that none has
+//   begun
 //   ... the greatest of all processes' ...
 //   gate.EndAt(greatest);                    // each: the run ends after so many steps
 //
@@ -44,8 +45,8 @@ class StepGate {
 
   // Any thread. The steps that have begun; no other begins until EndAt.
   int64_t Hold() { return begun_.fetch_or(kHeld) & kSteps; }
-  // Any thread, once in a run. At least what Hold said, unless the run has not begun. The workers of
-  // the run must be woken.
+  // Any thread, once in a run. At least what Hold said, unless the run has not begun. The workers
+  // of the run must be woken.
   void EndAt(int64_t steps) { begun_.store(steps | kHeld | kEnds); }
   // Any thread, in the place of EndAt: the run goes on to its end. Its workers must be woken.
   void Release() { begun_.fetch_and(~kHeld); }

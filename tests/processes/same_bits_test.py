@@ -19,7 +19,7 @@ CASES = {
     "zero bubble": ([], ["--mesh=pipe=2,data=2", "--micro_batches=4", "--schedule=zero_bubble"], [2, 4], False),
     "2bw": ([], ["--mesh=pipe=2", "--micro_batches=4", "--schedule=2bw"], [2], True),
     "bf16": ([], ["--mesh=data=2,tensor=2", "--precision=bf16"], [2, 4], True),
-    "recompute": ([], ["--mesh=pipe=2,tensor=2", "--micro_batches=4", "--recompute=block"], [2, 4], False),
+    "recompute": ([], ["--mesh=pipe=2,tensor=2", "--micro_batches=4", "--recompute=full"], [2, 4], False),
     "sharded on data": ([], ["--mesh=data=4", "--shard=weights"], [2, 4], True),
     "tied": (["--tied"], ["--mesh=pipe=2,tensor=2", "--micro_batches=2"], [2, 4], True),
     "eight devices": ([], ["--mesh=pipe=2,data=2,tensor=2", "--micro_batches=4"], [2, 4, 8], False),

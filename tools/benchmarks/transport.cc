@@ -54,9 +54,14 @@ class Side {
     const auto setups = SetupsOf(c);
     work_ = ExchangeWork::Make(setups, &far).value();
     communicator_ = network->MakeCommunicator({number, {0, 1}, self, 1, 0});
-    communicator_->SetWake([this](int) { wakes_.fetch_add(1); wakes_.notify_one(); });
+    communicator_->SetWake([this](int) {
+      wakes_.fetch_add(1);
+      wakes_.notify_one();
+    });
     for (int member = 0; member < 2; ++member) {
-      bytes_.emplace_back(c.tensors[0].dims.back() * (c.tensors[0].dims.size() > 1 ? c.tensors[0].dims[0] : 1) * 4 + 64);
+      bytes_.emplace_back(c.tensors[0].dims.back() *
+                              (c.tensors[0].dims.size() > 1 ? c.tensors[0].dims[0] : 1) * 4 +
+                          64);
     }
     window_.resize(16 * work_.WindowBytes(self, false) + 64);
   }
@@ -147,8 +152,8 @@ int main(int argc, char** argv) {
   PCHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
   const pid_t child = fork();
   const int self = child == 0 ? 1 : 0;
-  oneflow::Run(self, sockets[self], argv[1], std::atoll(argv[2]), argc > 4 ? std::atoll(argv[4]) : 0,
-               std::atof(argv[3]));
+  oneflow::Run(self, sockets[self], argv[1], std::atoll(argv[2]),
+               argc > 4 ? std::atoll(argv[4]) : 0, std::atof(argv[3]));
   if (child == 0) return 0;
   int status = 0;
   waitpid(child, &status, 0);

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
@@ -41,11 +42,12 @@ std::string NewToken() {
 }  // namespace
 
 absl::StatusOr<JobPlace> PlaceFromFlags() {
-  return FindPlace({FLAGS_coordinator, FLAGS_process_index, FLAGS_processes},
-                   [](const char* name) -> std::optional<std::string> {
-                     const char* value = std::getenv(name);
-                     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-                   });
+  JobPlace place;
+  if (FLAGS_processes > 1) place.processes = FLAGS_processes;
+  place.starts_others = FLAGS_process_index < 0;
+  place.process = std::max(0, FLAGS_process_index);
+  place.coordinator = FLAGS_coordinator.empty() ? "127.0.0.1:0" : FLAGS_coordinator;
+  return place;
 }
 
 absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
@@ -76,7 +78,8 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
   Together together;
   if (place.processes == 1) return together;
   ProcessesOptions options;
-  options.ranks = DeviceCount(plan);
+  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  options.ranks = mesh.ranks();
   options.interface = FLAGS_interface;
   options.member.coordinator = place.coordinator;
   options.member.process = place.process;
@@ -85,17 +88,20 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
   options.member.facts = std::move(facts);
   const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
   options.member.token = token == nullptr ? "" : token;
-  std::function<absl::Status(int)> on_listening;
+  absl::Status started;
   if (place.starts_others) {
     options.member.token = NewToken();
     setenv("ONEFLOW_JOB_TOKEN", options.member.token.c_str(), 1);
-    options.on_listening = [&](int port) -> absl::Status {
-      ASSIGN_OR_RETURN(together.children,
-                       Children::Start(place.processes, absl::StrCat("127.0.0.1:", port)));
-      return absl::OkStatus();
+    options.on_listening = [&](int port) {
+      absl::StatusOr<Children> children =
+          Children::Start(place.processes, absl::StrCat("127.0.0.1:", port));
+      started = children.status();
+      if (children.ok()) together.children.emplace(*std::move(children));
     };
   }
-  ASSIGN_OR_RETURN(together.processes, Processes::Join(std::move(options)));
+  absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
+  RETURN_IF_ERROR(started);
+  ASSIGN_OR_RETURN(together.processes, std::move(processes));
   return together;
 }
 

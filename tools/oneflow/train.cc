@@ -78,9 +78,10 @@ absl::StatusOr<Resume> ResumeFromFlags() {
   return InputError("--resume", "there is no folder to resume from", "add --checkpoint_dir=DIR");
 }
 
-// The folder of checkpoints, from now on this run's alone; none if there is none.
-absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume) {
-  if (FLAGS_checkpoint_dir.empty()) return std::nullopt;
+// The folder of checkpoints, from now on this run's alone; none if there is none. The first process
+// takes it for all.
+absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first) {
+  if (FLAGS_checkpoint_dir.empty() || !first) return std::nullopt;
   // A folder to resume from is there already: a mistyped one is not made.
   if (resume == Resume::kAlways) {
     RETURN_IF_ERROR(LatestCheckpoint(FLAGS_checkpoint_dir).status());
@@ -176,13 +177,13 @@ double NumberIn(const std::string& text) {
 absl::StatusOr<double> MachineFlops(const Runtime& runtime, Processes* processes) {
   ASSIGN_OR_RETURN(const double rate, FlopsHere(runtime));
   if (processes == nullptr) return rate;
-  ASSIGN_OR_RETURN(const std::string all,
-                   processes->Round("matrix rate", ExactDouble(rate),
-                                    [](std::span<const std::string> rates) {
-                                      double sum = 0;
-                                      for (const std::string& text : rates) sum += NumberIn(text);
-                                      return ExactDouble(sum);
-                                    }));
+  ASSIGN_OR_RETURN(const std::string all, processes->Round("matrix rate", ExactDouble(rate),
+                                                           [](std::span<const std::string> rates) {
+                                                             double sum = 0;
+                                                             for (const std::string& text : rates)
+                                                               sum += NumberIn(text);
+                                                             return ExactDouble(sum);
+                                                           }));
   return NumberIn(all);
 }
 
@@ -237,12 +238,10 @@ class Attached {
 absl::StatusOr<bool> GoesOnTogether(Resume resume, Processes* processes) {
   if (processes == nullptr) return GoesOn(resume, FLAGS_checkpoint_dir);
   ASSIGN_OR_RETURN(const std::string goes_on,
-                   processes->Round("resume", "",
-                                    [&](auto) -> absl::StatusOr<std::string> {
-                                      ASSIGN_OR_RETURN(const bool does,
-                                                       GoesOn(resume, FLAGS_checkpoint_dir));
-                                      return does ? "yes" : "no";
-                                    }));
+                   processes->Round("resume", "", [&](auto) -> absl::StatusOr<std::string> {
+                     ASSIGN_OR_RETURN(const bool does, GoesOn(resume, FLAGS_checkpoint_dir));
+                     return does ? "yes" : "no";
+                   }));
   return goes_on == "yes";
 }
 
@@ -266,10 +265,7 @@ absl::Status TrainHere(Training training) {
   if (processes != nullptr) processes->Configure(&training.runtime);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
   const Attached attached(processes, runtime.get());
-  std::optional<FolderLock> lock;
-  if (first) {
-    ASSIGN_OR_RETURN(lock, TakeFolder(training.resume));
-  }
+  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(training.resume, first));
   ASSIGN_OR_RETURN(training.loop.resume, GoesOnTogether(training.resume, processes));
   if (!gpus) {
     if (first) WarnOfCores(*runtime);

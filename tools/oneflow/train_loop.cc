@@ -145,8 +145,7 @@ class Loop {
     if (options_.processes != nullptr) {
       return options_.processes->Run(program, context, steps, reports);
     }
-    return runtime_.Run(program, context, steps,
-                        {.stop = reports > 0 ? options_.stop : nullptr});
+    return runtime_.Run(program, context, steps, {.stop = reports > 0 ? options_.stop : nullptr});
   }
 
   RunContext Context(const std::string& program) const {

@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   callbacks.on_report = [self](uint64_t run, int64_t step, std::span<const double> values) {
     self->reports_.Deliver(run, step, values);
   };
+  callbacks.on_listen = made->options_.on_listening;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
 
   // Where a launcher leaves all cores to all processes of a host, each takes a share.
@@ -67,10 +68,8 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
   network.spin = here <= Cores();
   ASSIGN_OR_RETURN(
-      made->network_,
-      UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
-        self->member_->Fail(process < 0 ? why
-                                        : Annotate(why, absl::StrCat("process ", process)));
+      made->network_, UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
+        self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
       }));
   self->member_->Post(AddressKey(self->self_), self->network_->address());
   return made;
@@ -132,7 +131,7 @@ absl::Status Processes::Run(std::string_view program, RunContext context, int64_
                             int64_t reports) {
   StepGate* const gate = stop_.StartRun();
   const uint64_t run = stop_.number();
-  member_->Begin(run, program, context.first_step, steps);
+  member_->Begins(run, program, context.first_step, steps);
   {
     // A run that has not begun cannot be ended.
     const std::lock_guard lock(mutex_);

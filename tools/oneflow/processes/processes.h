@@ -1,5 +1,5 @@
-// Processes: the processes of a training run, as one of them sees them. It joins them, carries their
-// exchanges, keeps their runs in step, and ends all of them when one fails.
+// Processes: the processes of a training run, as one of them sees them. It joins them, carries
+// their exchanges, keeps their runs in step, and ends all of them when one fails.
 //
 //   ASSIGN_OR_RETURN(auto processes, Processes::Join(options));
 //   processes->Configure(&runtime_options);
@@ -31,11 +31,11 @@
 namespace oneflow {
 
 struct ProcessesOptions {
-  MemberOptions member;    // who, where, and what must be the same in all
-  int ranks = 0;           // of the plan: each process owns as many, consecutive ones
-  std::string interface;   // the network device of exchanges; empty: loopback
+  MemberOptions member;   // who, where, and what must be the same in all
+  int ranks = 0;          // of the plan: each process owns as many, consecutive ones
+  std::string interface;  // the network device of exchanges; empty: loopback
   // Of process 0: called when others may join, with the coordinator's port.
-  std::function<absl::Status(int port)> on_listening;
+  std::function<void(int port)> on_listening;
 };
 
 class Processes {
@@ -67,8 +67,7 @@ class Processes {
 
   // All call it, in the same order. process 0's function makes of the parts, by process, what all
   // get.
-  using Merge =
-      std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)>;
+  using Merge = std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)>;
   absl::StatusOr<std::string> Round(const std::string& name, std::string part, const Merge& merge);
 
   // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
