@@ -52,10 +52,16 @@ class Loop {
   Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog& log, const TrainLoopOptions& options)
       : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
 
+  ~Loop() {
+    if (begun_) EndAttempt(options_.checkpoint_dir, options_.writer.attempt);
+  }
+
   // That a checkpoint can be written is known before the first step, not after the last.
-  absl::Status CheckFolder() const {
-    if (options_.checkpoint_dir.empty()) return absl::OkStatus();
-    return CheckpointWriter::Create(options_.checkpoint_dir, plan_, {}).status();
+  absl::Status BeginAttempt() {
+    if (options_.checkpoint_dir.empty() || options_.writer.process != 0) return absl::OkStatus();
+    RETURN_IF_ERROR(oneflow::BeginAttempt(options_.checkpoint_dir, options_.writer.attempt));
+    begun_ = true;
+    return absl::OkStatus();
   }
 
   // Initialises or loads the variables; returns the first step to run.
@@ -67,10 +73,11 @@ class Loop {
       RETURN_IF_ERROR(runtime_.Run("init", context, 1));
       return 0;
     }
-    ASSIGN_OR_RETURN(const std::string folder, CheckpointToUse(options_.checkpoint_dir));
+    const std::string& dir = options_.checkpoint_dir;
+    ASSIGN_OR_RETURN(const std::string folder, ChooseCheckpoint(dir, [&](const std::string& it) {
+                       return VerifyCheckpoint(it, plan_, options_.writer.ranks);
+                     }));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-    RETURN_IF_ERROR(reader->CheckSameVariables(plan_));
-    RETURN_IF_ERROR(reader->Verify());
     if (reader->seed() != options_.seed) {
       return InputError("--seed=" + std::to_string(options_.seed),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
@@ -80,6 +87,11 @@ class Loop {
                   FactsOf(plan_, OptimizerOfRun(options_), options_.tokens));
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(runtime_.Run("load", context, 1));
+    std::fprintf(stderr, "oneflow: the run goes on from %s\n", folder.c_str());
+    ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
+    if (!aside.empty()) {
+      std::fprintf(stderr, "oneflow: checkpoints of later steps are moved to %s\n", aside.c_str());
+    }
     return reader->step();
   }
 
@@ -121,12 +133,14 @@ class Loop {
     info.seed = options_.seed;
     info.tokens = options_.tokens;
     info.optimizer = OptimizerOfRun(options_);
+    const std::string& dir = options_.checkpoint_dir;
     ASSIGN_OR_RETURN(const auto writer,
-                     CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));
+                     CheckpointWriter::Create(dir, plan_, info, options_.writer));
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
     RETURN_IF_ERROR(runtime_.Run("save", context, 1));
-    RETURN_IF_ERROR(writer->Commit().status());
+    ASSIGN_OR_RETURN(const std::string part, writer->Finish());
+    RETURN_IF_ERROR(CommitParts(dir, plan_, info, options_.writer, {&part, 1}).status());
     if (options_.keep == 0) return absl::OkStatus();
     // The new one is on the disk. One too many costs no run.
     const absl::Status kept = KeepNewest(options_.checkpoint_dir, options_.keep);
@@ -149,6 +163,7 @@ class Loop {
   Runtime& runtime_;
   MetricsLog& log_;
   const TrainLoopOptions& options_;
+  bool begun_ = false;  // the attempt
 };
 
 absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& options) {
@@ -170,7 +185,7 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options) {
   RETURN_IF_ERROR(CheckRounds(plan, options));
   Loop loop(plan, runtime, log, options);
-  RETURN_IF_ERROR(loop.CheckFolder());
+  RETURN_IF_ERROR(loop.BeginAttempt());
   // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
   // step.
   if (!options.resume) RETURN_IF_ERROR(log.Open(0));
