@@ -42,12 +42,14 @@ std::string NewToken() {
 }  // namespace
 
 absl::StatusOr<JobPlace> PlaceFromFlags() {
-  JobPlace place;
-  if (FLAGS_processes > 1) place.processes = FLAGS_processes;
-  place.starts_others = FLAGS_process_index < 0;
-  place.process = std::max(0, FLAGS_process_index);
-  place.coordinator = FLAGS_coordinator.empty() ? "127.0.0.1:0" : FLAGS_coordinator;
-  return place;
+  PlaceFlags flags;
+  flags.coordinator = FLAGS_coordinator;
+  if (FLAGS_process_index >= 0) flags.process_index = FLAGS_process_index;
+  if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
+  return FindPlace(flags, [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
 }
 
 absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
@@ -81,7 +83,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
   ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
   options.ranks = mesh.ranks();
   options.interface = FLAGS_interface;
-  options.member.coordinator = place.coordinator;
+  options.member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
   options.member.process = place.process;
   options.member.processes = place.processes;
   options.member.attempt = place.attempt;

@@ -9,20 +9,13 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/job/job.h"
+#include "actor_runtime/job/place.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
 #include "tools/oneflow/processes/launch.h"
 #include "tools/oneflow/processes/processes.h"
 
 namespace oneflow {
-
-// Which of how many.
-struct JobPlace {
-  int process = 0, processes = 1;
-  std::string coordinator;
-  int64_t attempt = 0;
-  bool starts_others = false;
-};
 
 // This process among others; one alone has neither.
 struct Together {

@@ -351,7 +351,12 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
                    FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
-  training.loop.processes = together.processes.get();
+  Processes& processes = *together.processes;
+  training.loop.processes = &processes;
+  training.loop.writer = {.attempt = place.attempt,
+                          .process = place.process,
+                          .ranks = processes.ranks(),
+                          .may_write = [&] { return processes.member().MayWrite(); }};
   const absl::Status trained = TrainHere(std::move(training));
   return LeaveTogether(std::move(together), trained);
 }

@@ -105,8 +105,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
 
 absl::Status Processes::CommunicatorsMade() {
   if (!std::exchange(started_, true)) network_->Start();
-  return Round("communicators", "", [](std::span<const std::string>) { return std::string(); })
-      .status();
+  return Meet("communicators");
+}
+
+absl::Status Processes::Meet(const std::string& name) {
+  return Round(name, "", [](std::span<const std::string>) { return std::string(); }).status();
 }
 
 void Processes::Attach(Runtime* runtime) {

@@ -70,6 +70,9 @@ class Processes {
   using Merge = std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)>;
   absl::StatusOr<std::string> Round(const std::string& name, std::string part, const Merge& merge);
 
+  // Returns when all processes have come here.
+  absl::Status Meet(const std::string& name);
+
   // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
   // process's failure that ours came of.
   absl::Status Fail(const absl::Status& status);
