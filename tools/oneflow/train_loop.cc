@@ -71,14 +71,13 @@ absl::StatusOr<std::string> Say(Processes& processes, const std::string& what) {
 
 // Whether all processes can go on from it.
 absl::Status VerifyTogether(Processes& processes, const absl::Status& here) {
-  ASSIGN_OR_RETURN(const std::string all,
-                   processes.Round("verdict", Encode(here),
-                                   [](std::span<const std::string> verdicts) {
-                                     const auto bad =
-                                         std::find_if(verdicts.begin(), verdicts.end(),
-                                                      [](const auto& v) { return !v.empty(); });
-                                     return bad == verdicts.end() ? std::string() : *bad;
-                                   }));
+  ASSIGN_OR_RETURN(
+      const std::string all,
+      processes.Round("verdict", Encode(here), [](std::span<const std::string> verdicts) {
+        const auto bad = std::find_if(verdicts.begin(), verdicts.end(),
+                                      [](const auto& v) { return !v.empty(); });
+        return bad == verdicts.end() ? std::string() : *bad;
+      }));
   return Decode(all);
 }
 
