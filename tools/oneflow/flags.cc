@@ -132,6 +132,8 @@ DEFINE_string(coordinator, "",
 DEFINE_string(interface, "",
               "network device on which processes exchange tensors, as `ip link` names it; empty: "
               "loopback");
+DEFINE_string(job_dir, "",
+              "folder of the job, where status.json and outcome.json are written; empty: nowhere");
 DEFINE_string(resume, "false",
               "go on from the latest checkpoint of --checkpoint_dir; auto: if there is one");
 DEFINE_int64(

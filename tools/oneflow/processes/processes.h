@@ -60,6 +60,8 @@ class Processes {
   // wherever it is reported: `reports` times a step of the run. There it returns when all is here.
   absl::Status Run(std::string_view program, RunContext context, int64_t steps,
                    int64_t reports = 0);
+  // Steps of training that are done, at least.
+  int64_t steps_done() const { return steps_done_; }
   // A signal came: all processes end after the same step. Any thread.
   void AskStop() { member_->AskStop(); }
   // Whether the runs end after the last one.
@@ -82,7 +84,6 @@ class Processes {
  private:
   explicit Processes(ProcessesOptions options);
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const GroupAcross& across);
-  absl::Status CommunicatorsMade();
   void End(const absl::Status& why);
 
   const ProcessesOptions options_;
@@ -90,6 +91,7 @@ class Processes {
   std::vector<bool> connected_;  // by process
   bool started_ = false;         // the network's thread
   bool stopped_ = false;
+  int64_t steps_done_ = 0;
   StopPoint stop_;
   ReportQueue reports_;
   std::mutex mutex_;
