@@ -111,18 +111,16 @@ void JobCluster::Happen(Event& event) {
                        .facts = {{"plan", "41ad"}}};
       if (node.process == 0) {
         listening_ = index;
-        node.coordinator = std::make_unique<Coordinator>(
-            CoordinatorOptions{.self = self,
-                               .join = options_.join,
-                               .silence = options_.silence,
-                               .policy = options_.policy},
-            clock);
+        node.coordinator =
+            std::make_unique<Coordinator>(CoordinatorOptions{.self = self,
+                                                             .join = options_.join,
+                                                             .silence = options_.silence,
+                                                             .policy = options_.policy},
+                                          clock);
       }
       node.member = std::make_unique<MemberState>(
-          MemberStateOptions{.self = self,
-                             .coordinator = "c:1",
-                             .join = options_.join,
-                             .policy = options_.policy},
+          MemberStateOptions{
+              .self = self, .coordinator = "c:1", .join = options_.join, .policy = options_.policy},
           clock);
       node.member->Start(clock, EmitOf(index));
       [[fallthrough]];
@@ -144,8 +142,7 @@ void JobCluster::Happen(Event& event) {
     case Kind::kUp:
       return node.coordinator->Receive(connection, event.up, clock, EmitCoordinator(index));
     case Kind::kDown: return node.member->Receive(number, event.down, clock, EmitOf(index));
-    case Kind::kBreakUp:
-      return node.coordinator->Close(connection, clock, EmitCoordinator(index));
+    case Kind::kBreakUp: return node.coordinator->Close(connection, clock, EmitCoordinator(index));
     case Kind::kBreakDown: return node.member->Lose(number, "broken", clock, EmitOf(index));
     case Kind::kCall: return;
   }

@@ -50,7 +50,7 @@ class JobCluster {
     // What its program knows and has done.
     bool joined = false, left = false, frozen = false;
     StepPosition position;
-    int64_t until = 0;               // steps of the run in progress
+    int64_t until = 0;                // steps of the run in progress
     std::optional<StepPosition> end;  // agreed
     std::vector<absl::Status> ends;
     JobTime ended = -1, wrote = -1;  // the last write
@@ -73,7 +73,7 @@ class JobCluster {
   void Kill(int node);
   void Stop(int node);
   void Continue(int node);
-  void Cut(int node);   // its link to other hosts: what is sent waits
+  void Cut(int node);  // its link to other hosts: what is sent waits
   void Mend(int node);
   void AskStop(int node);
   void Fail(int node, const absl::Status& why);

@@ -213,7 +213,8 @@ TEST_CASE("A planted bug is found: a process that says nothing is taken for lost
 
 // Process 1 of attempt 0 comes while attempt 1 gathers, before or after process 1 of attempt 1.
 bool OlderTakesPart(uint64_t seed, JobPolicy policy = {}) {
-  JobCluster cluster({.processes = 3, .seed = seed, .start_spread = 2 * kJobSecond, .policy = policy});
+  JobCluster cluster(
+      {.processes = 3, .seed = seed, .start_spread = 2 * kJobSecond, .policy = policy});
   const int older = cluster.StartNode(0, 1, cluster.Draw(2 * kJobSecond));
   cluster.StartAttempt(1);
   cluster.RunUntil(100 * kJobSecond);
@@ -269,8 +270,7 @@ TEST_CASE("A process that never comes is named, and the others are told") {
   for (const int p : {0, 2}) cluster.StartNode(0, p, 0);
   cluster.RunUntil(100 * kJobSecond);
   for (const Node& node : cluster.nodes()) {
-    CHECK(node.ends.at(0) ==
-          absl::DeadlineExceededError("process 1 has not joined within 60.0 s"));
+    CHECK(node.ends.at(0) == absl::DeadlineExceededError("process 1 has not joined within 60.0 s"));
   }
 }
 
@@ -326,7 +326,8 @@ TEST_CASE("Many processes: join, a thousand steps, ten losses, each a new attemp
     CHECK(cluster.node(static_cast<int>(cluster.nodes().size()) - 1 - p).left);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  if (IsFull()) WARN(processes << " processes, " << cluster.events() << " events, " << took.count() << " s");
+  if (IsFull())
+    WARN(processes << " processes, " << cluster.events() << " events, " << took.count() << " s");
 }
 
 }  // namespace
