@@ -257,6 +257,42 @@ TEST_CASE("Checkpoint faults: a newer attempt begins and commits before any call
   }
 }
 
+TEST_CASE("Checkpoint faults: an older attempt commits while a newer one begins, or never") {
+  const CheckpointInfo info = {.step = 7, .seed = kSeed};
+  int n = 0, committed = 0, aborted = 0;
+  for (bool reached = true; reached; ++n) {
+    const TemporaryDirectory dir;
+    REQUIRE(BeginAttempt(dir.path(), 1).ok());
+    const auto parts = *WriteParts(dir.path(), 7, PlacementNumber(2), 2, {.attempt = 1});
+    const auto commit = [&] {
+      return CommitParts(dir.path(), TestPlan(), info, {.attempt = 1}, parts).status();
+    };
+    reached = false;
+    int calls = 0;
+    absl::Status older;
+    OnSystemCall([&](const SystemCall&) {
+      if (calls++ != n) return 0;
+      reached = true;
+      older = commit();
+      return 0;
+    });
+    const absl::Status begun = BeginAttempt(dir.path(), 2);
+    OnSystemCall(nullptr);
+    INFO("before call " << n << ": " << older << ", " << begun);
+    REQUIRE(begun.ok());
+    if (!reached) older = commit();
+    // What the newer attempt finds is whole, and it is all that there will ever be.
+    REQUIRE(LatestCheckpoint(dir.path()).ok() == older.ok());
+    if (older.ok()) Latest(dir.path());
+    REQUIRE((older.ok() || older.code() == absl::StatusCode::kAborted));
+    (older.ok() ? committed : aborted) += 1;
+    EndAttempt(dir.path(), 2);
+    REQUIRE(NamesIn(dir.path()).size() == static_cast<size_t>(older.ok()));
+  }
+  CHECK(committed > 0);
+  CHECK(aborted > 5);
+}
+
 TEST_CASE("Checkpoint faults: who may not write any more is asked before each call, and stops") {
   const std::string stopped =
       "this process was stopped for too long and the job went on without it";
