@@ -135,7 +135,8 @@ DEFINE_string(interface, "",
 DEFINE_string(job_dir, "",
               "folder of the job, where status.json and outcome.json are written; empty: nowhere");
 DEFINE_string(resume, "false",
-              "go on from the latest checkpoint of --checkpoint_dir; auto: if there is one");
+              "go on from the newest checkpoint of --checkpoint_dir that is not damaged; auto: if "
+              "there is one");
 DEFINE_int64(
     keep, 0,
     "checkpoints to keep, the newest: older ones go when a newer one is on the disk; 0: all");
