@@ -52,6 +52,7 @@ SchedulerType=sched/builtin
 MpiDefault=none
 SwitchType=switch/none
 ReturnToService=2
+EnforcePartLimits=ALL
 SlurmctldTimeout=30
 SlurmdTimeout=5
 KillWait=2

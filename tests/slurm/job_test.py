@@ -244,9 +244,11 @@ class JobTest(unittest.TestCase):
                 file.write(text)
         self.assertEqual(self.status()["state"], "stopped")
         self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
+        os.rename(self.job + "/job.json", self.job + "/kept.json")
         with open(self.job + "/job.json", "w", encoding="utf-8") as file:
             file.write('{"engine": 5}')
-        self.assertIn("no such engine", run("status", "--job_dir=job", cwd=self.dir, code=2)[1])
+        self.assertIn("job/job.json: --engine=: no such engine", run("status", "--job_dir=job", cwd=self.dir, code=2)[1])
+        os.rename(self.job + "/kept.json", self.job + "/job.json")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file.h"
@@ -45,7 +48,11 @@ absl::Status CancelLocal(const JobRecord& record, const std::string& id) {
   if (record.host != host) {
     return InputError("oneflow cancel", "the job runs on host " + record.host, "call it there");
   }
-  const pid_t pid = static_cast<pid_t>(std::stol(id));
+  const int64_t number = std::stoll(id);
+  if (number <= 1 || number > std::numeric_limits<pid_t>::max()) {
+    return absl::DataLossError("process " + id + ": is none that a job can have");
+  }
+  const auto pid = static_cast<pid_t>(number);
   // The script is the first of a session of its own, and so of a group of processes.
   if (kill(FLAGS_now ? -pid : pid, FLAGS_now ? SIGKILL : SIGTERM) == 0 || errno == ESRCH) {
     return absl::OkStatus();

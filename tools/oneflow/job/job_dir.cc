@@ -77,7 +77,9 @@ absl::StatusOr<JobRecord> JobDir::ReadRecord() const {
                       "give the directory that `oneflow submit` was given");
   }
   JobRecord record;
-  ASSIGN_OR_RETURN(record.engine, ParseEngine(TextOf(*json, "engine")));
+  const absl::StatusOr<Engine> engine = ParseEngine(TextOf(*json, "engine"));
+  if (!engine.ok()) return Annotate(engine.status(), File("job.json"));
+  record.engine = *engine;
   record.submitted = TextOf(*json, "submitted");
   record.host = TextOf(*json, "host");
   record.nodes = IntegerOf(*json, "nodes", 1);
