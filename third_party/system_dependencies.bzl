@@ -36,6 +36,12 @@ def system_dependencies():
         deps = ["@system_protobuf//:library", "@system_absl//:library"],
     )
     system_library(
+        name = "system_ucx",
+        headers = ["ucp/api/ucp.h"],
+        linkopts = ["-lucp", "-lucs"],
+        packages = ["libucx-dev"],
+    )
+    system_library(
         name = "system_gflags",
         headers = ["gflags/gflags.h"],
         linkopts = ["-lgflags"],

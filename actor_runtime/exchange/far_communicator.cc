@@ -21,6 +21,11 @@ void FarCommunicator::Do(int caller, Event event) {
   }
 }
 
+void FarCommunicator::SetWake(std::function<void(int member)> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+}
+
 void FarCommunicator::Enter(int member, const ExchangeEntry& entry) {
   Do(member, [&] { exchange_.Enter(member, entry, send_); });
 }

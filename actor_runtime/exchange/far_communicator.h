@@ -17,7 +17,7 @@ class FarCommunicator final : public Communicator {
   FarCommunicator(FarGroup group, std::function<void(const FarAction&)> send)
       : exchange_(std::move(group)), send_(std::move(send)) {}
 
-  void SetWake(std::function<void(int member)> wake) override { wake_ = std::move(wake); }
+  void SetWake(std::function<void(int member)> wake) override;
   void Enter(int member, const ExchangeEntry& entry) override;
   Progress Poll(int member, ThreadPool* pool) override;
   bool HasNews(int member) const override;
@@ -41,7 +41,7 @@ class FarCommunicator final : public Communicator {
   mutable std::mutex mutex_;
   FarExchange exchange_;  // under mutex_, but for Run
   const std::function<void(const FarAction&)> send_;
-  std::function<void(int)> wake_ = [](int) {};
+  std::function<void(int)> wake_ = [](int) {};  // under mutex_
 };
 
 }  // namespace oneflow

@@ -31,7 +31,8 @@ struct GroupAcross {
   int tensors = 0;             // the most that an exchange has
   uint64_t first = 0;          // number of the first exchange, the same in all processes
 };
-using CommunicatorMaker = std::function<std::unique_ptr<Communicator>(const GroupAcross&)>;
+using CommunicatorMaker =
+    std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupAcross&)>;
 
 struct LoadOptions {
   int threads = 1;                      // kernel threads in all, shared out over the devices

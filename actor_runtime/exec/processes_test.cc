@@ -42,7 +42,7 @@ class Network {
  public:
   // For the process that owns `own`, where each owns as many ranks.
   CommunicatorMaker MakerFor(RankRange own) {
-    return [this, own](const GroupAcross& across) {
+    return [this, own](const GroupAcross& across) -> std::unique_ptr<Communicator> {
       FarGroup group{across.communicator, {}, own.begin / own.size(), across.tensors, across.first};
       for (const int32_t rank : across.ranks) group.process.push_back(rank / own.size());
       const std::vector<int> process = group.process;

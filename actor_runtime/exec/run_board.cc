@@ -6,20 +6,17 @@
 
 #include <glog/logging.h>
 
-#include "actor_runtime/exec/may_begin.h"
-
 namespace oneflow {
 namespace {
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-constexpr int64_t kClosed = int64_t{1} << 62;
 
 }  // namespace
 
 RunBoard::RunBoard(int workers, std::function<void(const absl::Status&)> on_failure)
     : on_failure_(std::move(on_failure)), steps_(workers), wanted_(kNone) {}
 
-void RunBoard::Start(const std::atomic<bool>* stop) {
+void RunBoard::Start(StepGate* gate, const std::atomic<bool>* stop) {
   {
     const std::lock_guard lock(mutex_);
     CHECK_EQ(working_, 0);
@@ -28,7 +25,8 @@ void RunBoard::Start(const std::atomic<bool>* stop) {
     failure_ = absl::OkStatus();
     cancelled_.store(false);
     stop_ = stop;
-    begun_.store(0);
+    own_gate_.Open();
+    gate_ = gate == nullptr ? &own_gate_ : gate;
     ++run_;
   }
   to_workers_.notify_all();
@@ -74,22 +72,11 @@ bool RunBoard::WaitForRun(uint64_t* seen) {
 }
 
 bool RunBoard::Begin(int64_t step, bool follows) {
-  int64_t begun = begun_.load();
-  for (;;) {
-    const int64_t steps = begun & ~kClosed;
-    const bool closed = begun != steps;
-    if (!closed && stop_ != nullptr && stop_->load()) {
-      begun = begun_.fetch_or(kClosed) | kClosed;
-      continue;
-    }
-    if (!MayBegin(step, steps, closed)) return false;
-    if (follows || step < steps || begun_.compare_exchange_weak(begun, step + 1)) return true;
+  if (stop_ != nullptr && stop_->load() && gate_->end() == StepGate::kNoEnd) {
+    // Whoever comes second finds as many.
+    gate_->EndAt(gate_->Hold());
   }
-}
-
-int64_t RunBoard::end() const {
-  const int64_t begun = begun_.load();
-  return (begun & kClosed) != 0 ? begun & ~kClosed : kNone;
+  return gate_->Begin(step, follows);
 }
 
 void RunBoard::StepsDone(int worker, int64_t steps) {

@@ -12,8 +12,7 @@
 //     lock; whoever brings all past wanted_ takes it, to wake the control thread. Both sides write
 //     first and read then, sequentially consistent, so one of them sees the other.
 //  3. failure_ is the first one of the run; cancelled() is true from then to the next Start.
-//  4. begun_ counts the steps that some device has begun; once it is closed it stays as it is, and
-//     every worker goes as far as that (may_begin.h).
+//  4. gate_ says which steps may begin; once it has an end, every worker goes as far as that.
 #pragma once
 
 #include <atomic>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "actor_runtime/exec/step_gate.h"
 
 namespace oneflow {
 
@@ -34,9 +34,9 @@ class RunBoard {
   RunBoard(int workers, std::function<void(const absl::Status&)> on_failure);
 
   // Control thread.
-  // Requires that all are at rest. `stop`, which may be null, belongs to the run: once it is true,
-  // no step is begun that is not yet.
-  void Start(const std::atomic<bool>* stop);
+  // Requires that all are at rest. `gate` and `stop`, which may be null, belong to the run: once
+  // `stop` is true, no step is begun that is not yet. A gate is open, or held already.
+  void Start(StepGate* gate, const std::atomic<bool>* stop);
   void Quit();  // ends every WaitForRun for good
   // Waits until every worker has finished more than `steps` steps, or all are at rest; returns the
   // steps that every worker has finished.
@@ -47,14 +47,15 @@ class RunBoard {
   // Workers.
   bool WaitForRun(uint64_t* seen);  // false: quit. *seen: number of the last run, 0 at first
   // Whether a stream may begin a step. A step that one device begins, all finish; host streams only
-  // prepare steps and report them. Whoever is told no wakes the others, which then see end().
+  // prepare steps and report them. Where end() is known then, whoever is told no wakes the others,
+  // which see it, too; else they are woken once it is.
   bool Begin(int64_t step, bool follows);
   void StepsDone(int worker, int64_t steps);
   void Rest();
 
   // Any thread. The steps after which the run ends early; a number beyond all steps where it goes
   // on.
-  int64_t end() const;
+  int64_t end() const { return gate_->end(); }
   // The first failure of a run ends it; nothing happens when none is in progress.
   void Fail(const absl::Status& status);
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
@@ -72,9 +73,11 @@ class RunBoard {
   int working_ = 0;
   bool quit_ = false;
   std::vector<Steps> steps_;
-  std::atomic<int64_t> wanted_;              // the control thread waits for more steps than these
-  const std::atomic<bool>* stop_ = nullptr;  // constant while workers work
-  std::atomic<int64_t> begun_{0};            // + kClosed once stop_ was seen
+  std::atomic<int64_t> wanted_;  // the control thread waits for more steps than these
+  // Constant while workers work.
+  StepGate own_gate_;
+  StepGate* gate_ = &own_gate_;
+  const std::atomic<bool>* stop_ = nullptr;
   absl::Status failure_;
   std::atomic<bool> cancelled_{false};
 };

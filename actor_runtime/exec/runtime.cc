@@ -75,6 +75,7 @@ struct Runtime::Impl {
   std::optional<RunBoard> board;
   bool synchronous = false;
   bool cut_short = false;  // control thread: the last run failed
+  std::function<absl::Status()> communicators_made;
   uint32_t epoch = 0;      // control thread
   int64_t steps_done = 0;  // control thread: of the last run
   std::mutex running_mutex;
@@ -128,7 +129,7 @@ struct Runtime::Impl {
         bus->mailbox(WorkerOf(ranks[member], loaded->ranks())).WakeIfParked();
       });
     }
-    return absl::OkStatus();
+    return communicators_made ? communicators_made() : absl::OkStatus();
   }
 
   void Prepare(int program, const RunContext& context, int64_t steps) {
@@ -216,7 +217,7 @@ struct Runtime::Impl {
 
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
   // itself, unless it was stopped and streams that follow had gone ahead.
-  absl::Status Finish(int program, const absl::Status& failure) {
+  absl::Status Finish(int program, const absl::Status& failure, bool stopped) {
     {
       const std::lock_guard lock(running_mutex);
       running.reset();
@@ -251,8 +252,9 @@ struct Runtime::Impl {
     for (size_t s = 0; s < net.streams.size(); ++s) {
       Reset(net.streams[s].table, &states[program][s]);
     }
-    // Members may have entered what others have not, and never will.
-    if (!status.ok() || ahead) communicators.clear();
+    // Members may have entered what others have not, and never will. All processes know of each
+    // stop, but not of whose streams have gone ahead.
+    if (!status.ok() || ahead || (stopped && communicators_made)) communicators.clear();
     cut_short = !status.ok();
     return status;
   }
@@ -282,6 +284,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->draw_worker = options.draw_worker;
   impl->synchronous = options.synchronous;
+  impl->communicators_made = options.communicators_made;
   RETURN_IF_ERROR(impl->Build(options));
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
@@ -294,7 +297,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   RETURN_IF_ERROR(impl_->MakeCommunicators());
   RETURN_IF_ERROR(impl_->StartClocks());
   impl_->Prepare(index, context, steps);
-  impl_->board->Start(options.stop);
+  impl_->board->Start(options.gate, options.stop);
   if (impl_->draw_worker) impl_->DriveAll();
   int64_t told = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
@@ -304,13 +307,14 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
     while (options.on_step && told < done) options.on_step(told++);
   }
   impl_->steps_done = done;
-  return impl_->Finish(index, impl_->board->TakeFailure());
+  return impl_->Finish(index, impl_->board->TakeFailure(), done < steps);
 }
 
 int64_t Runtime::steps_done() const { return impl_->steps_done; }
 
 void Runtime::Cancel() { End(absl::CancelledError("the run was cancelled")); }
 void Runtime::End(const absl::Status& why) { impl_->board->Fail(why); }
+void Runtime::Wake() { impl_->bus->WakeAll(); }
 
 std::vector<WorkerReport> Runtime::Report() const {
   const std::lock_guard lock(impl_->running_mutex);

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/bound_actor.h"
 #include "actor_runtime/exec/loaded_plan.h"
+#include "actor_runtime/exec/step_gate.h"
 #include "actor_runtime/exec/worker_report.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "proto/plan.pb.h"
@@ -41,6 +42,9 @@ struct RuntimeOptions {
   // next; all processes must run the same programs and steps. null: plans with such groups are
   // refused.
   CommunicatorMaker make_communicator;
+  // Called when this process has made its communicators, before any of its devices enters one: it
+  // returns when all processes have made theirs. null: there are no others.
+  std::function<absl::Status()> communicators_made;
   Isa isa = BestIsa();        // what kernels compute with; one that the processor has
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel; of the host's actors
                               // alone where there is a backend
@@ -67,6 +71,9 @@ struct RunOptions {
   // steps, perhaps none. A signal handler may set it. What host streams have prepared of further
   // steps is dropped. null: the run takes all its steps.
   const std::atomic<bool>* stop = nullptr;
+  // Ends the run early, too, where processes agree on the step; after EndAt call Wake. It is open,
+  // or held already. null: none.
+  StepGate* gate = nullptr;
 };
 
 class Runtime {
@@ -86,6 +93,8 @@ class Runtime {
 
   // The same with a status that is not OK.
   void End(const absl::Status& why);
+  // Workers that wait look at RunOptions::gate again. Any thread.
+  void Wake();
 
   // What each worker is at in the run in progress; none when there is none. Any thread, but one at
   // a time. It takes up to a quarter of a second, when a worker is inside a kernel for so long.

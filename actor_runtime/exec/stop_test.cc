@@ -9,8 +9,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/exec/may_begin.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/exec/step_gate.h"
 #include "actor_runtime/exec/test_plans.h"
 
 namespace oneflow {

@@ -163,7 +163,7 @@ bool Worker::FireNext(Position* position) {
   const StreamOrder& stream = *position->order;
   const int32_t place = stream.firings.PlaceAt(position->next);
   if (!CanFire(*position->states, place)) return false;
-  if (!position->begun && !Begin(position)) return true;
+  if (!position->begun && !Begin(position)) return board_->end() != StepGate::kNoEnd;
 
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -234,7 +234,7 @@ bool Worker::FireOnDevice(Position* position) {
   const int32_t place = stream.firings.PlaceAt(position->next);
   if (!CanFire(*position->states, place) || !HasTurn(*position, place)) return completed;
   if (run_.synchronous && !MayGive()) return completed;
-  if (!position->begun && !Begin(position)) return true;
+  if (!position->begun && !Begin(position)) return board_->end() != StepGate::kNoEnd;
 
   last_actor_.store(stream.actors[place], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -334,6 +334,7 @@ void Worker::Send(const Position& position, int32_t place, int64_t stamp) {
 bool Worker::Begin(Position* position) {
   position->begun = board_->Begin(position->step, position->order->follows);
   if (!position->begun) {
+    if (board_->end() == StepGate::kNoEnd) return false;
     EndAfter(board_->end());
     bus_->WakeAll();
   }

@@ -2,7 +2,14 @@
 
 #include <string>
 
+#include "absl/strings/cord.h"
+
 namespace oneflow {
+namespace {
+
+constexpr char kQuiet[] = "oneflow/quiet";
+
+}  // namespace
 
 absl::Status InputError(std::string_view where, std::string_view what, std::string_view mend) {
   std::string message;
@@ -17,6 +24,13 @@ absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
   message.append(": ").append(ToStd(status.message()));
   return absl::Status(status.code(), message);
 }
+
+absl::Status Quiet(absl::Status status) {
+  status.SetPayload(kQuiet, absl::Cord());  // nothing happens to one that is OK
+  return status;
+}
+
+bool IsQuiet(const absl::Status& status) { return status.GetPayload(kQuiet).has_value(); }
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {

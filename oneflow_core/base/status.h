@@ -26,6 +26,10 @@ absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 // FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DATA_LOSS), 1 everything else.
 int ExitCode(const absl::Status& status);
 
+// The same status, which has been told elsewhere: the command line exits by it and prints nothing.
+absl::Status Quiet(absl::Status status);
+bool IsQuiet(const absl::Status& status);
+
 }  // namespace oneflow
 
 #define ONEFLOW_CONCAT_INNER_(a, b) a##b

@@ -121,6 +121,18 @@ DEFINE_double(stall_seconds, 60,
               "print who waits for whom when nothing has fired for so long (SIGUSR1: at once); on "
               "GPUs the run "
               "ends then, with 1; 0: never");
+DEFINE_int32(
+    processes, 0,
+    "processes that run the plan, each as many of its devices; without --process_index this "
+    "one starts the others on this host; 0: as the launcher says (srun, torchrun, ...), else "
+    "one");
+DEFINE_int32(process_index, -1,
+             "which of --processes this one is, from 0; -1: as the launcher says");
+DEFINE_string(coordinator, "",
+              "HOST:PORT of process 0, where all processes meet; empty: as the launcher says");
+DEFINE_string(interface, "",
+              "network device on which processes exchange tensors, as `ip link` names it; empty: "
+              "loopback");
 DEFINE_string(resume, "false",
               "go on from the latest checkpoint of --checkpoint_dir; auto: if there is one");
 DEFINE_int64(

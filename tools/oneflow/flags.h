@@ -82,6 +82,12 @@ DECLARE_int64(keep);
 DECLARE_double(stall_seconds);
 DECLARE_bool(synchronous);
 
+// Processes.
+DECLARE_int32(processes);
+DECLARE_int32(process_index);
+DECLARE_string(coordinator);
+DECLARE_string(interface);
+
 // data and generate.
 DECLARE_string(text);
 DECLARE_string(tokenizer);

@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   absl::Status status = oneflow::Dispatch({argv + 1, argv + argc});
   const absl::Status printed = oneflow::FinishOutput();
   if (status.ok()) status = printed;
-  if (!status.ok()) {
+  if (!status.ok() && !oneflow::IsQuiet(status)) {
     const std::string message(status.message());
     std::fprintf(stderr, "oneflow: error: %s\n", message.c_str());
   }

@@ -1,4 +1,4 @@
-// oneflow train: trains a plan, or a graph compiled on the way, on all its devices in this process.
+// oneflow train: trains a plan, or a graph compiled on the way, in this process or in many.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
@@ -23,6 +24,7 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
 #include "tools/oneflow/interrupt.h"
+#include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/plan_facts.h"
@@ -76,9 +78,10 @@ absl::StatusOr<Resume> ResumeFromFlags() {
   return InputError("--resume", "there is no folder to resume from", "add --checkpoint_dir=DIR");
 }
 
-// The folder of checkpoints, from now on this run's alone; none if there is none.
-absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume) {
-  if (FLAGS_checkpoint_dir.empty()) return std::nullopt;
+// The folder of checkpoints, from now on this run's alone; none if there is none. The first process
+// takes it for all.
+absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first) {
+  if (FLAGS_checkpoint_dir.empty() || !first) return std::nullopt;
   // A folder to resume from is there already: a mistyped one is not made.
   if (resume == Resume::kAlways) {
     RETURN_IF_ERROR(LatestCheckpoint(FLAGS_checkpoint_dir).status());
@@ -110,10 +113,12 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
 }
 
 // On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
-void End(Runtime& runtime, bool* told) {
-  if (FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
+void End(Runtime& runtime, Processes* processes, bool* told) {
+  if (processes == nullptr && FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
   if (*told) return;
   *told = true;
+  if (processes != nullptr) processes->AskStop();
+  if (FLAGS_checkpoint_dir.empty()) return;
   std::fputs(
       "oneflow: interrupted: a checkpoint is written when the step that has begun is done; a "
       "second signal ends at once\n",
@@ -122,14 +127,14 @@ void End(Runtime& runtime, bool* told) {
 
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
-                           const TokenSource* eval, MetricsLog& log, bool on_gpus,
+                           const TokenSource* eval, MetricsLog* log, bool on_gpus,
                            TrainLoopOptions options) {
   // Whether it can be written is not found out after hours.
   if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
   absl::Status trained;
   {
     bool told = false;
-    const Interrupt interrupt([&] { End(runtime, &told); });
+    const Interrupt interrupt([&] { End(runtime, options.processes, &told); });
     options.stop = &interrupt.signalled();
     const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
     trained = TrainLoop(plan, runtime, train, eval, log, options);
@@ -155,12 +160,31 @@ void WarnOfCores(const Runtime& runtime) {
 }
 
 // What the cores that the run may use do in products of matrices: of the types that it multiplies.
-absl::StatusOr<double> MachineFlops(const Runtime& runtime) {
+absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
   const int threads = std::min(KernelThreads(runtime), Cores());
   ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
   if (runtime.plan().train().precision() != proto::BF16) return rate;
   ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
   return std::max(rate, bf16);
+}
+
+double NumberIn(const std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number) ? number : 0;
+}
+
+// The same of all processes: measured at one time, for they may share cores.
+absl::StatusOr<double> MachineFlops(const Runtime& runtime, Processes* processes) {
+  ASSIGN_OR_RETURN(const double rate, FlopsHere(runtime));
+  if (processes == nullptr) return rate;
+  ASSIGN_OR_RETURN(const std::string all, processes->Round("matrix rate", ExactDouble(rate),
+                                                           [](std::span<const std::string> rates) {
+                                                             double sum = 0;
+                                                             for (const std::string& text : rates)
+                                                               sum += NumberIn(text);
+                                                             return ExactDouble(sum);
+                                                           }));
+  return NumberIn(all);
 }
 
 // What is left of a run that was interrupted.
@@ -194,6 +218,89 @@ absl::Status CheckLoss(std::optional<double> loss) {
       "earlier checkpoint, or begin again, with a lower --learning_rate");
 }
 
+// The runtime that ends when the processes' attempt does.
+class Attached {
+ public:
+  Attached(Processes* processes, Runtime* runtime) : processes_(processes) {
+    if (processes_ != nullptr) processes_->Attach(runtime);
+  }
+  ~Attached() {
+    if (processes_ != nullptr) processes_->Attach(nullptr);
+  }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+ private:
+  Processes* const processes_;
+};
+
+// Process 0 looks, for all.
+absl::StatusOr<bool> GoesOnTogether(Resume resume, Processes* processes) {
+  if (processes == nullptr) return GoesOn(resume, FLAGS_checkpoint_dir);
+  ASSIGN_OR_RETURN(const std::string goes_on,
+                   processes->Round("resume", "", [&](auto) -> absl::StatusOr<std::string> {
+                     ASSIGN_OR_RETURN(const bool does, GoesOn(resume, FLAGS_checkpoint_dir));
+                     return does ? "yes" : "no";
+                   }));
+  return goes_on == "yes";
+}
+
+// What is trained, on what, and how.
+struct Training {
+  const proto::Plan& plan;
+  const TokenSplit& data;
+  TrainLoopOptions loop;
+  RuntimeOptions runtime;
+  MetricsOptions log;
+  Resume resume = Resume::kNever;
+  bool text = true;  // for people
+};
+
+absl::Status TrainHere(Training training) {
+  Processes* const processes = training.loop.processes;
+  const bool first = processes == nullptr || processes->IsFirst();
+  const bool text = first && training.text;
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(training.plan));
+  if (gpus) training.runtime.backend = &gpus->devices;
+  if (processes != nullptr) processes->Configure(&training.runtime);
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
+  const Attached attached(processes, runtime.get());
+  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(training.resume, first));
+  ASSIGN_OR_RETURN(training.loop.resume, GoesOnTogether(training.resume, processes));
+  if (!gpus) {
+    if (first) WarnOfCores(*runtime);
+    ASSIGN_OR_RETURN(training.log.machine_flops, MachineFlops(*runtime, processes));
+  } else {
+    training.log.ranks = runtime->ranks();
+    training.log.worked = [&runtime = *runtime](std::chrono::steady_clock::time_point now,
+                                                std::span<int64_t> nanoseconds) {
+      runtime.WorkedUntil(now, nanoseconds);
+    };
+  }
+  std::optional<MetricsLog> log;
+  if (first) log.emplace(training.log);
+  if (gpus && text) {
+    ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
+    std::fputs(memory.c_str(), stdout);
+  }
+  if (!gpus && text) std::fputs(PrecisionText(training.plan, training.runtime.isa).c_str(), stdout);
+  const auto train = training.data.train.Source(FLAGS_seed);
+  std::unique_ptr<TokenSource> eval;
+  if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
+  const absl::Status trained =
+      TrainAndTrace(training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr,
+                    gpus.has_value(), training.loop);
+  if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
+  if (absl::IsCancelled(trained)) return Interrupted();
+  RETURN_IF_ERROR(trained);
+  if (log) RETURN_IF_ERROR(CheckLoss(log->last_loss()));
+  if (text && !FLAGS_checkpoint_dir.empty()) {
+    std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
+  }
+  FlushProgress();
+  return absl::OkStatus();
+}
+
 absl::Status Train(const Arguments& args) {
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
@@ -205,6 +312,7 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
   ASSIGN_OR_RETURN(const TokenSplit data, OpenSplit(model));
@@ -233,54 +341,31 @@ absl::Status Train(const Arguments& args) {
       static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
   log_options.flops_a_step = FlopsOfStep(plan);
 
-  RuntimeOptions runtime_options;
-  runtime_options.threads = threads;
-  ASSIGN_OR_RETURN(runtime_options.isa, IsaFromFlags());
-  runtime_options.trace = !FLAGS_trace.empty();
-  runtime_options.synchronous = FLAGS_synchronous;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(plan));
-  if (gpus) runtime_options.backend = &gpus->devices;
-  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
-  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(resume));
-  ASSIGN_OR_RETURN(options.resume, GoesOn(resume, FLAGS_checkpoint_dir));
-  if (!gpus) {
-    WarnOfCores(*runtime);
-    ASSIGN_OR_RETURN(log_options.machine_flops, MachineFlops(*runtime));
-  } else {
-    log_options.ranks = runtime->ranks();
-    log_options.worked = [&runtime = *runtime](std::chrono::steady_clock::time_point now,
-                                               std::span<int64_t> nanoseconds) {
-      runtime.WorkedUntil(now, nanoseconds);
-    };
-  }
-  MetricsLog log(log_options);
-  if (gpus && format == "text") {
-    ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
-    std::fputs(memory.c_str(), stdout);
-  }
-  if (!gpus && format == "text")
-    std::fputs(PrecisionText(plan, runtime_options.isa).c_str(), stdout);
-  const auto train = data.train.Source(FLAGS_seed);
-  std::unique_ptr<TokenSource> eval;
-  if (data.validation.size() > 0) eval = data.validation.Source(FLAGS_seed);
-  const absl::Status trained =
-      TrainAndTrace(plan, *runtime, *train, eval.get(), log, gpus.has_value(), options);
-  if (log.nonfinite_steps() > 0) WarnOfSteps(log.nonfinite_steps(), plan);
-  if (absl::IsCancelled(trained)) return Interrupted();
-  RETURN_IF_ERROR(trained);
-  RETURN_IF_ERROR(CheckLoss(log.last_loss()));
-  if (format == "text" && !FLAGS_checkpoint_dir.empty()) {
-    std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
-  }
-  FlushProgress();
-  return absl::OkStatus();
+  Training training{plan, data, options, {}, log_options, resume, format == "text"};
+  training.runtime.threads = threads;
+  ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
+  training.runtime.trace = !FLAGS_trace.empty();
+  training.runtime.synchronous = FLAGS_synchronous;
+  if (place.processes == 1) return TrainHere(std::move(training));
+
+  ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
+                   FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
+  Processes& processes = *together.processes;
+  training.loop.processes = &processes;
+  training.loop.writer = {.attempt = place.attempt,
+                          .process = place.process,
+                          .ranks = processes.ranks(),
+                          .may_write = [&] { return processes.member().MayWrite(); }};
+  const absl::Status trained = TrainHere(std::move(training));
+  return LeaveTogether(std::move(together), trained);
 }
 
 }  // namespace
 
 Verb TrainVerb() {
   return {
-      "train", "train a plan on all its devices in this process",
+      "train", "train a plan, in one process or in many",
       "  oneflow train --plan=gpt.plan --data=text.txt --steps=20 --seed=1 --metrics=metrics.jsonl "
       "--checkpoint_dir=run/ckpt\n"
       "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
@@ -308,6 +393,10 @@ Verb TrainVerb() {
                                             "trace",
                                             "stall_seconds",
                                             "synchronous",
+                                            "processes",
+                                            "process_index",
+                                            "coordinator",
+                                            "interface",
                                             "format"}),
       Train};
 }

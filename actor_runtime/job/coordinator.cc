@@ -1,0 +1,368 @@
+#include "actor_runtime/job/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <glog/logging.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr size_t kMostNamed = 4;
+
+// A connection that has not presented a process in this time is closed.
+constexpr JobTime kPatience = 10 * kJobSecond;
+
+std::string Seconds(JobTime t) {
+  return absl::StrFormat("%.1f s", static_cast<double>(t) / kJobSecond);
+}
+
+std::string DescribeRun(uint64_t run, const std::string& program, int64_t first, int64_t steps) {
+  return absl::StrCat("run ", run, ", program ", CleanText(program), ", ", steps,
+                      " steps from step ", first);
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options, JobTime now)
+    : options_(std::move(options)), begun_(now), now_(now), lease_(now + options_.silence) {
+  CHECK_EQ(options_.self.process, 0);
+  CHECK_GT(options_.self.processes, 0);
+  processes_.resize(processes());
+  parts_.resize(processes());
+}
+
+std::string Coordinator::Name(int process) const {
+  return DescribeProcess(processes_[process].host, process, processes_[process].ranks);
+}
+
+void Coordinator::Listen(JobTime now) {
+  if (now <= now_) return;
+  listened_ += std::min(now - now_, 2 * Beat());
+  now_ = now;
+}
+
+void Coordinator::Send(int process, proto::JobToMember message, Emit emit) {
+  const Process& to = processes_[process];
+  if (to.connection.has_value()) {
+    emit({.connection = *to.connection, .message = std::move(message)});
+  }
+}
+
+void Coordinator::SendToAll(const proto::JobToMember& message, Emit emit) {
+  for (int p = 0; p < processes(); ++p) Send(p, message, emit);
+}
+
+void Coordinator::Open(uint64_t connection, JobTime now) {
+  Listen(now);
+  const bool fresh = connections_.insert({connection, {.opened = now_}}).second;
+  CHECK(fresh) << "connection " << connection << " is open";
+  strangers_.push_back({connection, now_});
+}
+
+void Coordinator::Close(uint64_t connection, JobTime now, Emit emit) {
+  Listen(now);
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  const int process = found->second.process;
+  connections_.erase(found);
+  if (process < 0) return;
+  processes_[process].connection.reset();
+  if (connection != kLocalConnection) --others_there_;
+  if (ending_) {
+    TellLocal(emit);
+  } else {
+    End(absl::UnavailableError(absl::StrCat(
+            Name(process), ": its connection broke: it was killed, or exited without a word")),
+        emit);
+  }
+}
+
+void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& message, JobTime now,
+                          Emit emit) {
+  Listen(now);
+  const auto found = connections_.find(connection);
+  if (found == connections_.end() || found->second.closing) return;
+  const int p = found->second.process;
+  if (p < 0) {
+    if (message.has_present()) return Present(connection, message.present(), emit);
+    return Refuse(connection, absl::PermissionDeniedError("refused"), false, emit);
+  }
+  if (ending_) return;
+  processes_[p].heard = listened_;
+  using Message = proto::JobFromMember;
+  switch (message.kind_case()) {
+    case Message::kBeat: return Beats(p, message.beat(), emit);
+    case Message::kBegin: return Begin(p, message.begin(), emit);
+    case Message::kAskStop:
+      if (stop_ != Stop::kNone) return;
+      stop_ = Stop::kAsked;
+      if (AllJoined()) FreezeAll(emit);
+      return;
+    case Message::kFrozen: return Frozen(p, message.frozen(), emit);
+    case Message::kReport:
+      return emit({.kind = CoordinatorAction::kReport, .report = message.report()});
+    case Message::kPost: return Post(p, message.post(), emit);
+    case Message::kFetch: return Fetch(p, message.fetch(), emit);
+    case Message::kPart: return Part(p, message.part(), emit);
+    case Message::kFailed: return Fails(p, ReadError(message.failed()), emit);
+    case Message::kLeave: return Leaves(p, emit);
+    case Message::kPresent: return Malformed(p, "presents itself twice", emit);
+    case Message::KIND_NOT_SET: break;
+  }
+  Malformed(p, "sends a message of no known kind", emit);
+}
+
+void Coordinator::Malformed(int process, const char* what, Emit emit) {
+  End(absl::InternalError(absl::StrCat(Name(process), " ", what)), emit);
+}
+
+void Coordinator::Beats(int process, const proto::JobBeat& beat, Emit emit) {
+  if (beat.echo() < 0 || beat.echo() > now_) {
+    return Malformed(process, "answers a beat that was not sent", emit);
+  }
+  Process& from = processes_[process];
+  from.echoed = std::max(from.echoed, static_cast<JobTime>(beat.echo()));
+  proto::JobToMember answer;
+  answer.mutable_beat()->set_sent(now_);
+  answer.mutable_beat()->set_echo(beat.sent());
+  Send(process, std::move(answer), emit);
+}
+
+void Coordinator::Begin(int process, const proto::JobBegin& begin, Emit emit) {
+  Process& from = processes_[process];
+  const uint64_t index = from.runs++ - first_run_;
+  if (index == runs_.size()) {
+    if (runs_.size() == kMostRunsAhead) {
+      return Malformed(process, "is too many runs ahead of the others", emit);
+    }
+    runs_.push_back({begin.run(), begin.program(), begin.first_step(), begin.steps(), process, 0});
+  }
+  Run& run = runs_[index];
+  if (run.run != begin.run() || run.program != begin.program() ||
+      run.first_step != begin.first_step() || run.steps != begin.steps()) {
+    const std::string ours =
+        DescribeRun(begin.run(), begin.program(), begin.first_step(), begin.steps());
+    const std::string theirs = DescribeRun(run.run, run.program, run.first_step, run.steps);
+    return End(absl::FailedPreconditionError(absl::StrCat(Name(process), " begins ", ours, "; ",
+                                                          Name(run.by), " begins ", theirs)),
+               emit);
+  }
+  ++run.begun;
+  while (!runs_.empty() && runs_.front().begun == processes()) {
+    runs_.pop_front();
+    ++first_run_;
+  }
+}
+
+void Coordinator::FreezeAll(Emit emit) {
+  stop_ = Stop::kFreezing;
+  proto::JobToMember message;
+  message.mutable_freeze();
+  SendToAll(message, emit);
+}
+
+void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit emit) {
+  Process& from = processes_[process];
+  if (stop_ != Stop::kFreezing || from.frozen || position.steps() < 0) {
+    return Malformed(process, "says how far it is, unasked", emit);
+  }
+  from.frozen = true;
+  ++frozen_;
+  end_ = std::max(end_, StepPosition{position.run(), position.steps()});
+  proto::JobToMember message;
+  if (options_.policy.stop_unagreed) {
+    *message.mutable_stop_at() = position;
+    return Send(process, std::move(message), emit);
+  }
+  if (frozen_ < processes()) return;
+  stop_ = Stop::kAgreed;
+  message.mutable_stop_at()->set_run(end_.run);
+  message.mutable_stop_at()->set_steps(end_.steps);
+  SendToAll(message, emit);
+}
+
+void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
+  Posted& posted = posts_[post.key()];
+  if (posted.value.has_value()) {
+    return End(absl::InternalError(absl::StrCat(Name(process), " posts ", CleanText(post.key()),
+                                                ", which ", Name(posted.by), " has posted")),
+               emit);
+  }
+  posted.value = post.value();
+  posted.by = process;
+  proto::JobToMember message;
+  *message.mutable_value() = post;
+  for (const int asks : posted.waiting) Send(asks, message, emit);
+  posted.waiting.clear();
+}
+
+void Coordinator::Fetch(int process, const std::string& key, Emit emit) {
+  Posted& posted = posts_[key];
+  if (!posted.value.has_value()) return posted.waiting.push_back(process);
+  proto::JobToMember message;
+  message.mutable_value()->set_key(key);
+  message.mutable_value()->set_value(*posted.value);
+  Send(process, std::move(message), emit);
+}
+
+void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
+  Process& from = processes_[process];
+  if (part.number() != rounds_ || from.parts != rounds_) {
+    return Malformed(process, "sends a part of a round that is not in progress", emit);
+  }
+  if (parts_here_ == 0) {
+    round_ = part.name();
+  } else if (part.name() != round_) {
+    int other = 0;
+    while (processes_[other].parts == rounds_) ++other;
+    return End(absl::FailedPreconditionError(absl::StrCat(Name(process), " is in round ",
+                                                          CleanText(part.name()), ", ", Name(other),
+                                                          " in round ", CleanText(round_))),
+               emit);
+  }
+  ++from.parts;
+  parts_[process] = part.part();
+  if (++parts_here_ < processes()) return;
+  std::vector<std::string> parts(processes());
+  parts.swap(parts_);
+  emit({.kind = CoordinatorAction::kRound, .number = rounds_, .parts = std::move(parts)});
+}
+
+void Coordinator::AnswerRound(uint64_t number, const absl::StatusOr<std::string>& answer,
+                              JobTime now, Emit emit) {
+  Listen(now);
+  if (ending_ || number != rounds_ || parts_here_ < processes()) return;
+  proto::JobToMember message;
+  message.mutable_answer()->set_number(rounds_);
+  if (answer.ok()) {
+    message.mutable_answer()->set_answer(*answer);
+  } else {
+    WriteError(answer.status(), message.mutable_answer()->mutable_error());
+  }
+  ++rounds_;
+  parts_here_ = 0;
+  SendToAll(message, emit);
+}
+
+void Coordinator::Leaves(int process, Emit emit) {
+  if (processes_[process].left) return Malformed(process, "leaves twice", emit);
+  processes_[process].left = true;
+  if (++left_ < processes()) return;
+  proto::JobToMember message;
+  message.mutable_farewell();
+  Finish(std::move(message), emit);
+}
+
+void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
+  const absl::Status named = Annotate(why, Name(process));
+  if (!absl::IsUnavailable(why)) return End(named, emit);
+  if (!hearsay_.ok()) return;
+  hearsay_ = named;
+  hearsay_until_ = now_ + kGrace;
+}
+
+void Coordinator::Tick(JobTime now, Emit emit) {
+  Listen(now);
+  while (!strangers_.empty() && strangers_.front().second + kPatience <= now_) {
+    const auto found = connections_.find(strangers_.front().first);
+    strangers_.pop_front();
+    if (found == connections_.end() || found->second.process >= 0 || found->second.closing) {
+      continue;
+    }
+    found->second.closing = true;
+    emit({.kind = CoordinatorAction::kClose, .connection = found->first});
+  }
+  if (ending_) return TellLocal(emit);
+  CheckSilence(emit);
+  if (!ending_ && !hearsay_.ok() && now_ >= hearsay_until_) End(hearsay_, emit);
+  if (!ending_ && !AllJoined() && now_ >= begun_ + options_.join) {
+    std::string missing;
+    size_t count = 0;
+    for (int p = 0; p < processes(); ++p) {
+      if (processes_[p].connection.has_value()) continue;
+      if (++count <= kMostNamed) absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
+    }
+    if (count > kMostNamed) absl::StrAppend(&missing, " and ", count - kMostNamed, " more");
+    End(absl::DeadlineExceededError(absl::StrCat(count == 1 ? "process " : "processes ", missing,
+                                                 count == 1 ? " has" : " have",
+                                                 " not joined within ", Seconds(options_.join))),
+        emit);
+  }
+  if (ending_) return;
+  JobTime oldest = now_;
+  for (const Process& process : processes_) {
+    if (process.connection.value_or(kLocalConnection) == kLocalConnection) continue;
+    oldest = std::min(oldest, process.echoed);
+  }
+  lease_ = oldest + options_.silence;
+}
+
+void Coordinator::CheckSilence(Emit emit) {
+  JobTime longest = 0;
+  int quietest = -1;
+  for (int p = 0; p < processes(); ++p) {
+    if (processes_[p].connection.value_or(kLocalConnection) == kLocalConnection) continue;
+    const JobTime silent = listened_ - processes_[p].heard;
+    if (silent > longest) {
+      longest = silent;
+      quietest = p;
+    }
+  }
+  if (quietest < 0) return;
+  const bool is_lost = longest >= options_.silence;
+  const bool explains = !hearsay_.ok() && now_ >= hearsay_until_ && longest > 3 * Beat();
+  if (!is_lost && !explains) return;
+  // A cut link silences all behind it within a beat or two.
+  std::string others;
+  size_t count = 0;
+  for (int p = 0; p < processes(); ++p) {
+    if (p == quietest || processes_[p].connection.value_or(0) == kLocalConnection) continue;
+    if (listened_ - processes_[p].heard < longest - 2 * Beat() ||
+        listened_ - processes_[p].heard < 3 * Beat()) {
+      continue;
+    }
+    if (++count < kMostNamed) absl::StrAppend(&others, ", ", Name(p));
+  }
+  if (count >= kMostNamed) absl::StrAppend(&others, " and ", count - kMostNamed + 1, " more");
+  std::string sentence = absl::StrCat(Name(quietest), others, count > 0 ? " have" : " has",
+                                      " been silent for ", Seconds(longest));
+  if (!is_lost) absl::StrAppend(&sentence, "; ", std::string(ToStd(hearsay_.message())));
+  End(absl::UnavailableError(sentence), emit);
+}
+
+void Coordinator::End(const absl::Status& why, Emit emit) {
+  if (ending_) return;
+  status_ = why;
+  proto::JobToMember message;
+  WriteError(why, message.mutable_end());
+  Finish(std::move(message), emit);
+}
+
+void Coordinator::Finish(proto::JobToMember last, Emit emit) {
+  ending_ = true;
+  lease_ = 0;
+  for (int p = 0; p < processes(); ++p) {
+    const std::optional<uint64_t> connection = processes_[p].connection;
+    if (!connection.has_value() || *connection == kLocalConnection) continue;
+    Send(p, last, emit);
+    emit({.kind = CoordinatorAction::kClose, .connection = *connection});
+  }
+  last_for_local_ = std::move(last);
+  local_until_ = now_ + kGrace;
+  TellLocal(emit);
+}
+
+void Coordinator::TellLocal(Emit emit) {
+  if (!last_for_local_.has_value()) return;
+  // Who has not joined yet may be on its way; it, too, is to hear why.
+  if ((others_there_ > 0 || !AllJoined()) && now_ < local_until_) return;
+  emit({.connection = kLocalConnection, .message = std::move(*last_for_local_)});
+  last_for_local_.reset();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,181 @@
+// Coordinator: the machine of process 0 to which all processes of a job speak, off the data path.
+// It agrees on who takes part and on the facts that must be equal, on programs, rounds and the step
+// at which a run stops; it hands out posts, watches over silence, and decides how an attempt ends.
+//
+// Events go in (a message of a connection, a connection that closes, a tick of the clock), actions
+// come out (messages to send, connections to close). It has no thread, no clock and no socket;
+// calls are one at a time; the moment comes with each event and a moment before the last one counts
+// as the last one. job_server.h drives it. Process 0 is a member like the others, by
+// kLocalConnection.
+//
+//   Coordinator coordinator(options);
+//   coordinator.Open(7, now);
+//   coordinator.Receive(7, message, now, [](CoordinatorAction action) { ... });
+//
+// Invariants:
+//  1. A connection is nobody until it has presented the job's token and, with it, a place that is
+//     free. Until then it changes nothing and is told nothing but that it is refused.
+//  2. A process has at most one connection in an attempt. When that closes before all have left,
+//  the
+//     attempt is over: nobody comes back.
+//  3. An attempt ends once, with one sentence, the same for all. Process 0 is told last: when the
+//     others have gone, or after kGrace.
+//  4. What is all processes' (facts, programs, rounds, the end of a run) is compared or decided
+//  here
+//     and nowhere else; a process that differs is named.
+//  5. A process is silent when nothing has been heard of it for `silence` of the time in which this
+//     machine itself was listening: a gap between two ticks counts as two beats at most.
+//  6. While LeaseUntil() is ahead, every other process has said within `silence` that it hears us.
+//  7. A tick costs O(processes), every other event O(log processes) and its answers. Nothing is
+//  sent
+//     to all but what all need: welcome, freeze, stop_at, a round's answer, the end.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/job/job.h"
+
+namespace oneflow {
+
+struct CoordinatorOptions {
+  JobIdentity self;  // process 0: all others are compared with it
+  JobTime join = 60 * kJobSecond, silence = 5 * kJobSecond;
+  JobPolicy policy;
+};
+
+struct CoordinatorAction {
+  enum Kind {
+    kSend,    // `message` to `connection`
+    kClose,   // `connection`, when what was sent to it is on its way
+    kReport,  // `report` of a process, for process 0's program
+    kRound,   // `parts` of round `number`, by process: to be answered by AnswerRound
+  };
+  Kind kind = kSend;
+  uint64_t connection = 0;
+  proto::JobToMember message;
+  proto::JobReport report;
+  uint64_t number = 0;
+  std::vector<std::string> parts;
+};
+
+class Coordinator {
+ public:
+  using Emit = absl::FunctionRef<void(CoordinatorAction)>;
+
+  static constexpr uint64_t kLocalConnection = 0;
+  // How long process 0 waits for the others to hear of the end, and how long a process's word about
+  // another ("my peer is gone") waits for what happened there.
+  static constexpr JobTime kGrace = kJobSecond;
+  // Runs by which a process may be ahead of another.
+  static constexpr size_t kMostRunsAhead = 1 << 16;
+
+  // Requires: self.process is 0, self.processes > 0.
+  Coordinator(CoordinatorOptions options, JobTime now);
+
+  // Events. A connection's number must not have been used before.
+  void Open(uint64_t connection, JobTime now);
+  void Receive(uint64_t connection, const proto::JobFromMember& message, JobTime now, Emit emit);
+  void Close(uint64_t connection, JobTime now, Emit emit);
+  void Tick(JobTime now, Emit emit);
+  // Of the round that kRound came for. Too late (the attempt is over): nothing.
+  void AnswerRound(uint64_t number, const absl::StatusOr<std::string>& answer, JobTime now,
+                   Emit emit);
+
+  // Facts.
+  bool IsOver() const { return ending_; }                 // ended, or all have left
+  const absl::Status& status() const { return status_; }  // how it ended; OK until then
+  JobTime LeaseUntil() const { return lease_; }           // invariant 6, by the clock of the events
+  JobTime Beat() const { return options_.silence / 10; }
+  size_t open_connections() const { return connections_.size(); }
+
+ private:
+  struct Process {
+    std::optional<uint64_t> connection;
+    std::string host, ranks;
+    JobTime heard = 0;   // of listened_
+    JobTime echoed = 0;  // the newest of our beats that it has heard
+    uint64_t runs = 0;   // that it has begun
+    uint64_t parts = 0;  // of rounds, that it has sent
+    bool frozen = false, left = false;
+  };
+  struct Run {
+    uint64_t run;
+    std::string program;
+    int64_t first_step, steps;
+    int by, begun;
+  };
+  struct Posted {
+    std::optional<std::string> value;
+    int by = -1;
+    std::vector<int> waiting;
+  };
+  enum class Stop { kNone, kAsked, kFreezing, kAgreed };
+
+  int processes() const { return options_.self.processes; }
+  bool AllJoined() const { return joined_ == processes(); }
+  std::string Name(int process) const;
+  void Listen(JobTime now);
+  void Send(int process, proto::JobToMember message, Emit emit);
+  void SendToAll(const proto::JobToMember& message, Emit emit);
+  void Refuse(uint64_t connection, const absl::Status& why, bool again, Emit emit);
+  void Present(uint64_t connection, const proto::JobPresent& present, Emit emit);
+  absl::Status CheckFacts(const proto::JobPresent& present) const;
+  void WelcomeAll(Emit emit);
+  void Beats(int process, const proto::JobBeat& beat, Emit emit);
+  void Begin(int process, const proto::JobBegin& begin, Emit emit);
+  void FreezeAll(Emit emit);
+  void Frozen(int process, const proto::JobPosition& position, Emit emit);
+  void Post(int process, const proto::JobPost& post, Emit emit);
+  void Fetch(int process, const std::string& key, Emit emit);
+  void Part(int process, const proto::JobPart& part, Emit emit);
+  void Leaves(int process, Emit emit);
+  void Fails(int process, const absl::Status& why, Emit emit);
+  void CheckSilence(Emit emit);
+  void Malformed(int process, const char* what, Emit emit);
+  void End(const absl::Status& why, Emit emit);
+  void Finish(proto::JobToMember last, Emit emit);
+  void TellLocal(Emit emit);
+
+  const CoordinatorOptions options_;
+  const JobTime begun_;
+  JobTime now_, listened_ = 0, lease_;
+  // Process of an open connection; -1: nobody yet.
+  struct Connection {
+    int process = -1;
+    JobTime opened = 0;
+    bool closing = false;
+  };
+  absl::flat_hash_map<uint64_t, Connection> connections_;  // looked up, never walked
+  std::deque<std::pair<uint64_t, JobTime>> strangers_;     // connections, as they came
+  std::vector<Process> processes_;
+  int joined_ = 0, left_ = 0;
+
+  std::deque<Run> runs_;    // begun by some, not by all
+  uint64_t first_run_ = 0;  // of runs_, in the order of each process's runs
+  std::map<std::string, Posted> posts_;
+  std::string round_;  // of the round in progress; its parts
+  std::vector<std::string> parts_;
+  uint64_t rounds_ = 0;  // answered
+  int parts_here_ = 0;
+  Stop stop_ = Stop::kNone;
+  int frozen_ = 0;
+  StepPosition end_;
+
+  absl::Status hearsay_;  // what a process said about another, until the cause itself is known
+  JobTime hearsay_until_ = 0;
+  bool ending_ = false;
+  absl::Status status_;
+  int others_there_ = 0;  // connections of joined processes other than 0
+  std::optional<proto::JobToMember> last_for_local_;
+  JobTime local_until_ = 0;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,30 @@
+#include "actor_runtime/job/job.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/strings.h"
+
+namespace oneflow {
+
+std::string DescribeProcess(const std::string& host, int process, const std::string& ranks) {
+  return absl::StrCat("host ", host, " (process ", process, ranks.empty() ? "" : ", ", ranks, ")");
+}
+
+std::string CleanText(const std::string& text) {
+  constexpr size_t kLongest = 200;
+  return absl::Utf8SafeCHexEscape(text.substr(0, kLongest));
+}
+
+void WriteError(const absl::Status& status, proto::JobError* error) {
+  error->set_code(static_cast<int>(status.code()));
+  error->set_message(std::string(ToStd(status.message())));
+}
+
+absl::Status ReadError(const proto::JobError& error) {
+  const bool known = error.code() > 0 && error.code() <= 16;
+  return absl::Status(
+      known ? static_cast<absl::StatusCode>(error.code()) : absl::StatusCode::kUnknown,
+      error.message());
+}
+
+}  // namespace oneflow

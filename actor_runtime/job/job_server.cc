@@ -1,0 +1,215 @@
+#include "actor_runtime/job/job_server.h"
+
+#include <time.h>
+
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/job.grpc.pb.h"
+
+namespace oneflow {
+
+JobTime BootTime() {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<JobTime>(now.tv_sec) * kJobSecond + now.tv_nsec;
+}
+
+// The server's end of a stream. gRPC calls On...; all else may be called by any thread.
+class JobServer::Stream final
+    : public grpc::ServerBidiReactor<proto::JobFromMember, proto::JobToMember> {
+ public:
+  Stream(JobServer* server, uint64_t number) : server_(server), number_(number) {}
+
+  void Start() { StartRead(&read_); }
+
+  void Send(proto::JobToMember message) {
+    std::lock_guard lock(mutex_);
+    if (finished_ || closing_) return;
+    queue_.push_back(std::move(message));
+    WriteNext();
+  }
+
+  void Close() {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+    WriteNext();
+  }
+
+ private:
+  void WriteNext() {
+    if (is_writing_ || finished_) return;
+    if (!queue_.empty()) {
+      writing_ = std::move(queue_.front());
+      queue_.pop_front();
+      is_writing_ = true;
+      StartWrite(&writing_);
+    } else if (closing_) {
+      FinishOnce();
+    }
+  }
+
+  void FinishOnce() {
+    if (finished_) return;
+    finished_ = true;
+    Finish(grpc::Status::OK);
+  }
+
+  void Break() {
+    server_->Do([&](auto emit) { server_->coordinator_.Close(number_, BootTime(), emit); });
+    std::lock_guard lock(mutex_);
+    FinishOnce();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return Break();
+    server_->Do(
+        [&](auto emit) { server_->coordinator_.Receive(number_, read_, BootTime(), emit); });
+    StartRead(&read_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    std::lock_guard lock(mutex_);
+    is_writing_ = false;
+    if (ok) {
+      WriteNext();
+    } else {
+      FinishOnce();
+    }
+  }
+
+  void OnCancel() override { Break(); }
+
+  void OnDone() override {
+    std::shared_ptr<Stream> last;
+    std::lock_guard lock(server_->streams_mutex_);
+    const auto found = server_->streams_.find(number_);
+    last = std::move(found->second);
+    server_->streams_.erase(found);
+    server_->no_streams_.notify_all();
+  }
+
+  JobServer* const server_;
+  const uint64_t number_;
+  proto::JobFromMember read_;
+  proto::JobToMember writing_;
+  std::mutex mutex_;
+  std::deque<proto::JobToMember> queue_;
+  bool is_writing_ = false, closing_ = false, finished_ = false;
+};
+
+class JobServer::Service final : public proto::JobControl::CallbackService {
+ public:
+  explicit Service(JobServer* server) : server_(server) {}
+
+  grpc::ServerBidiReactor<proto::JobFromMember, proto::JobToMember>* Attend(
+      grpc::CallbackServerContext*) override {
+    std::shared_ptr<Stream> stream;
+    uint64_t number;
+    {
+      std::lock_guard lock(server_->streams_mutex_);
+      number = ++server_->last_stream_;
+      stream = std::make_shared<Stream>(server_, number);
+      server_->streams_[number] = stream;
+    }
+    server_->Do([&](auto) { server_->coordinator_.Open(number, BootTime()); });
+    stream->Start();
+    return stream.get();
+  }
+
+ private:
+  JobServer* const server_;
+};
+
+JobServer::JobServer(CoordinatorOptions options, Events events)
+    : events_(std::move(events)), coordinator_(std::move(options), BootTime()) {
+  lease_.store(coordinator_.LeaseUntil());
+  service_ = std::make_unique<Service>(this);
+}
+
+absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const std::string& address,
+                                                            const JobCredentials& credentials,
+                                                            CoordinatorOptions options,
+                                                            Events events) {
+  std::unique_ptr<JobServer> server(new JobServer(std::move(options), std::move(events)));
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address, credentials.server, &server->port_);
+  builder.RegisterService(server->service_.get());
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(kMostMessageBytes);
+  builder.SetMaxSendMessageSize(kMostMessageBytes);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || server->port_ == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", address));
+  }
+  return server;
+}
+
+JobServer::~JobServer() { Stop(); }
+
+void JobServer::Stop() {
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  std::unique_lock lock(streams_mutex_);
+  no_streams_.wait(lock, [&] { return streams_.empty(); });
+  lock.unlock();
+  server_->Wait();
+  server_.reset();
+}
+
+template <typename Event>
+void JobServer::Do(Event event) {
+  {
+    std::lock_guard lock(mutex_);
+    event([&](CoordinatorAction action) { outbox_.Put(std::move(action)); });
+    lease_.store(coordinator_.LeaseUntil(), std::memory_order_relaxed);
+  }
+  outbox_.Drain([&](CoordinatorAction action) { Perform(std::move(action)); });
+}
+
+std::shared_ptr<JobServer::Stream> JobServer::Find(uint64_t connection) {
+  std::lock_guard lock(streams_mutex_);
+  const auto found = streams_.find(connection);
+  return found == streams_.end() ? nullptr : found->second;
+}
+
+void JobServer::Perform(CoordinatorAction action) {
+  switch (action.kind) {
+    case CoordinatorAction::kReport: return events_.report(std::move(action.report));
+    case CoordinatorAction::kRound: return events_.round(action.number, std::move(action.parts));
+    case CoordinatorAction::kSend:
+      if (action.connection == Coordinator::kLocalConnection) {
+        return events_.to_local(action.message);
+      }
+      if (auto stream = Find(action.connection)) stream->Send(std::move(action.message));
+      return;
+    case CoordinatorAction::kClose:
+      if (auto stream = Find(action.connection)) stream->Close();
+      return;
+  }
+}
+
+void JobServer::OpenLocal() {
+  Do([&](auto) { coordinator_.Open(Coordinator::kLocalConnection, BootTime()); });
+}
+
+void JobServer::FromLocal(const proto::JobFromMember& message) {
+  Do([&](auto emit) {
+    coordinator_.Receive(Coordinator::kLocalConnection, message, BootTime(), emit);
+  });
+}
+
+void JobServer::CloseLocal() {
+  Do([&](auto emit) { coordinator_.Close(Coordinator::kLocalConnection, BootTime(), emit); });
+}
+
+void JobServer::Tick() {
+  Do([&](auto emit) { coordinator_.Tick(BootTime(), emit); });
+}
+
+void JobServer::AnswerRound(uint64_t number, const absl::StatusOr<std::string>& answer) {
+  Do([&](auto emit) { coordinator_.AnswerRound(number, answer, BootTime(), emit); });
+}
+
+}  // namespace oneflow

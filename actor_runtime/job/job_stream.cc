@@ -1,0 +1,86 @@
+#include "actor_runtime/job/job_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+
+std::shared_ptr<JobStream> JobStream::Open(const std::string& address,
+                                           const JobCredentials& credentials, Events events) {
+  std::shared_ptr<JobStream> stream(new JobStream(std::move(events)));
+  stream->self_ = stream;
+  stream->channel_ = OpenJobChannel(address, credentials);
+  stream->stub_ = proto::JobControl::NewStub(stream->channel_);
+  stream->stub_->async()->Attend(&stream->context_, stream.get());
+  // Writes are started from other threads than gRPC's: until Release the stream is held.
+  stream->AddHold();
+  stream->StartRead(&stream->read_);
+  stream->StartCall();
+  return stream;
+}
+
+void JobStream::Send(proto::JobFromMember message) {
+  std::lock_guard lock(mutex_);
+  if (released_ || closing_) return;
+  queue_.push_back(std::move(message));
+  WriteNext();
+}
+
+void JobStream::Close() {
+  std::lock_guard lock(mutex_);
+  if (closing_) return;
+  closing_ = true;
+  WriteNext();
+}
+
+void JobStream::Cancel() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+    Release();
+  }
+  context_.TryCancel();
+}
+
+void JobStream::WriteNext() {
+  if (is_writing_ || released_) return;
+  if (!queue_.empty()) {
+    writing_ = std::move(queue_.front());
+    queue_.pop_front();
+    is_writing_ = true;
+    StartWrite(&writing_);
+  } else if (closing_) {
+    StartWritesDone();
+    Release();
+  }
+}
+
+void JobStream::Release() {
+  if (released_) return;
+  released_ = true;
+  RemoveHold();
+}
+
+void JobStream::OnReadDone(bool ok) {
+  if (!ok) {
+    std::lock_guard lock(mutex_);
+    Release();
+    return;
+  }
+  events_.message(read_);
+  StartRead(&read_);
+}
+
+void JobStream::OnWriteDone(bool ok) {
+  std::lock_guard lock(mutex_);
+  is_writing_ = false;
+  if (ok) WriteNext();
+}
+
+void JobStream::OnDone(const grpc::Status& status) {
+  events_.done(status.ok() ? "the stream was closed" : status.error_message());
+  const std::shared_ptr<JobStream> last = std::move(self_);
+}
+
+}  // namespace oneflow

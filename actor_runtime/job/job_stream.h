@@ -1,0 +1,52 @@
+// JobStream: a process's stream to the coordinator, over gRPC. All calls return at once.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "actor_runtime/job/job_channel.h"
+#include "proto/job.grpc.pb.h"
+
+namespace oneflow {
+
+class JobStream final : private grpc::ClientBidiReactor<proto::JobFromMember, proto::JobToMember> {
+ public:
+  // On gRPC's threads, one at a time. `done`: the stream is over, of itself or by Close or Cancel;
+  // once, the last call, with gRPC's reason.
+  struct Events {
+    std::function<void(const proto::JobToMember&)> message;
+    std::function<void(const std::string& why)> done;
+  };
+
+  static std::shared_ptr<JobStream> Open(const std::string& address,
+                                         const JobCredentials& credentials, Events events);
+
+  void Send(proto::JobFromMember message);
+  void Close();   // when all that was sent has gone
+  void Cancel();  // now
+
+ private:
+  explicit JobStream(Events events) : events_(std::move(events)) {}
+  void WriteNext();  // under mutex_
+  void Release();    // under mutex_
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
+
+  const Events events_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<proto::JobControl::Stub> stub_;
+  grpc::ClientContext context_;
+  std::shared_ptr<JobStream> self_;  // until OnDone
+  proto::JobToMember read_;
+  proto::JobFromMember writing_;
+  std::mutex mutex_;
+  std::deque<proto::JobFromMember> queue_;
+  bool is_writing_ = false, closing_ = false;
+  bool released_ = false;  // nothing more may be started
+};
+
+}  // namespace oneflow

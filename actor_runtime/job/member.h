@@ -1,0 +1,113 @@
+// Member: this process as one of a job's. It joins the coordinator in process 0, keeps beats and
+// lease, and offers a program what processes agree on: runs, stop, rounds, posts, outcome. No step
+// of a program waits for it. An attempt is fail-stop: whatever breaks ends it in all processes with
+// one sentence; nothing is tried again but joining.
+//
+//   MemberOptions options{.coordinator = "127.0.0.1:4000", .process = 1, .processes = 2};
+//   ASSIGN_OR_RETURN(std::unique_ptr<Member> member, Member::Join(options, callbacks));
+//   member->Post("address 1", address);
+//   ASSIGN_OR_RETURN(std::string peer, member->Fetch("address 0"));
+//   member->Begins(0, "train", 0, 20);  ...  RETURN_IF_ERROR(member->Leave());
+//
+// Guarantees:
+//  1. Join returns when all processes have joined with equal facts, or with what was refused.
+//  2. on_end comes at most once, and never before Join has returned a member; after it (or after an
+//     error of Fetch, Round, Leave) status() is the same sentence as in every other process that
+//     could be told. In process 0 it comes when the others have been told, or a second later.
+//  3. MayWrite() is true only while no other process has given this one up; it costs a clock's
+//  read.
+//  4. All calls may be made by any thread, but not the destructor, and none from a callback that
+//     waits (Fetch, Round, Leave).
+// The destructor breaks the connection: without Leave, or an end, that is a loss for the others.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/job/job.h"
+
+namespace oneflow {
+
+struct MemberOptions {
+  std::string coordinator;  // HOST:PORT; process 0 listens there, port 0 means any
+  int process = 0, processes = 1;
+  int64_t attempt = 0;
+  std::string token;
+  std::vector<JoinFact> facts;  // process 0's are the measure
+  std::string host;             // empty: this machine's name
+  std::string ranks;            // "ranks 4 to 7", for sentences; may be empty
+  double join_seconds = 60;
+  double silence_seconds = 5;  // process 0's counts for all
+  JobPolicy policy;
+};
+
+// On a thread of the member's own, one at a time; none must block for long. Each may be empty.
+struct MemberCallbacks {
+  // Process 0 alone: the others may come, at this port. On the thread that calls Join.
+  std::function<void(int port)> on_listen;
+  // The attempt is over with an error: one sentence that names host, process and cause. Once.
+  std::function<void(const absl::Status& why)> on_end;
+  // Begin no further step, and say how far you are.
+  std::function<StepPosition()> freeze;
+  // The agreed end: the greatest of all positions. Go on up to it.
+  std::function<void(const StepPosition& end)> stop_at;
+  // Process 0 alone: what a process has reported; of one process, in its order.
+  std::function<void(uint64_t run, int64_t step, std::span<const double> values)> on_report;
+};
+
+class Member {
+ public:
+  static absl::StatusOr<std::unique_ptr<Member>> Join(MemberOptions options,
+                                                      MemberCallbacks callbacks);
+  ~Member();
+  Member(const Member&) = delete;
+
+  int port() const;  // of the coordinator
+  int processes_on_host() const;
+  int index_on_host() const;  // among them, by process
+
+  // This process begins run number `run`: `steps` steps of `program` from `first_step`. Does not
+  // wait. Processes that begin different things, one after the other, end the attempt by name.
+  void Begins(uint64_t run, std::string_view program, int64_t first_step, int64_t steps);
+  // A signal came: freeze is called in all processes, then stop_at. Once; later calls do nothing.
+  void AskStop();
+  // To process 0's on_report. Does not wait.
+  void Report(uint64_t run, int64_t step, std::span<const double> values);
+  // A value for who fetches it; a key is posted once in an attempt.
+  void Post(std::string key, std::string value);
+  // Waits for the post.
+  absl::StatusOr<std::string> Fetch(const std::string& key);
+  // All processes call it with the same names in the same order. `at_first` runs in process 0, on
+  // its caller's thread, with all parts by process; all get its answer, or its error.
+  absl::StatusOr<std::string> Round(
+      const std::string& name, std::string part,
+      std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)> at_first);
+  // This process cannot go on: ends the attempt for all. UNAVAILABLE is word of another process
+  // ("my peer has gone"): it waits a second for the cause itself. Wait for on_end before exiting.
+  void Fail(const absl::Status& why);
+  bool MayWrite() const;
+  // A good end: returns when all have left.
+  absl::Status Leave();
+  // OK while the attempt goes on, and after a good end.
+  absl::Status status() const;
+
+  // What this process waits for here, "round checkpoint 20"; empty: for nothing.
+  std::string WaitsFor() const;
+  // Process 0's CLOCK_BOOTTIME minus ours, and its greatest error; error < 0: not known yet.
+  struct ClockOffset {
+    double seconds = 0, error_seconds = -1;
+  };
+  ClockOffset clock_offset() const;
+
+ private:
+  class Impl;
+  explicit Member(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oneflow

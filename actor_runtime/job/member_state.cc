@@ -1,0 +1,351 @@
+#include "actor_runtime/job/member_state.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <glog/logging.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// While a process joins, somebody waits for it at a terminal.
+constexpr JobTime kJoiningTick = kJobSecond / 20;
+constexpr JobTime kLongest = 24 * 3600 * kJobSecond;
+
+// Clocks of two machines drift apart by this part of the time at most: 50 millionths.
+constexpr JobTime kDrift = 20'000;
+
+double Seconds(JobTime t) { return static_cast<double>(t) / kJobSecond; }
+
+}  // namespace
+
+MemberState::MemberState(MemberStateOptions options, JobTime now)
+    : options_(std::move(options)), begun_(now), now_(now), ticked_(now) {}
+
+std::string MemberState::Name() const {
+  return DescribeProcess(options_.self.host, options_.self.process, options_.self.ranks);
+}
+
+std::string MemberState::Zero() const { return DescribeProcess(zero_host_, 0); }
+
+void MemberState::Listen(JobTime now) {
+  if (now <= now_) return;
+  const JobTime most = beat_ > 0 ? 2 * beat_ : kJobSecond;
+  listened_ += std::min(now - now_, most);
+  now_ = now;
+}
+
+JobTime MemberState::LeaseUntil() const {
+  if (options_.policy.write_without_lease) return std::numeric_limits<JobTime>::max();
+  return lease_;
+}
+
+JobTime MemberState::TickEvery() const {
+  return HasJoined() ? std::max(beat_ / 2, kJobSecond / 1000)
+                     : std::min(kJoiningTick, beat_ > 0 ? beat_ / 2 : kJoiningTick);
+}
+
+void MemberState::Start(JobTime now, Emit emit) {
+  Listen(now);
+  CHECK_EQ(stream_, 0u);
+  Connect(emit);
+}
+
+void MemberState::Connect(Emit emit) {
+  ++stream_;
+  connected_ = true;
+  phase_ = Phase::kPresented;
+  presented_ = now_;
+  emit({.kind = MemberAction::kConnect, .stream = stream_});
+  const JobIdentity& self = options_.self;
+  proto::JobFromMember message;
+  proto::JobPresent* present = message.mutable_present();
+  present->set_token(self.token);
+  present->set_attempt(self.attempt);
+  present->set_process(self.process);
+  present->set_processes(self.processes);
+  present->set_host(self.host);
+  present->set_ranks(self.ranks);
+  for (const JoinFact& fact : self.facts) {
+    proto::JobPresent::Fact* added = present->add_fact();
+    added->set_name(fact.name);
+    added->set_value(fact.value);
+  }
+  Send(std::move(message), emit);
+}
+
+void MemberState::Send(proto::JobFromMember message, Emit emit) {
+  emit({.kind = MemberAction::kSend, .stream = stream_, .message = std::move(message)});
+}
+
+void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emit emit) {
+  Listen(now);
+  if (stream != stream_ || !connected_ || IsOver()) return;
+  connected_ = false;
+  if (!failing_.ok()) return End(failing_, emit);
+  if (IsAccepted()) {
+    return End(absl::UnavailableError(absl::StrCat(
+                   Zero(), ": its connection broke: it was killed, or exited without a word")),
+               emit);
+  }
+  last_break_ = why;
+  phase_ = Phase::kConnecting;
+  connect_at_ = now_ + kRetry;
+}
+
+void MemberState::Tick(JobTime now, Emit emit) {
+  const JobTime gap = now - ticked_;
+  ticked_ = std::max(now, ticked_);
+  Listen(now);
+  if (IsOver()) return;
+  if (!failing_.ok() && now_ >= failing_until_) return End(failing_, emit);
+  if (IsAccepted()) {
+    if (gap >= silence_) {
+      const auto why = absl::UnavailableError(absl::StrFormat(
+          "%s was stopped, or had no processor, for %.1f s; after %.1f s the others give it up",
+          Name(), Seconds(gap), Seconds(silence_)));
+      Fail(why, now, emit);
+      return End(why, emit);
+    }
+    if (listened_ - heard_ >= silence_) {
+      return End(absl::UnavailableError(absl::StrFormat("%s has been silent for %.1f s", Zero(),
+                                                        Seconds(listened_ - heard_))),
+                 emit);
+    }
+    if (now_ < beat_at_ || options_.policy.suspend_beats) return;
+    beat_at_ = now_ + beat_;
+    proto::JobFromMember message;
+    message.mutable_beat()->set_sent(now_);
+    message.mutable_beat()->set_echo(echo_);
+    return Send(std::move(message), emit);
+  }
+  if (now_ >= begun_ + options_.join) {
+    return End(absl::DeadlineExceededError(absl::StrFormat(
+                   "%s: no coordinator at %s within %.1f s: %s", Name(), options_.coordinator,
+                   Seconds(options_.join), last_break_.empty() ? "no answer" : last_break_)),
+               emit);
+  }
+  if (phase_ == Phase::kConnecting && now_ >= connect_at_) Connect(emit);
+}
+
+void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, JobTime now,
+                          Emit emit) {
+  Listen(now);
+  if (stream != stream_ || !connected_ || IsOver()) return;
+  heard_ = listened_;
+  using Message = proto::JobToMember;
+  if (phase_ == Phase::kPresented) {
+    if (message.has_accepted()) return Accept(message.accepted(), emit);
+    if (message.has_refused()) return Refused(message.refused(), emit);
+    return Foreign(emit);
+  }
+  switch (message.kind_case()) {
+    case Message::kBeat: return Beat(message.beat(), emit);
+    case Message::kWelcome:
+      if (phase_ != Phase::kAccepted || message.welcome().processes_on_host() < 1 ||
+          message.welcome().index_on_host() < 0 ||
+          message.welcome().index_on_host() >= message.welcome().processes_on_host()) {
+        return Foreign(emit);
+      }
+      on_host_ = message.welcome().processes_on_host();
+      index_ = message.welcome().index_on_host();
+      phase_ = Phase::kJoined;
+      return emit({.kind = MemberAction::kJoined});
+    case Message::kFreeze:
+      if (!HasJoined() || freezing_) return Foreign(emit);
+      freezing_ = true;
+      return emit({.kind = MemberAction::kFreeze});
+    case Message::kStopAt:
+      if (!freezing_ || message.stop_at().steps() < 0) return Foreign(emit);
+      return emit({.kind = MemberAction::kStopAt,
+                   .position = {message.stop_at().run(), message.stop_at().steps()}});
+    case Message::kValue: return Value(message.value(), emit);
+    case Message::kAnswer: return Answer(message.answer(), emit);
+    case Message::kEnd: return End(ReadError(message.end()), emit);
+    case Message::kFarewell:
+      if (phase_ != Phase::kLeaving) return Foreign(emit);
+      phase_ = Phase::kLeft;
+      lease_ = 0;
+      emit({.kind = MemberAction::kDisconnect, .stream = stream_});
+      return emit({.kind = MemberAction::kLeft});
+    case Message::kAccepted:
+    case Message::kRefused:
+    case Message::KIND_NOT_SET: break;
+  }
+  Foreign(emit);
+}
+
+void MemberState::Accept(const proto::JobAccepted& accepted, Emit emit) {
+  if (accepted.beat() < 1 || accepted.silence() < accepted.beat() ||
+      accepted.silence() > kLongest) {
+    return Foreign(emit);
+  }
+  phase_ = Phase::kAccepted;
+  silence_ = accepted.silence();
+  beat_ = accepted.beat();
+  zero_host_ = accepted.host();
+  beat_at_ = now_;
+  ticked_ = now_;
+  lease_ = presented_ + silence_;
+}
+
+void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
+  if (refusal.again()) {
+    last_break_ = refusal.error().message();
+    connected_ = false;
+    phase_ = Phase::kConnecting;
+    connect_at_ = now_ + kRetry;
+    return emit({.kind = MemberAction::kDisconnect, .stream = stream_});
+  }
+  const absl::Status why = ReadError(refusal.error());
+  if (!absl::IsPermissionDenied(why)) return End(why, emit);
+  End(InputError(Name(), absl::StrCat("the coordinator at ", options_.coordinator, " refuses it"),
+                 "give all processes of the job the same token"),
+      emit);
+}
+
+void MemberState::Beat(const proto::JobBeat& beat, Emit emit) {
+  if (beat.echo() < presented_ || beat.echo() > now_) return Foreign(emit);
+  echo_ = beat.sent();
+  if (failing_.ok()) lease_ = std::max(lease_, static_cast<JobTime>(beat.echo()) + silence_);
+  const JobTime error = (now_ - beat.echo()) / 2;
+  if (clock_.error < 0 || error <= clock_.error + (now_ - clock_at_) / kDrift) {
+    clock_ = {beat.sent() - (beat.echo() + error), error};
+    clock_at_ = now_;
+  }
+}
+
+void MemberState::Value(const proto::JobPost& post, Emit emit) {
+  const auto asked = fetches_.find(post.key());
+  if (asked == fetches_.end()) return Foreign(emit);
+  fetches_.erase(asked);
+  emit({.kind = MemberAction::kValue, .key = post.key(), .value = post.value()});
+}
+
+void MemberState::Answer(const proto::JobAnswer& answer, Emit emit) {
+  if (!round_.has_value() || answer.number() != rounds_) return Foreign(emit);
+  MemberAction action = {.kind = MemberAction::kAnswer};
+  if (answer.has_error()) {
+    action.status = ReadError(answer.error());
+  } else {
+    action.value = answer.answer();
+  }
+  round_.reset();
+  ++rounds_;
+  emit(std::move(action));
+}
+
+void MemberState::Foreign(Emit emit) {
+  End(absl::InternalError(absl::StrCat(Name(), ": the coordinator at ", options_.coordinator,
+                                       " sends what does not belong here: it is none, or of "
+                                       "another build")),
+      emit);
+}
+
+void MemberState::End(const absl::Status& why, Emit emit) {
+  if (IsOver()) return;
+  phase_ = Phase::kEnded;
+  status_ = why;
+  lease_ = 0;
+  if (connected_) emit({.kind = MemberAction::kDisconnect, .stream = stream_});
+  emit({.kind = MemberAction::kEnd, .status = why});
+}
+
+void MemberState::Begin(uint64_t run, std::string_view program, int64_t first_step, int64_t steps,
+                        Emit emit) {
+  if (IsOver()) return;
+  proto::JobFromMember message;
+  message.mutable_begin()->set_run(run);
+  message.mutable_begin()->set_program(std::string(program));
+  message.mutable_begin()->set_first_step(first_step);
+  message.mutable_begin()->set_steps(steps);
+  Send(std::move(message), emit);
+}
+
+void MemberState::AskStop(Emit emit) {
+  if (IsOver()) return;
+  proto::JobFromMember message;
+  message.mutable_ask_stop();
+  Send(std::move(message), emit);
+}
+
+void MemberState::Frozen(const StepPosition& position, Emit emit) {
+  if (IsOver()) return;
+  proto::JobFromMember message;
+  message.mutable_frozen()->set_run(position.run);
+  message.mutable_frozen()->set_steps(position.steps);
+  Send(std::move(message), emit);
+}
+
+void MemberState::Report(uint64_t run, int64_t step, const double* values, size_t count,
+                         Emit emit) {
+  if (IsOver()) return;
+  proto::JobFromMember message;
+  message.mutable_report()->set_run(run);
+  message.mutable_report()->set_step(step);
+  message.mutable_report()->mutable_value()->Add(values, values + count);
+  Send(std::move(message), emit);
+}
+
+void MemberState::Post(std::string key, std::string value, Emit emit) {
+  if (IsOver()) return;
+  proto::JobFromMember message;
+  message.mutable_post()->set_key(std::move(key));
+  message.mutable_post()->set_value(std::move(value));
+  Send(std::move(message), emit);
+}
+
+void MemberState::Fetch(const std::string& key, Emit emit) {
+  if (IsOver() || ++fetches_[key] > 1) return;
+  proto::JobFromMember message;
+  message.set_fetch(key);
+  Send(std::move(message), emit);
+}
+
+void MemberState::Round(std::string name, std::string part, Emit emit) {
+  if (IsOver()) return;
+  CHECK(!round_.has_value()) << "round " << *round_ << " is in progress";
+  proto::JobFromMember message;
+  message.mutable_part()->set_number(rounds_);
+  message.mutable_part()->set_name(name);
+  message.mutable_part()->set_part(std::move(part));
+  round_ = std::move(name);
+  Send(std::move(message), emit);
+}
+
+void MemberState::Fail(const absl::Status& why, JobTime now, Emit emit) {
+  Listen(now);
+  CHECK(!why.ok());
+  if (IsOver() || !failing_.ok()) return;
+  if (!IsAccepted()) return End(Annotate(why, Name()), emit);
+  failing_ = Annotate(why, Name());
+  failing_until_ = now_ + kFailing;
+  lease_ = 0;
+  proto::JobFromMember message;
+  WriteError(why, message.mutable_failed());
+  Send(std::move(message), emit);
+}
+
+void MemberState::Leave(Emit emit) {
+  if (IsOver() || phase_ == Phase::kLeaving) return;
+  phase_ = Phase::kLeaving;
+  proto::JobFromMember message;
+  message.mutable_leave();
+  Send(std::move(message), emit);
+}
+
+std::string MemberState::WaitsFor() const {
+  if (IsOver()) return "";
+  if (!HasJoined()) return "all processes to join";
+  if (phase_ == Phase::kLeaving) return "all processes to leave";
+  if (round_.has_value()) return absl::StrCat("round ", *round_);
+  if (!fetches_.empty()) return absl::StrCat("post ", fetches_.begin()->first);
+  return "";
+}
+
+}  // namespace oneflow

@@ -1,0 +1,155 @@
+// MemberState: the machine of one process of a job: it presents the process to the coordinator,
+// keeps its beats and its lease, and knows what the process waits for.
+//
+// Events go in (a message, a stream that breaks, a tick of the clock, a wish of the program),
+// actions come out. It has no thread, no clock and no socket; calls are one at a time; the moment
+// comes with each event. member.h drives it.
+//
+//   MemberState state(options, now);
+//   state.Start(now, emit);                        // kConnect, then kSend of who this is
+//   state.Receive(1, message, now, emit);          // kJoined, kFreeze, kValue, ...
+//
+// Invariants:
+//  1. Streams are numbered from 1; one is in use at a time. Events of others change nothing.
+//  2. A stream is tried again until the coordinator has accepted the process, never after: from
+//  then
+//     on a break ends the attempt here.
+//  3. kEnd or kLeft comes once, and nothing after it.
+//  4. LeaseUntil() is when the newest beat that the coordinator is known to have heard was sent,
+//  and
+//     `silence`: before that moment the coordinator has not given this process up. It never grows
+//     by an old message, so a process that was stopped and goes on finds it in the past.
+//  5. The coordinator is silent when nothing has been heard of it for `silence` of the time in
+//  which
+//     this process was listening: a gap between two ticks counts as two beats at most. A gap of
+//     `silence` or more ends the attempt here: the others have given this process up.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/job/job.h"
+
+namespace oneflow {
+
+struct MemberStateOptions {
+  JobIdentity self;
+  std::string coordinator;  // its address, for sentences
+  JobTime join = 60 * kJobSecond;
+  JobPolicy policy;
+};
+
+struct MemberAction {
+  enum Kind {
+    kConnect,     // stream number `stream`
+    kSend,        // `message` on it
+    kDisconnect,  // it, when what was sent is on its way
+    kJoined,
+    kFreeze,  // to be answered by Frozen
+    kStopAt,  // `position`
+    kValue,   // `value` of the post `key`
+    kAnswer,  // of the round that the process is in: `value`, or an error as `status`
+    kLeft,
+    kEnd,  // `status`
+  };
+  Kind kind = kSend;
+  uint64_t stream = 0;
+  proto::JobFromMember message;
+  StepPosition position;
+  std::string key, value;
+  absl::Status status;
+};
+
+class MemberState {
+ public:
+  using Emit = absl::FunctionRef<void(MemberAction)>;
+
+  // From a break before it was accepted to the next stream; how long the word that this process has
+  // failed may take to come back as the end of the attempt.
+  static constexpr JobTime kRetry = kJobSecond / 5;
+  static constexpr JobTime kFailing = 2 * kJobSecond;
+
+  MemberState(MemberStateOptions options, JobTime now);
+
+  // Events of the connection and the clock.
+  void Start(JobTime now, Emit emit);
+  void Receive(uint64_t stream, const proto::JobToMember& message, JobTime now, Emit emit);
+  void Lose(uint64_t stream, const std::string& why, JobTime now, Emit emit);
+  void Tick(JobTime now, Emit emit);
+
+  // Wishes of the program, once it has joined; after the end they do nothing.
+  void Begin(uint64_t run, std::string_view program, int64_t first_step, int64_t steps, Emit emit);
+  void AskStop(Emit emit);
+  void Frozen(const StepPosition& position, Emit emit);
+  void Report(uint64_t run, int64_t step, const double* values, size_t count, Emit emit);
+  void Post(std::string key, std::string value, Emit emit);
+  void Fetch(const std::string& key, Emit emit);  // asked once, however many wait for it
+  void Round(std::string name, std::string part, Emit emit);  // requires: none in progress
+  void Fail(const absl::Status& why, JobTime now, Emit emit);
+  void Leave(Emit emit);
+
+  // Facts.
+  bool HasJoined() const { return phase_ >= Phase::kJoined; }
+  bool IsOver() const { return phase_ >= Phase::kLeft; }
+  const absl::Status& status() const { return status_; }  // OK unless it has ended
+  JobTime LeaseUntil() const;
+  JobTime TickEvery() const;  // how often Tick is due
+  int processes_on_host() const { return on_host_; }
+  int index_on_host() const { return index_; }
+  // What the program waits for, "round checkpoint 20" or "post address of process 3"; may be empty.
+  std::string WaitsFor() const;
+  // Process 0's clock minus ours, and by how much that may be wrong; error < 0: not known yet.
+  struct ClockOffset {
+    JobTime offset = 0, error = -1;
+  };
+  ClockOffset clock_offset() const { return clock_; }
+
+ private:
+  enum class Phase { kConnecting, kPresented, kAccepted, kJoined, kLeaving, kLeft, kEnded };
+
+  std::string Name() const;
+  std::string Zero() const;
+  bool IsAccepted() const { return phase_ >= Phase::kAccepted && !IsOver(); }
+  void Listen(JobTime now);
+  void Connect(Emit emit);
+  void Send(proto::JobFromMember message, Emit emit);
+  void Accept(const proto::JobAccepted& accepted, Emit emit);
+  void Refused(const proto::JobRefusal& refusal, Emit emit);
+  void Beat(const proto::JobBeat& beat, Emit emit);
+  void Value(const proto::JobPost& post, Emit emit);
+  void Answer(const proto::JobAnswer& answer, Emit emit);
+  void Foreign(Emit emit);
+  void End(const absl::Status& why, Emit emit);
+
+  const MemberStateOptions options_;
+  const JobTime begun_;
+  Phase phase_ = Phase::kConnecting;
+  JobTime now_, ticked_, listened_ = 0;
+  uint64_t stream_ = 0;
+  bool connected_ = false;
+  JobTime connect_at_ = 0, presented_ = 0;
+  std::string last_break_;  // why the last stream broke
+
+  JobTime silence_ = 0, beat_ = 0;
+  std::string zero_host_;
+  JobTime heard_ = 0;  // of listened_
+  JobTime beat_at_ = 0, echo_ = 0, lease_ = 0;
+  ClockOffset clock_;
+  JobTime clock_at_ = 0;
+  int on_host_ = 1, index_ = 0;
+
+  std::map<std::string, int> fetches_;  // asked, and how often
+  std::optional<std::string> round_;    // in progress
+  uint64_t rounds_ = 0;
+  bool freezing_ = false;
+  absl::Status failing_;
+  JobTime failing_until_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace oneflow

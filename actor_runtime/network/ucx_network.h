@@ -1,0 +1,93 @@
+// UcxNetwork: carries the messages of far communicators (exchange/far_communicator.h) between
+// processes, over UCX active messages: shared memory on one host, TCP or InfiniBand between hosts.
+//
+//   ASSIGN_OR_RETURN(auto network, UcxNetwork::Open({.process = 0, .processes = 2}, on_broken));
+//   ... exchange network->address() with the others ...
+//   RETURN_IF_ERROR(network->Connect(1, their_address));
+//   network->Start();
+//   std::unique_ptr<Communicator> communicator = network->MakeCommunicator(group);
+//   ... once all processes have made theirs: run ...
+//
+// A thread of its own drives all of it, so no worker ever waits for the network, and the network
+// never waits for a worker. Payloads go straight from the entered register to where they land.
+//
+// Guarantees:
+//  1. A message is delivered once, or the network breaks; no order is promised.
+//  2. What arrives is checked (job, attempt, and by the communicator everything else) before it
+//     touches any state. Bytes that are refused are counted and break nothing, unless they come of
+//     a process of this attempt: that is a bug, and breaks the network.
+//  3. Once broken, all communicators are aborted and let go of all memory, and on_broken has been
+//     called, once.
+//  4. After the first messages of each kind to each process, it allocates nothing.
+//
+// It does not find the other processes, watch whether they live, encrypt or authenticate.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/exchange/communicator.h"
+#include "actor_runtime/exchange/far_exchange.h"
+
+namespace oneflow {
+
+struct UcxOptions {
+  int process = 0, processes = 1;
+  uint64_t job = 0;  // messages of another job or attempt are dropped
+  uint32_t attempt = 0;
+  std::string interface;   // the network device that TCP listens on ("lo", "eth0"); empty: all
+  std::string transports;  // UCX's names ("tcp,self"); empty: what UCX prefers
+  bool spin = true;        // looks for messages for some microseconds before it sleeps
+};
+
+// Since Open.
+struct NetworkTotals {
+  int64_t messages_sent = 0, messages_received = 0;
+  int64_t bytes_sent = 0, bytes_received = 0;  // of pieces
+  int64_t refused = 0;
+  int64_t pending = 0;  // now: messages that are not sent, pieces that are not here
+};
+
+class UcxNetwork {
+ public:
+  // The process whose link failed, or -1, and why. Called by the network's thread; it must not
+  // block, and must not end the network.
+  using OnBroken = std::function<void(int process, const absl::Status& why)>;
+
+  static absl::StatusOr<std::unique_ptr<UcxNetwork>> Open(const UcxOptions& options,
+                                                          OnBroken on_broken);
+  // No communicator of it may be in use.
+  ~UcxNetwork();
+
+  // Bytes for Connect elsewhere.
+  const std::string& address() const;
+  // Before Start, for each process that shares a group with this one.
+  absl::Status Connect(int process, const std::string& address);
+
+  // From now on a thread of the network's drives it.
+  void Start();
+  // In the place of that thread, where nothing was started: one round. Whether anything was done.
+  bool Progress();
+
+  // Requires that all processes of the group are connected. No process may enter before all have
+  // made theirs. It outlives neither the network nor a communicator of the same number that is made
+  // later.
+  std::unique_ptr<Communicator> MakeCommunicator(const FarGroup& group);
+
+  // Breaks the network. Any thread; returns at once.
+  void Break(const absl::Status& why);
+  // From now on a link that fails is no news: the others have said that they go.
+  void Close();
+
+  NetworkTotals totals() const;
+
+ private:
+  struct Impl;
+  explicit UcxNetwork(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oneflow

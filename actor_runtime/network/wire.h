@@ -1,0 +1,35 @@
+// What travels between processes: a header of fixed size, and behind that of a piece its payload.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include "actor_runtime/exchange/far_message.h"
+
+namespace oneflow {
+
+struct WireHeader {
+  uint64_t job = 0;
+  uint32_t attempt = 0;
+  int32_t from_process = 0;
+  FarMessage message;
+};
+static_assert(std::is_trivially_copyable_v<WireHeader> &&
+              sizeof(WireHeader) == 16 + sizeof(FarMessage));
+
+// The header's bytes as a header of this job and attempt; nothing for all others.
+inline std::optional<WireHeader> WireHeaderFrom(std::span<const std::byte> bytes, uint64_t job,
+                                                uint32_t attempt, int processes) {
+  WireHeader header;
+  if (bytes.size() != sizeof(header)) return std::nullopt;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.job != job || header.attempt != attempt) return std::nullopt;
+  if (header.from_process < 0 || header.from_process >= processes) return std::nullopt;
+  return header;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,79 @@
+"""One plan, the same bits in one process and in many: losses, validation losses, checkpoints, resumed runs.
+
+tools/test runs the cases marked `short`, ONEFLOW_TEST_FULL=1 all of them, and with more numbers of processes.
+"""
+import os
+import tempfile
+import unittest
+
+from tests.e2e.cli import read_metrics, run
+
+FULL = os.environ.get("ONEFLOW_TEST_FULL") == "1"
+MODEL = ["--layers=4", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
+# name -> flags of the model, flags of the compiler, numbers of processes, and whether it is short
+CASES = {
+    "data and tensor": ([], ["--mesh=data=2,tensor=2"], [2, 4], True),
+    "1F1B": ([], ["--mesh=pipe=4", "--micro_batches=8"], [2, 4], True),
+    "interleaved": ([], ["--mesh=pipe=2,data=2", "--micro_batches=4", "--schedule=interleaved", "--chunks=2"], [2, 4],
+                    True),
+    "zero bubble": ([], ["--mesh=pipe=2,data=2", "--micro_batches=4", "--schedule=zero_bubble"], [2, 4], False),
+    "2bw": ([], ["--mesh=pipe=2", "--micro_batches=4", "--schedule=2bw"], [2], True),
+    "bf16": ([], ["--mesh=data=2,tensor=2", "--precision=bf16"], [2, 4], True),
+    "recompute": ([], ["--mesh=pipe=2,tensor=2", "--micro_batches=4", "--recompute=full"], [2, 4], False),
+    "sharded on data": ([], ["--mesh=data=4", "--shard=weights"], [2, 4], True),
+    "tied": (["--tied"], ["--mesh=pipe=2,tensor=2", "--micro_batches=2"], [2, 4], True),
+    "eight devices": ([], ["--mesh=pipe=2,data=2,tensor=2", "--micro_batches=4"], [2, 4, 8], False),
+}
+
+
+def losses(path):
+    """What of the metrics is a function of the run alone."""
+    return [{key: line[key] for key in ("step", "loss", "eval_loss", "grad_norm") if key in line}
+            for line in read_metrics(path)]
+
+
+def contents(folder):
+    """{path: bytes} of a folder of checkpoints, but for the lock."""
+    files = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            if name == "lock":
+                continue
+            path = os.path.join(where, name)
+            with open(path, "rb") as file:
+                files[os.path.relpath(path, folder)] = file.read()
+    return files
+
+
+class SameBitsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = folder.name
+        with open(self.dir + "/text.txt", "w") as text:
+            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
+
+    def train(self, processes, name, *flags):
+        run("train", "--plan=gpt.plan", "--data=text.txt", "--eval_fraction=0.1", "--eval_every=3", "--eval_batches=2",
+            f"--metrics={name}.jsonl", f"--checkpoint_dir={name}",
+            *([f"--processes={processes}"] if processes > 1 else []), *flags, cwd=self.dir)
+        return losses(f"{self.dir}/{name}.jsonl"), contents(f"{self.dir}/{name}")
+
+    def test_same_bits(self):
+        for name, (model, flags, numbers, short) in CASES.items():
+            if not short and not FULL:
+                continue
+            with self.subTest(name):
+                run("model", "gpt", *MODEL, *model, "--out=gpt.textproto", cwd=self.dir)
+                run("compile", "--graph=gpt.textproto", "--batch=16", *flags, "--out=gpt.plan", cwd=self.dir)
+                one = self.train(1, f"{name} 1", "--steps=6", "--checkpoint_every=4")
+                self.assertEqual(len(one[0]), 6)
+                self.assertGreater(len(one[1]), 2)
+                for processes in numbers:
+                    many = self.train(processes, f"{name} {processes}", "--steps=6", "--checkpoint_every=4")
+                    self.assertEqual(one[0], many[0], f"{name}, {processes} processes")
+                    self.assertEqual(one[1], many[1], f"{name}, {processes} processes")
+
+
+if __name__ == "__main__":
+    unittest.main()

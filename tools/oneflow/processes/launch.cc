@@ -1,0 +1,137 @@
+#include "tools/oneflow/processes/launch.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// By then the others have heard that process 0 is gone, or have missed it.
+constexpr std::chrono::seconds kPatience{10};
+
+absl::StatusOr<std::vector<std::string>> OwnArguments() {
+  ASSIGN_OR_RETURN(const std::string all, ReadFile("/proc/self/cmdline"));
+  std::vector<std::string> arguments = absl::StrSplit(all, '\0');
+  arguments.pop_back();  // behind the last zero
+  return arguments;
+}
+
+// Only what is safe between fork and exec in a program with threads.
+[[noreturn]] void Become(char* const* arguments, const cpu_set_t& cores) {
+  sched_setaffinity(0, sizeof(cores), &cores);
+  // What process 0 blocks or ignores for itself.
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  execv("/proc/self/exe", arguments);
+  _exit(127);
+}
+
+cpu_set_t SetOf(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  return set;
+}
+
+}  // namespace
+
+std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
+                                     const std::string& coordinator) {
+  std::vector<std::string> arguments;
+  bool skip = false;
+  for (const std::string& argument : own) {
+    if (std::exchange(skip, false)) continue;
+    const std::string_view name =
+        absl::StartsWith(argument, "--") ? std::string_view(argument).substr(2) : "";
+    const std::string_view flag = name.substr(0, name.find('='));
+    if (flag == "processes" || flag == "coordinator" || flag == "process_index") {
+      skip = flag == name;  // its value comes as the next argument
+      continue;
+    }
+    arguments.push_back(argument);
+  }
+  arguments.push_back(absl::StrCat("--processes=", processes));
+  arguments.push_back(absl::StrCat("--process_index=", index));
+  arguments.push_back(absl::StrCat("--coordinator=", coordinator));
+  return arguments;
+}
+
+std::vector<int> ShareOfCores(const std::vector<int>& cores, int index, int shares) {
+  const auto n = static_cast<int>(cores.size());
+  if (n < shares) return cores;
+  return {cores.begin() + n * index / shares, cores.begin() + n * (index + 1) / shares};
+}
+
+std::vector<int> CoresOfThread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+void UseCores(const std::vector<int>& cores) {
+  const cpu_set_t set = SetOf(cores);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+absl::StatusOr<Children> Children::Start(int processes, const std::string& coordinator) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> own, OwnArguments());
+  const std::vector<int> cores = CoresOfThread();
+  Children children({});
+  for (int index = 1; index < processes; ++index) {
+    std::vector<std::string> arguments = ArgumentsOf(own, index, processes, coordinator);
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    const cpu_set_t share = SetOf(ShareOfCores(cores, index, processes));
+    const pid_t pid = fork();
+    if (pid == 0) Become(pointers.data(), share);
+    if (pid < 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("process ", index, " cannot be started: ", std::strerror(errno)));
+    }
+    children.pids_.push_back(pid);
+  }
+  UseCores(ShareOfCores(cores, 0, processes));
+  return children;
+}
+
+void Children::Await() {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!pids_.empty()) {
+    std::erase_if(pids_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+    if (std::chrono::steady_clock::now() > end) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+Children::~Children() {
+  for (const pid_t pid : pids_) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
+}  // namespace oneflow

@@ -1,0 +1,52 @@
+// Children: the other processes of a run on this host, which process 0 starts itself.
+//
+//   ASSIGN_OR_RETURN(Children children, Children::Start(4, "127.0.0.1:40123"));
+//   ... join, train ...
+//   children.Await();
+//
+// Each is this program with the same arguments and a place of its own, on a share of the cores that
+// this process may use, where there are enough. They find out by themselves when the run is over
+// or lost. It is no supervisor: whoever ends early has told the coordinator, or is missed by it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+// The arguments of process `index` of `processes`: those of process 0 (as in main, with the
+// program's name) without its place, and with its own.
+std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
+                                     const std::string& coordinator);
+
+// Share `index` of `shares` of the cores, consecutive ones; all of them where there are fewer cores
+// than shares.
+std::vector<int> ShareOfCores(const std::vector<int>& cores, int index, int shares);
+
+// The cores that the calling thread may use, and those that it and threads that it starts from now
+// on may use.
+std::vector<int> CoresOfThread();
+void UseCores(const std::vector<int>& cores);
+
+class Children {
+ public:
+  // Starts processes 1 to processes - 1. Then the calling thread keeps its share of the cores.
+  static absl::StatusOr<Children> Start(int processes, const std::string& coordinator);
+  Children(Children&& other) noexcept = default;
+  Children& operator=(Children&&) = delete;
+  // Kills those that are there after Await, or if it was not called.
+  ~Children();
+
+  // Waits until all have ended, for some seconds at most.
+  void Await();
+
+ private:
+  explicit Children(std::vector<pid_t> pids) : pids_(std::move(pids)) {}
+  std::vector<pid_t> pids_;  // that have not been waited for
+};
+
+}  // namespace oneflow

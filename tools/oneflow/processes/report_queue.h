@@ -1,0 +1,55 @@
+// ReportQueue: numbers that runs report, on their way from the process that has them to process 0,
+// which takes them run by run. They may come before it has begun the run, or after its own part of
+// the run is over.
+//
+//   member's thread                          control thread of process 0
+//   reports.Deliver(run, step, values)       reports.Take(run, take)      from now on, in order
+//                                            ... the run ...
+//                                            RETURN_IF_ERROR(reports.Await(steps))
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace oneflow {
+
+class ReportQueue {
+ public:
+  using TakeReport = std::function<void(int64_t step, std::span<const double> values)>;
+
+  // Any thread, one at a time; runs in order.
+  void Deliver(uint64_t run, int64_t step, std::span<const double> values);
+  // Nothing comes any more.
+  void End(const absl::Status& why);
+
+  // Control thread. `take` is called for each report of the run, on the thread that delivers it, or
+  // on this one. Reports of earlier runs are dropped.
+  void Take(uint64_t run, TakeReport take);
+  // Waits until the run has reported `reports` times. The status of End, if that came first.
+  absl::Status Await(int64_t reports);
+
+ private:
+  struct Report {
+    uint64_t run;
+    int64_t step;
+    std::vector<double> values;
+  };
+  void Flush();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Report> waiting_;
+  uint64_t run_ = 0;
+  int64_t taken_ = 0;
+  TakeReport take_;
+  absl::Status ended_;
+};
+
+}  // namespace oneflow
