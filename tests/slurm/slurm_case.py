@@ -40,7 +40,7 @@ class SlurmCase(unittest.TestCase):
 
     def submit(self, *flags, steps=20, code=0):
         done = run("submit", "--engine=slurm", "--job_dir=job", "--plan=../gpt.plan", "--data=../text.txt",
-                   f"--steps={steps}", "--checkpoint_every=5", "--format=json", *flags, cwd=self.dir, code=code)
+                   f"--steps={steps}", "--format=json", *flags, cwd=self.dir, code=code)
         return json.loads(done[0])["jobs"] if code == 0 else done[1]
 
     def ids(self):
@@ -85,7 +85,7 @@ class StandInCase(SlurmCase):
         os.mkfifo(self.job + "/pipe")
 
     def submit(self, *flags, **kwargs):
-        return super().submit("--nodes=2", "--oneflow=" + TRAINER, *flags, **kwargs)
+        return super().submit("--nodes=2", "--checkpoint_every=5", "--oneflow=" + TRAINER, *flags, **kwargs)
 
     def node_of(self, attempt, process):
         return self.wait_for_log(attempt, f"process {process} on ", process).split()[3]
