@@ -168,9 +168,9 @@ absl::Status CheckpointReader::Impl::Verify(const StoredVariable& variable,
   return absl::OkStatus();
 }
 
-absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable,
-                                          const StoredSlice& stored, const Piece& piece,
-                                          ReadBuffer* buffer, int64_t* copied) const {
+absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable, const StoredSlice& stored,
+                                          const Piece& piece, ReadBuffer* buffer,
+                                          int64_t* copied) const {
   if (Intersect(stored.slice, *piece.slice).elements() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const RunFile file, File(variable, stored));
   const auto element = static_cast<int64_t>(SizeOf(variable.dtype));
@@ -192,12 +192,11 @@ absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable,
     }
     return absl::OkStatus();
   };
-  *copied += ForShared(stored.slice, *piece.slice,
-                       [&](int64_t source, int64_t destination, int64_t count) {
-                         if (!status.ok()) return;
-                         status = copy(source * element, piece.data + destination * element,
-                                       count * element);
-                       });
+  *copied += ForShared(
+      stored.slice, *piece.slice, [&](int64_t source, int64_t destination, int64_t count) {
+        if (!status.ok()) return;
+        status = copy(source * element, piece.data + destination * element, count * element);
+      });
   return status;
 }
 

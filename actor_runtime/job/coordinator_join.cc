@@ -47,10 +47,10 @@ absl::Status Coordinator::CheckFacts(const proto::JobPresent& present) const {
     const JoinFact& ours = self.facts[i];
     const proto::JobPresent::Fact& theirs = present.fact(i);
     if (theirs.name() != ours.name) {
-      return InputError(
-          who,
-          absl::StrCat("presents ", CleanText(theirs.name()), " where ", zero, " presents ", ours.name),
-          "start the same build everywhere");
+      return InputError(who,
+                        absl::StrCat("presents ", CleanText(theirs.name()), " where ", zero,
+                                     " presents ", ours.name),
+                        "start the same build everywhere");
     }
     const bool open = theirs.value().empty() && present.process() != 0;
     if (!open && theirs.value() != ours.value) {

@@ -30,8 +30,8 @@ class Variables {
     if (!text.has_value()) return std::nullopt;
     int64_t value = 0;
     if (!absl::SimpleAtoi(*text, &value) || value < least || value > most) {
-      return InputError(name, absl::StrCat("\"", *text, "\" is not a number from ", least, " to ",
-                                           most),
+      return InputError(name,
+                        absl::StrCat("\"", *text, "\" is not a number from ", least, " to ", most),
                         "correct it, or unset it");
     }
     return value;
@@ -120,8 +120,7 @@ absl::StatusOr<Launched> FromKubernetes(const PlaceFlags& flags, const Variables
   Launched launched{.source = "Kubernetes",
                     .index_name = "JOB_COMPLETION_INDEX",
                     .count_name = "ONEFLOW_PROCESSES"};
-  ASSIGN_OR_RETURN(const auto index,
-                   variables.Number("JOB_COMPLETION_INDEX", 0, kMostProcesses));
+  ASSIGN_OR_RETURN(const auto index, variables.Number("JOB_COMPLETION_INDEX", 0, kMostProcesses));
   launched.index = *index;
   ASSIGN_OR_RETURN(const auto count, variables.Number("ONEFLOW_PROCESSES", 1, kMostProcesses));
   if (!count.has_value() && !flags.processes.has_value()) {
@@ -213,24 +212,24 @@ absl::StatusOr<JobPlace> FindPlace(const PlaceFlags& flags, Environment environm
   }
 
   if (flags.processes.has_value() && *flags.processes != launched.count) {
-    return InputError("--processes",
-                      absl::StrCat(*flags.processes, " contradicts ", launched.count_name, "=",
-                                   launched.count),
-                      "leave the flag out, or start that many");
+    return InputError(
+        "--processes",
+        absl::StrCat(*flags.processes, " contradicts ", launched.count_name, "=", launched.count),
+        "leave the flag out, or start that many");
   }
   if (launched.index >= launched.count) {
-    return InputError(launched.index_name,
-                      absl::StrCat(launched.index, " is not below ", launched.count_name, "=",
-                                   launched.count),
-                      "number the processes from 0");
+    return InputError(
+        launched.index_name,
+        absl::StrCat(launched.index, " is not below ", launched.count_name, "=", launched.count),
+        "number the processes from 0");
   }
   place.source = launched.source;
   place.process = static_cast<int>(launched.index);
   place.processes = static_cast<int>(launched.count);
   if (wants_address) place.coordinator = launched.coordinator;
   if (place.processes > 1 && place.coordinator.empty()) {
-    return InputError("--coordinator", absl::StrCat("is not given, and ", launched.source,
-                                                    " says none"),
+    return InputError("--coordinator",
+                      absl::StrCat("is not given, and ", launched.source, " says none"),
                       "give --coordinator=HOST:PORT or set ONEFLOW_COORDINATOR, the same in all");
   }
   return place;

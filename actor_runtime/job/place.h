@@ -10,8 +10,9 @@
 //   --processes alone                     this process is to start the others itself
 // and the coordinator's address from --coordinator, else ONEFLOW_COORDINATOR, else what the
 // launcher says: MASTER_ADDR and MASTER_PORT (under torchrun the port after it: its agent holds
-// MASTER_PORT), or the first node of SLURM_STEP_NODELIST and a port made of the ids of job and step.
-// The attempt is ONEFLOW_ATTEMPT, else SLURM_RESTART_COUNT, else TORCHELASTIC_RESTART_COUNT, else 0.
+// MASTER_PORT), or the first node of SLURM_STEP_NODELIST and a port made of the ids of job and
+// step. The attempt is ONEFLOW_ATTEMPT, else SLURM_RESTART_COUNT, else TORCHELASTIC_RESTART_COUNT,
+// else 0.
 //
 //   ASSIGN_OR_RETURN(JobPlace place, FindPlace(flags, [](const std::string& name) {
 //     const char* value = std::getenv(name.c_str());
@@ -30,7 +31,7 @@
 namespace oneflow {
 
 struct PlaceFlags {
-  std::string coordinator;            // empty: not given
+  std::string coordinator;  // empty: not given
   std::optional<int64_t> process_index, processes;
 };
 

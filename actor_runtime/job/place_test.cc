@@ -25,10 +25,8 @@ std::string Refusal(const Environment& environment, const PlaceFlags& flags = {}
   return std::string(place.status().message());
 }
 
-const Environment kTorchrun = {{"RANK", "3"},
-                               {"WORLD_SIZE", "8"},
-                               {"MASTER_ADDR", "10.0.0.1"},
-                               {"MASTER_PORT", "29500"}};
+const Environment kTorchrun = {
+    {"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}};
 const Environment kSlurm = {{"SLURM_PROCID", "2"},   {"SLURM_NTASKS", "4"},
                             {"SLURM_JOB_ID", "117"}, {"SLURM_STEP_ID", "0"},
                             {"SLURM_JOBID", "117"},  {"SLURM_STEP_NODELIST", "n[03-05,9],m1"}};
@@ -127,8 +125,7 @@ TEST_CASE("What is incomplete or contradicts itself is refused by name") {
   CHECK(Refusal(kTorchrun, {.processes = 2}) ==
         "--processes: 2 contradicts WORLD_SIZE=8; leave the flag out, or start that many");
   CHECK(Refusal(With(kTorchrun, "RANK", "8")).rfind("RANK: 8 is not below WORLD_SIZE=8", 0) == 0);
-  CHECK(Refusal(With(kTorchrun, "RANK", "three")).rfind("RANK: \"three\" is not a number", 0) ==
-        0);
+  CHECK(Refusal(With(kTorchrun, "RANK", "three")).rfind("RANK: \"three\" is not a number", 0) == 0);
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     CHECK(Refusal(Without(kTorchrun, name)).rfind(std::string(name) + ": is not set", 0) == 0);
   }
@@ -139,8 +136,7 @@ TEST_CASE("What is incomplete or contradicts itself is refused by name") {
         0);
   CHECK(Refusal(Without(kPod, "ONEFLOW_PROCESSES"))
             .rfind("ONEFLOW_PROCESSES: is not set, but JOB_COMPLETION_INDEX is", 0) == 0);
-  CHECK(Refusal(Without(kPod, "ONEFLOW_COORDINATOR")).rfind("--coordinator: is not given", 0) ==
-        0);
+  CHECK(Refusal(Without(kPod, "ONEFLOW_COORDINATOR")).rfind("--coordinator: is not given", 0) == 0);
   CHECK(Refusal(kPod, {.processes = 3}).rfind("--processes: 3 contradicts", 0) == 0);
   CHECK(Refusal({{"ONEFLOW_ATTEMPT", "-1"}}).rfind("ONEFLOW_ATTEMPT: \"-1\"", 0) == 0);
 }
