@@ -128,13 +128,13 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
-                           TrainLoopOptions options) {
+                           Processes* processes, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours.
   if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
   absl::Status trained;
   {
     bool told = false;
-    const Interrupt interrupt([&] { End(runtime, options.processes, &told); });
+    const Interrupt interrupt([&] { End(runtime, processes, &told); });
     options.stop = &interrupt.signalled();
     const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
     trained = TrainLoop(plan, runtime, train, eval, log, options);
@@ -256,8 +256,9 @@ struct Training {
   bool text = true;  // for people
 };
 
-absl::Status TrainHere(Training training) {
-  Processes* const processes = training.loop.processes;
+// `processes`: that train together; null: this one alone.
+absl::Status TrainHere(Training training, Processes* processes) {
+  training.loop.processes = processes;
   const bool first = processes == nullptr || processes->IsFirst();
   const bool text = first && training.text;
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(training.plan));
@@ -289,7 +290,7 @@ absl::Status TrainHere(Training training) {
   if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
   const absl::Status trained =
       TrainAndTrace(training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr,
-                    gpus.has_value(), training.loop);
+                    gpus.has_value(), processes, training.loop);
   if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
@@ -350,18 +351,17 @@ absl::Status Train(const Arguments& args) {
   training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
-  if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training)), report);
+  if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
 
   ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
                    FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
   Processes& processes = *together.processes;
-  training.loop.processes = &processes;
   training.loop.writer = {.attempt = place.attempt,
                           .process = place.process,
                           .ranks = processes.ranks(),
                           .may_write = [&] { return processes.member().MayWrite(); }};
-  const absl::Status trained = TrainHere(std::move(training));
+  const absl::Status trained = TrainHere(std::move(training), &processes);
   return LeaveTogether(std::move(together), trained, report);
 }
 
