@@ -75,6 +75,8 @@ void Coordinator::Close(uint64_t connection, JobTime now, Emit emit) {
   if (connection != kLocalConnection) --others_there_;
   if (ending_) {
     TellLocal(emit);
+  } else if (hearsay_by_ == process) {  // It said why, and went.
+    End(hearsay_, emit);
   } else {
     End(absl::UnavailableError(absl::StrCat(
             Name(process), ": its connection broke: it was killed, or exited without a word")),
@@ -263,6 +265,7 @@ void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
   if (!absl::IsUnavailable(why)) return End(named, emit);
   if (!hearsay_.ok()) return;
   hearsay_ = named;
+  hearsay_by_ = process;
   hearsay_until_ = now_ + kGrace;
 }
 

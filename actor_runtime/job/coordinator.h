@@ -170,6 +170,7 @@ class Coordinator {
   StepPosition end_;
 
   absl::Status hearsay_;  // what a process said about another, until the cause itself is known
+  int hearsay_by_ = -1;
   JobTime hearsay_until_ = 0;
   bool ending_ = false;
   absl::Status status_;

@@ -99,6 +99,7 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
 }
 
 void MemberState::Tick(JobTime now, Emit emit) {
+  if (options_.policy.suspend_beats && HasJoined()) return;
   const JobTime gap = now - ticked_;
   ticked_ = std::max(now, ticked_);
   Listen(now);
@@ -113,11 +114,12 @@ void MemberState::Tick(JobTime now, Emit emit) {
       return End(why, emit);
     }
     if (listened_ - heard_ >= silence_) {
-      return End(absl::UnavailableError(absl::StrFormat("%s has been silent for %.1f s", Zero(),
-                                                        Seconds(listened_ - heard_))),
-                 emit);
+      const auto why = absl::UnavailableError(
+          absl::StrFormat("%s has been silent for %.1f s", Zero(), Seconds(listened_ - heard_)));
+      Fail(why, now, emit);
+      return End(why, emit);
     }
-    if (now_ < beat_at_ || options_.policy.suspend_beats) return;
+    if (now_ < beat_at_) return;
     beat_at_ = now_ + beat_;
     proto::JobFromMember message;
     message.mutable_beat()->set_sent(now_);
