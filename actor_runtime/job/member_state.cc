@@ -46,8 +46,9 @@ JobTime MemberState::LeaseUntil() const {
 }
 
 JobTime MemberState::TickEvery() const {
-  return HasJoined() ? std::max(beat_ / 2, kJobSecond / 1000)
-                     : std::min(kJoiningTick, beat_ > 0 ? beat_ / 2 : kJoiningTick);
+  if (!HasJoined()) return beat_ > 0 ? std::min(kJoiningTick, beat_ / 2) : kJoiningTick;
+  // Process 0's clock is the coordinator's, too.
+  return std::max(options_.self.process == 0 ? beat_ / 2 : beat_, kJobSecond / 1000);
 }
 
 void MemberState::Start(JobTime now, Emit emit) {

@@ -1,5 +1,5 @@
-// One process of a job that trains nothing: it joins, reports a step every so often, asks nothing of
-// the coordinator in between, and leaves.
+// One process of a job that trains nothing: it joins, reports a step every so often, asks nothing
+// of the coordinator in between, and leaves.
 //
 //   coordinator_client HOST:PORT PROCESS PROCESSES SECONDS STEP_MILLISECONDS [SPIN]
 //     -> "port N" (process 0 alone), "joined", then "cpu SECONDS wall SECONDS" of the time between
@@ -69,8 +69,8 @@ int Main(int argc, char** argv) {
   std::fflush(stdout);
   const double cpu = CpuSeconds();
   const auto began = Clock::now();
-  const auto end = began + std::chrono::duration_cast<Clock::duration>(
-                               std::chrono::duration<double>(seconds));
+  const auto end =
+      began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   member.Begins(0, "train", 0, 1);
   std::unique_lock lock(mutex);
   int64_t writes = 0;
