@@ -146,7 +146,7 @@ class Coordinator {
 
   const CoordinatorOptions options_;
   const JobTime begun_;
-  JobTime now_, listened_ = 0, lease_;
+  JobTime now_, ticked_, listened_ = 0, lease_;
   // Process of an open connection; -1: nobody yet.
   struct Connection {
     int process = -1;

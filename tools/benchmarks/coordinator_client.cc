@@ -1,9 +1,10 @@
 // One process of a job that trains nothing: it joins, reports a step every so often, asks nothing
 // of the coordinator in between, and leaves.
 //
-//   coordinator_client HOST:PORT PROCESS PROCESSES SECONDS STEP_MILLISECONDS [SPIN]
+//   coordinator_client HOST:PORT PROCESS PROCESSES SECONDS STEP_MILLISECONDS [SPIN [KEYS]]
 //     -> "port N" (process 0 alone), "joined", then "cpu SECONDS wall SECONDS" of the time between
-//        joining and leaving; with SPIN=1 it computes all the while
+//        joining and leaving; with SPIN=1 it computes all the while; KEYS is a folder of the job's
+//        keys
 #include <sys/resource.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -33,7 +35,7 @@ int Main(int argc, char** argv) {
   if (argc < 6) {
     std::fprintf(stderr,
                  "usage: coordinator_client HOST:PORT PROCESS PROCESSES SECONDS STEP_MILLISECONDS "
-                 "[SPIN]\n");
+                 "[SPIN [KEYS]]\n");
     return 2;
   }
   const double seconds = std::atof(argv[4]);
@@ -54,11 +56,21 @@ int Main(int argc, char** argv) {
     std::fflush(stdout);
   };
   callbacks.on_report = [&](uint64_t, int64_t, std::span<const double>) { ++reports; };
+  std::optional<JobKeys> keys;
+  if (argc > 7) {
+    auto read = ReadJobKeys(argv[7]);
+    if (!read.ok()) {
+      std::fprintf(stderr, "%s\n", read.status().ToString().c_str());
+      return 1;
+    }
+    keys = *std::move(read);
+  }
   auto joined = Member::Join({.coordinator = argv[1],
                               .process = std::atoi(argv[2]),
                               .processes = std::atoi(argv[3]),
                               .token = "benchmark",
-                              .facts = {{"plan", "none"}}},
+                              .facts = {{"plan", "none"}},
+                              .keys = keys},
                              callbacks);
   if (!joined.ok()) {
     std::fprintf(stderr, "%s\n", joined.status().ToString().c_str());
