@@ -31,10 +31,11 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTemporary = ".tmp", kEnded = ".ended.tmp";
 
 absl::Status CannotWrite(const std::string& dir, int error) {
-  return WriteError(dir, "cannot be written to", error, "give a folder that can be created and written");
+  return WriteError(dir, "cannot be written to", error,
+                    "give a folder that can be created and written");
 }
 
-// What no attempt that is going on needs.
+// Entries of the folder that no running attempt needs.
 struct Leftovers {
   std::vector<std::string> attempts;  // their names can still be used
   std::vector<std::string> others;
@@ -48,7 +49,8 @@ absl::StatusOr<Leftovers> FindLeftovers(const std::string& dir) {
     const std::string name = entry->path().filename();
     if (!name.ends_with(kTemporary)) continue;
     const bool ended = name.ends_with(kEnded);
-    if (name.starts_with("attempt-")) (ended ? found.others : found.attempts).push_back(dir + "/" + name);
+    if (name.starts_with("attempt-"))
+      (ended ? found.others : found.attempts).push_back(dir + "/" + name);
     if (name.starts_with("step-")) found.others.push_back(dir + "/" + name);  // older releases
   }
   if (error) return CannotWrite(dir, error.value());
@@ -71,8 +73,7 @@ std::string TemporaryFolder(const std::string& dir, int64_t attempt, int64_t ste
 
 absl::Status MayWrite(const WriterOptions& options) {
   if (!options.may_write || options.may_write()) return absl::OkStatus();
-  return absl::AbortedError(
-      "this process was stopped for too long and the job went on without it");
+  return absl::AbortedError("this process was stopped for too long and the job went on without it");
 }
 
 absl::Status OrEnded(absl::Status status, const std::string& dir, int64_t attempt) {
@@ -94,8 +95,7 @@ absl::Status BeginAttempt(const std::string& dir, int64_t attempt) {
     if (error) return CannotWrite(dir, error.value());
   }
   for (const std::string& path : found.attempts) {
-    const std::string ended =
-        path.substr(0, path.size() - kTemporary.size()) + std::string(kEnded);
+    const std::string ended = path.substr(0, path.size() - kTemporary.size()) + std::string(kEnded);
     fs::rename(path, ended, error);
     if (error) return CannotWrite(dir, error.value());
   }

@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-std::string AttemptFolder(const std::string& dir, int64_t attempt);            // DIR/attempt-3.tmp
-std::string StepFolder(const std::string& dir, int64_t step);                  // DIR/step-00000020
+std::string AttemptFolder(const std::string& dir, int64_t attempt);  // DIR/attempt-3.tmp
+std::string StepFolder(const std::string& dir, int64_t step);        // DIR/step-00000020
 std::string TemporaryFolder(const std::string& dir, int64_t attempt, int64_t step);
 
 // ABORTED where options.may_write says no.

@@ -8,17 +8,17 @@
 //     graph.textproto    the logical graph          train.textproto   the facts of training
 //
 // A checkpoint is complete or absent, whichever process dies when: it is written to a folder of the
-// attempt, DIR/attempt-3.tmp/step-00000020, where each process writes and syncs the files of its own
-// ranks and hands over a part: which slices it wrote, where, with which checksums. One process
+// attempt, DIR/attempt-3.tmp/step-00000020, where each process writes and syncs the files of its
+// own ranks and hands over a part: which slices it wrote, where, with which checksums. One process
 // merges the parts to the manifest, which is written last, syncs and renames the folder. A crash
 // leaves at most .tmp folders, which nobody reads and the next attempt removes. The bytes of a
 // checkpoint do not depend on how many processes write it.
 //
-//   RETURN_IF_ERROR(BeginAttempt("run/ckpt", /*attempt=*/3));      // one process, before the others
-//   const CheckpointInfo info = {.step = 20, .seed = 1};
-//   const WriterOptions options = {.attempt = 3, .process = 1, .ranks = {4, 8}};
-//   ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Create("run/ckpt", plan, info, options));
-//   context.save = [&](const Piece& piece) { return writer->Write(piece); };
+//   RETURN_IF_ERROR(BeginAttempt("run/ckpt", /*attempt=*/3));      // one process, before the
+//   others const CheckpointInfo info = {.step = 20, .seed = 1}; const WriterOptions options =
+//   {.attempt = 3, .process = 1, .ranks = {4, 8}}; ASSIGN_OR_RETURN(auto writer,
+//   CheckpointWriter::Create("run/ckpt", plan, info, options)); context.save = [&](const Piece&
+//   piece) { return writer->Write(piece); };
 //   ... run program "save" ...
 //   ASSIGN_OR_RETURN(std::string part, writer->Finish());
 //   ... one process gets the parts of all ...
@@ -64,7 +64,7 @@ struct WriterOptions {
   // No two attempts that write to one folder have the same number, unless the older one is known to
   // be over.
   int64_t attempt = 0;
-  int64_t process = 0;  // its index among those of the attempt
+  int64_t process = 0;   // its index among those of the attempt
   RankRange ranks = {};  // that it owns; empty: all
   // Asked before each write, sync and renaming: once it is false the call ends with ABORTED. It is
   // how a process that was stopped for a while learns that the job went on without it. null: always
@@ -73,10 +73,10 @@ struct WriterOptions {
 };
 
 // Makes DIR, if need be, and the folder that attempt `attempt` writes to, and ends all other
-// attempts: what they have not committed by the time this returns OK, they cannot commit any more,
-// for the folder that they would rename is gone. The attempt that has begun last is the one that
-// writes; who may begin one is for the caller to decide (a coordinator, a lock). What older attempts
-// and older releases left under names that end in .tmp is removed.
+// attempts: once this returns OK they cannot commit any more, for the folder that they would rename
+// is gone. The attempt that has begun last is the one that
+// writes; the caller decides who may begin one (by a coordinator, by a lock). Leftovers of older
+// attempts and older releases, under names that end in .tmp, are removed.
 absl::Status BeginAttempt(const std::string& dir, int64_t attempt);
 
 // Removes the attempt's folder, with what was not committed. Optional: the next attempt does it.
@@ -85,8 +85,8 @@ void EndAttempt(const std::string& dir, int64_t attempt);
 // Writes the slices of one process. Errors are ABORTED where the attempt is over.
 class CheckpointWriter {
  public:
-  // Makes the folder to write to, or finds it: other processes write there, too. Keeps what it needs
-  // of `plan`. Requires that BeginAttempt was called.
+  // Makes the folder to write to, or finds it: other processes write there, too. Keeps what it
+  // needs of `plan`. Requires that BeginAttempt was called.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(const std::string& dir,
                                                                   const proto::Plan& plan,
                                                                   const CheckpointInfo& info,
@@ -113,8 +113,8 @@ class CheckpointWriter {
 // parts of all processes of the attempt, in any order; they may be any bytes. `plan`, `info` and
 // options.attempt are those of the writers; process and ranks of the options do not matter.
 // INTERNAL unless the parts are good and make up all variables, and the files have the bytes that
-// the parts tell of; ABORTED where the attempt is over. If it fails there is no checkpoint, or it is
-// complete all the same (the last sync failed).
+// the parts tell of; ABORTED where the attempt is over. If it fails there is no checkpoint, or it
+// is complete all the same (the last sync failed).
 absl::StatusOr<std::string> CommitParts(const std::string& dir, const proto::Plan& plan,
                                         const CheckpointInfo& info, const WriterOptions& options,
                                         std::span<const std::string> parts);
@@ -169,8 +169,8 @@ struct ListedCheckpoint {
 absl::StatusOr<std::vector<ListedCheckpoint>> ListCheckpoints(const std::string& dir);
 
 // The folder of the complete checkpoint of DIR with the highest step. NOT_FOUND if there is none.
-// `skipped`, if given, becomes the folder of a higher step, the highest, that is not complete; empty
-// if there is none.
+// `skipped`, if given, becomes the folder of a higher step, the highest, that is not complete;
+// empty if there is none.
 absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir,
                                              std::string* skipped = nullptr);
 

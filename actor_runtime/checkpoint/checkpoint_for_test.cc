@@ -118,9 +118,8 @@ absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
                                     const WriterOptions& options) {
   RETURN_IF_ERROR(BeginAttempt(dir, options.attempt));
   ASSIGN_OR_RETURN(const auto parts, WriteParts(dir, step, placement, processes, options));
-  ASSIGN_OR_RETURN(
-      std::string folder,
-      CommitParts(dir, TestPlan(), {.step = step, .seed = kSeed}, options, parts));
+  ASSIGN_OR_RETURN(std::string folder,
+                   CommitParts(dir, TestPlan(), {.step = step, .seed = kSeed}, options, parts));
   EndAttempt(dir, options.attempt);
   return folder;
 }

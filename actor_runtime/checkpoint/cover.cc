@@ -29,9 +29,9 @@ bool Inside(const Slice& slice, const Dims& dims) {
 std::vector<size_t> SplitDimensions(const StoredVariable& variable) {
   std::vector<size_t> split;
   for (size_t d = 0; d < variable.dims.size(); ++d) {
-    const bool all = std::all_of(
-        variable.slices.begin(), variable.slices.end(),
-        [&](const StoredSlice& s) { return s.slice.size[d] == variable.dims[d]; });
+    const bool all =
+        std::all_of(variable.slices.begin(), variable.slices.end(),
+                    [&](const StoredSlice& s) { return s.slice.size[d] == variable.dims[d]; });
     if (!all) split.push_back(d);
   }
   return split;

@@ -41,13 +41,12 @@ absl::Status CheckHeader(std::string_view text, const Json& json, std::string_vi
   Fields fields(json, where);
   const std::string format = fields.String("format");
   const int64_t version = fields.Int("version");
-  const bool known = fields.status().ok() && format == kFormat &&
-                     (version == 1 || version == kCheckpointVersion);
+  const bool known =
+      fields.status().ok() && format == kFormat && (version == 1 || version == kCheckpointVersion);
   // First of all, or a flipped bit would make another format or another version.
   const bool intact = known && version == 1 ? manifest_json::IsIntactVersion1(json)
-                      : known || manifest_json::HasChecksum(text)
-                          ? manifest_json::IsIntact(text)
-                          : true;
+                      : known || manifest_json::HasChecksum(text) ? manifest_json::IsIntact(text)
+                                                                  : true;
   if (!intact) return Damaged(where, "does not match its own checksum");
   if (!fields.status().ok() || format != kFormat) {
     return InputError(where, "not the manifest of a oneflow checkpoint", "give its folder");

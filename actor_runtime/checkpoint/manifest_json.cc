@@ -158,8 +158,7 @@ absl::StatusOr<StoredRun> RunParser::Run(const Json& json, const std::string& at
   if (run.file.empty() || run.file.find('/') != std::string::npos) {
     return absl::DataLossError(absl::StrCat(at, ": no file name: ", run.file));
   }
-  if (run.bytes > 0 &&
-      static_cast<int64_t>(run.checksums.size()) != (run.bytes - 1) / block_ + 1) {
+  if (run.bytes > 0 && static_cast<int64_t>(run.checksums.size()) != (run.bytes - 1) / block_ + 1) {
     return absl::DataLossError(
         absl::StrCat(at, ": ", run.checksums.size(), " checksums of ", run.bytes, " bytes"));
   }

@@ -128,7 +128,8 @@ TEST_CASE("Manifest: slices must make up their variable") {
   using Slices = std::vector<StoredSlice>&;
   CHECK_THAT(error([](Slices s) { s.pop_back(); }),
              Catch::Contains("variable w \"1\": has 6 of 12 elements of [4,3]"));
-  CHECK_THAT(error([](Slices s) { s[1] = s[0]; }), Catch::Contains("variable w \"1\": element [0,0] is in 2 slices"));
+  CHECK_THAT(error([](Slices s) { s[1] = s[0]; }),
+             Catch::Contains("variable w \"1\": element [0,0] is in 2 slices"));
   CHECK_THAT(error([](Slices s) { s[1].slice.begin[0] = 3; }), Catch::Contains("outside [4,3]"));
   CHECK_THAT(error([](Slices s) { s[1].slice.size.pop_back(); }), Catch::Contains("outside [4,3]"));
   CHECK_THAT(error([](Slices s) { s[1].run.bytes = 23; }), Catch::Contains("has 23 bytes"));

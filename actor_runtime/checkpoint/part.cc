@@ -21,7 +21,7 @@ using manifest_json::Json;
 
 constexpr char kFormat[] = "oneflow checkpoint part";
 
-// What is wrong with a part is no mistake of the user.
+// A bad part is not the user's mistake.
 template <typename... How>
 absl::Status Refused(std::string_view where, const How&... how) {
   return absl::InternalError(absl::StrCat(ToAbsl(where), ": ", how...));

@@ -96,7 +96,8 @@ absl::StatusOr<std::span<const std::byte>> RunFile::Read(const StoredRun& run, i
   RETURN_IF_ERROR(ReadAt(at, bytes));
   const auto zeros = bytes.subspan(size);
   if (Checksum(bytes.first(size)) == run.checksums[b] &&
-      std::all_of(zeros.begin(), zeros.end(), [](std::byte byte) { return byte == std::byte{0}; })) {
+      std::all_of(zeros.begin(), zeros.end(),
+                  [](std::byte byte) { return byte == std::byte{0}; })) {
     return bytes.first(size);
   }
   return absl::DataLossError(absl::StrCat(path_, ": is damaged: bytes ", at, " to ", behind,

@@ -139,8 +139,8 @@ absl::Status CheckpointWriter::Impl::Write(const Piece& piece) {
   const std::span<const std::byte> data(piece.data, bytes);
   for (int64_t at = 0; at < bytes; at += kBlockBytes) {
     RETURN_IF_ERROR(MayWrite(options));
-    RETURN_IF_ERROR(place.file->file.WriteAt(
-        place.offset + at, data.subspan(at, std::min(kBlockBytes, bytes - at))));
+    RETURN_IF_ERROR(place.file->file.WriteAt(place.offset + at,
+                                             data.subspan(at, std::min(kBlockBytes, bytes - at))));
   }
   StoredSlice stored = {*piece.slice,
                         {place.file->name, place.offset, bytes, ChecksumsOfBlocks(data)}};

@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 bool IsOfStep(const fs::path& path) { return path.filename().string().starts_with("step-"); }
 
 // Moves entries of `dir` to a new folder DIR/old-N.
-absl::StatusOr<std::string> MoveAside(const std::string& dir, const std::vector<fs::path>& entries) {
+absl::StatusOr<std::string> MoveAside(const std::string& dir,
+                                      const std::vector<fs::path>& entries) {
   std::error_code error;
   fs::path aside;
   for (int n = 1; aside.empty() || fs::exists(aside, error); ++n)

@@ -14,8 +14,9 @@ namespace oneflow {
 // that nothing is lost and "the latest" is never another run's.
 absl::Status SetCheckpointsAside(const std::string& dir);
 
-// For a run that went back to the checkpoint of `step`, since later ones are damaged: those are moved
-// to DIR/old-N, or they would be taken for the newest. Returns that folder; empty if there are none.
+// For a run that went back to the checkpoint of `step`, since later ones are damaged: those are
+// moved to DIR/old-N, or they would be taken for the newest. Returns that folder; empty if there
+// are none.
 absl::StatusOr<std::string> SetLaterAside(const std::string& dir, int64_t step);
 
 // Removes complete checkpoints but for the `keep` >= 1 of the highest steps. Call it when the

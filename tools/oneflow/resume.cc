@@ -233,8 +233,7 @@ absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir) {
     return latest.status();
   }
   if (latest.ok()) return true;
-  std::fprintf(stderr,
-               "oneflow: --resume=auto: %s holds no complete checkpoint: the run begins\n",
+  std::fprintf(stderr, "oneflow: --resume=auto: %s holds no complete checkpoint: the run begins\n",
                dir.c_str());
   return false;
 }

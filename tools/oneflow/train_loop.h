@@ -34,9 +34,9 @@ struct TrainLoopOptions {
   proto::Optimizer optimizer;
 };
 
-// Trains from step 0 (program init), or from the newest checkpoint of checkpoint_dir that verifies if
-// `resume` (program load), to options.steps. `eval` may be null. Returns CANCELLED where options.stop ended
-// it.
+// Trains from step 0 (program init), or from the newest checkpoint of checkpoint_dir that verifies
+// if `resume` (program load), to options.steps. `eval` may be null. Returns CANCELLED where
+// options.stop ended it.
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                        const TokenSource* eval, MetricsLog& log, const TrainLoopOptions& options);
 
