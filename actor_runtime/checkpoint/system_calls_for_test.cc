@@ -1,3 +1,5 @@
+// The checked forms of these functions are defined in the C library's headers.
+#undef _FORTIFY_SOURCE
 #include "actor_runtime/checkpoint/system_calls_for_test.h"
 
 #include <fcntl.h>
