@@ -124,8 +124,8 @@ void End(Runtime& runtime, bool* told) {
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog& log, bool on_gpus,
                            TrainLoopOptions options) {
-  // Whether it can be written is not found out after hours.
-  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
+  // Whether it can be written is not found out after hours. A run that is killed leaves none.
+  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
   absl::Status trained;
   {
     bool told = false;
@@ -238,7 +238,7 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(runtime_options.isa, IsaFromFlags());
   runtime_options.trace = !FLAGS_trace.empty();
   runtime_options.synchronous = FLAGS_synchronous;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(plan));
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan));
   if (gpus) runtime_options.backend = &gpus->devices;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, runtime_options));
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(resume));
