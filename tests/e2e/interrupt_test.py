@@ -144,7 +144,8 @@ class InterruptTest(unittest.TestCase):
         self.assertEqual(os.listdir(self.dir + "/ckpt"), ["step-00000003"])
 
     def test_a_second_signal_ends_at_once_and_leaves_no_checkpoint(self):
-        process = self.start("--batch=8192", "--micro_batches=512", "--checkpoint_dir=ckpt", "--format=json")
+        process = self.start("--batch=8192", "--micro_batches=512", "--checkpoint_dir=ckpt", "--trace=trace.json",
+                             "--format=json")
         self.assertEqual(json.loads(process.stdout.readline())["step"], 0)  # the next takes about a second, too
         told = self.cpu_seconds(process)
         while self.cpu_seconds(process) < told + 0.05:  # until the next has begun
@@ -156,6 +157,7 @@ class InterruptTest(unittest.TestCase):
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertEqual(process.stderr.read(), "")
         self.assertEqual(os.listdir(self.dir + "/ckpt"), ["lock"])  # it holds nobody: folder_test.py
+        self.assertFalse(os.path.exists(self.dir + "/trace.json"))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ struct Size {
 
 // Products of the blocks and of the logits of a GPT.
 void AddProducts(DType t, std::vector<Ladder>* ladders) {
-  const Size sizes[] = {{64, 64, 64},       {512, 256, 1024},   {1024, 768, 3072},
-                        {8192, 768, 3072},  {8192, 1600, 6400}, {8192, 6400, 1600},
+  const Size sizes[] = {{64, 64, 64},       {512, 256, 1024},    {1024, 768, 3072},
+                        {8192, 768, 3072},  {8192, 1600, 6400},  {8192, 6400, 1600},
                         {8192, 768, 50304}, {16384, 4096, 16384}};
   std::vector<Ladder> kinds(t == DType::kF32 ? 6 : 5);
   for (const auto& [rows, in, out] : sizes) {
@@ -220,14 +220,12 @@ class Calibration {
     level.set_name("node");
     level.set_size(options_.gpus);
     for (const int64_t bytes : kGathered) {
-      const absl::StatusOr<GpuTime> time =
-          TimeAllGather(backend_, options_.gpus, bytes,
-                        budget_ / static_cast<double>(std::size(kGathered)));
+      const absl::StatusOr<GpuTime> time = TimeAllGather(
+          backend_, options_.gpus, bytes, budget_ / static_cast<double>(std::size(kGathered)));
       RETURN_IF_ERROR(Annotate(time.status(), "an all-gather between GPUs"));
       // The first is nothing but latency.
       if (bytes == kGathered[0]) level.set_latency(time->seconds);
-      const double moving =
-          std::max(time->seconds - level.latency(), time->seconds / 2);
+      const double moving = std::max(time->seconds - level.latency(), time->seconds / 2);
       level.set_bandwidth(std::max(level.bandwidth(), time->bytes / moving));
       if (time->host_seconds > kLongest * budget_) break;
     }

@@ -109,7 +109,8 @@ class OneDevice {
   }
 
   // When each of `count` calls ran, at most kQueue.
-  absl::StatusOr<std::vector<LaunchTimes>> Run(int count, const std::function<absl::Status()>& call) {
+  absl::StatusOr<std::vector<LaunchTimes>> Run(int count,
+                                               const std::function<absl::Status()>& call) {
     RETURN_IF_ERROR(device_->StartClock());
     for (int n = 0; n < count; ++n) {
       RETURN_IF_ERROR(stream_->Begin(n));
@@ -131,7 +132,8 @@ class OneDevice {
     std::vector<double> seconds;
     const auto start = std::chrono::steady_clock::now();
     do {
-      ASSIGN_OR_RETURN(const std::vector<LaunchTimes> times, Run(Next(seconds, start, budget), call));
+      ASSIGN_OR_RETURN(const std::vector<LaunchTimes> times,
+                       Run(Next(seconds, start, budget), call));
       for (const LaunchTimes& t : times) {
         seconds.push_back(static_cast<double>(t.end_ns - t.begin_ns) * 1e-9);
       }
@@ -215,7 +217,8 @@ class Gatherer {
     ASSIGN_OR_RETURN(g.memory_, g.device_->Allocate(proto::DEVICE, in + out + kAlignment));
     ASSIGN_OR_RETURN(g.stream_, g.device_->MakeStream(kQueue, /*timed=*/true));
     g.out_ = g.memory_ + (in + kAlignment - 1) / kAlignment * kAlignment;
-    ASSIGN_OR_RETURN(MemberLaunch launch, backend.make_launch(*g.device_, {setups, rank, false, 0}));
+    ASSIGN_OR_RETURN(MemberLaunch launch,
+                     backend.make_launch(*g.device_, {setups, rank, false, 0}));
     work->SetLaunch(rank, std::move(launch));
     return g;
   }

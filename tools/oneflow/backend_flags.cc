@@ -18,7 +18,7 @@ absl::Status RefuseGpuFlags(const Arguments& args) {
 }
 
 absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
-                                                            const proto::Plan& plan) {
+                                                           const proto::Plan& plan) {
   if (plan.device_kind() != proto::CUDA) {
     RETURN_IF_ERROR(RefuseGpuFlags(args));
     return std::optional<GpuBackend>();

@@ -19,10 +19,11 @@ struct GpuBackend {
 // An input error where a flag was given that means something on GPUs only.
 absl::Status RefuseGpuFlags(const Arguments& args);
 
-// Nothing for a plan of CPUs, with which flags of GPUs are refused. For one of GPUs those of this machine: --cuda_libs,
+// Nothing for a plan of CPUs, with which flags of GPUs are refused. For one of GPUs those of this
+// machine: --cuda_libs,
 // --logical_devices; UNAVAILABLE, in one sentence, where there are none, and an input error where
 // the plan does not fit in what is free of their memory.
 absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
-                                                            const proto::Plan& plan);
+                                                           const proto::Plan& plan);
 
 }  // namespace oneflow

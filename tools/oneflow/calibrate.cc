@@ -35,10 +35,12 @@ std::string FileText(const proto::Cluster& cluster, const std::string& fields) {
 
 std::string GpuFileText(const proto::Cluster& cluster, const std::string& fields) {
   std::string text =
-      "# Measured by `oneflow calibrate --device=cuda`. What the fields mean: proto/cluster.proto.\n";
+      "# Measured by `oneflow calibrate --device=cuda`. What the fields mean: "
+      "proto/cluster.proto.\n";
   if (cluster.level_size() == 0) {
-    text += "# The link between GPUs was not measured: there is one GPU. A plan for more is priced at\n"
-            "# 1 us and 10 GB/s; a level, as in examples/clusters/, says otherwise.\n";
+    text +=
+        "# The link between GPUs was not measured: there is one GPU. A plan for more is priced at\n"
+        "# 1 us and 10 GB/s; a level, as in examples/clusters/, says otherwise.\n";
   }
   return text + fields;
 }

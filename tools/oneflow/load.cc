@@ -320,7 +320,8 @@ absl::Status WriteLayouts(const proto::Plan& plan) {
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan) {
   if (!FLAGS_cluster.empty()) return ReadCluster();
   if (plan.device_kind() == proto::CUDA) {
-    return InputError("--cluster", "is missing: the plan is for GPUs, and says nothing of their rates",
+    return InputError("--cluster",
+                      "is missing: the plan is for GPUs, and says nothing of their rates",
                       "give --cluster=examples/clusters/h100.textproto, or what `oneflow calibrate "
                       "--device=cuda` measures");
   }
