@@ -5,7 +5,8 @@ namespace oneflow::cuda {
 
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& /*options*/) {
   return absl::UnavailableError(
-      "GPUs are asked for, and this oneflow was built without CUDA: build it with --config=cuda, or "
+      "GPUs are asked for, and this oneflow was built without CUDA: build it with --config=cuda, "
+      "or "
       "use --device=cpu");
 }
 
