@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +26,34 @@ TEST_CASE("Any placement loads what any other has saved") {
     const auto reader = *CheckpointReader::Open(folder);
     for (int to = 0; to < 5; ++to) CheckLoads(*reader, PlacementNumber(to));
   }
+}
+
+TEST_CASE("However many processes save, the bytes are those of one") {
+  const TemporaryDirectory dir;
+  // As a release wrote them that knew one process only: checksums of manifests, which have those of
+  // all other bytes.
+  const std::vector<std::string> sums = {"7911bbe66b7d9a0b", "4f5fa0e14e55ab41", "b3c1e5da479bc0ff",
+                                         "9e95d1f6c1551501", "fbb9cd90aaa5a737"};
+  int compared = 0;
+  for (int n = 0; n < 5; ++n) {
+    const Placement placement = PlacementNumber(n);
+    const std::string alone = Save(dir.path() + "/alone", n, placement);
+    const std::string manifest = ReadFile(alone + "/manifest.json");
+    CHECK(manifest.substr(manifest.size() - 20, 16) == sums[n]);
+    CheckLoads(**CheckpointReader::Open(alone), PlacementNumber(0));
+    for (const int processes : {2, 3, 4, 6, 8}) {
+      if (placement.mesh.devices() % processes != 0) continue;
+      const std::string many = Save(dir.path() + "/many", n, placement, processes);
+      for (const auto& entry : fs::directory_iterator(alone)) {
+        const std::string name = entry.path().filename();
+        REQUIRE(ReadFile(alone + "/" + name) == ReadFile(many + "/" + name));
+        ++compared;
+      }
+      CHECK(std::distance(fs::directory_iterator(many), {}) ==
+            std::distance(fs::directory_iterator(alone), {}));
+    }
+  }
+  CHECK(compared > 40);
 }
 
 TEST_CASE("A checkpoint knows where it comes from") {
@@ -133,6 +163,21 @@ TEST_CASE("LatestCheckpoint: the highest complete step") {
   CHECK(*LatestCheckpoint(dir.path()) == dir.path() + "/step-00000020");
   CHECK(*LatestCheckpoint(dir.path(), &skipped) == dir.path() + "/step-00000020");
   CHECK(skipped == dir.path() + "/step-00000300");
+}
+
+TEST_CASE("ListCheckpoints: newest first, complete or not") {
+  const TemporaryDirectory dir;
+  CHECK(ListCheckpoints(dir.path() + "/no").status().code() == absl::StatusCode::kNotFound);
+  CHECK(ListCheckpoints(dir.path())->empty());
+  Save(dir.path(), 9, PlacementNumber(0));
+  Save(dir.path(), 100000000, PlacementNumber(0));
+  fs::create_directories(dir.path() + "/step-00000021");
+  fs::create_directories(dir.path() + "/attempt-1.tmp/step-00000022");
+  const auto all = *ListCheckpoints(dir.path());
+  REQUIRE(all.size() == 3);
+  CHECK((all[0].step == 100000000 && all[0].complete));
+  CHECK((all[1].folder == dir.path() + "/step-00000021" && !all[1].complete));
+  CHECK((all[2].step == 9 && all[2].complete));
 }
 
 TEST_CASE("A plan of another model is refused, with both sides") {

@@ -1,10 +1,12 @@
 // CheckpointReader.
 //
-// Files are open only while something is read from them: a checkpoint may have more files than a
-// process may have open.
+// Invariant: at most kMostOpenFiles files are open but for those that are just read from. A
+// checkpoint may have more files than a process may have open.
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string_view>
@@ -24,6 +26,8 @@
 
 namespace oneflow {
 namespace {
+
+constexpr size_t kMostOpenFiles = 64;
 
 template <typename Message>
 absl::Status ParseBytes(std::string_view text, const std::string& path, Message* message) {
@@ -74,12 +78,15 @@ struct CheckpointReader::Impl {
   proto::Graph graph;
   proto::Train train;
   std::map<std::string, const StoredVariable*, std::less<>> variables;
-  std::map<std::string, int64_t> sizes;  // of the files of slices
+  std::map<std::string, int64_t> sizes;                                // of the files of slices
+  mutable std::mutex mutex;                                            // a std one: see writer.cc
+  mutable std::map<std::string, std::shared_ptr<const RunFile>> open;  // under `mutex`
 
   absl::Status ReadManifest();
   template <typename Message>
   absl::Status ReadText(const char* name, const StoredRun& run, Message* message) const;
-  absl::StatusOr<RunFile> File(const StoredVariable& variable, const StoredSlice& stored) const;
+  absl::StatusOr<std::shared_ptr<const RunFile>> File(const StoredVariable& variable,
+                                                      const StoredSlice& stored) const;
   // The blocks of what is stored that hold elements of `slice`.
   std::set<int64_t> BlocksOf(const StoredVariable& variable, const StoredSlice& stored,
                              const Slice& slice) const;
@@ -133,11 +140,21 @@ absl::Status CheckpointReader::Impl::ReadText(const char* name, const StoredRun&
   return ParseBytes(text, path, message);
 }
 
-absl::StatusOr<RunFile> CheckpointReader::Impl::File(const StoredVariable& variable,
-                                                     const StoredSlice& stored) const {
-  const std::string path = folder + "/" + stored.run.file;
-  absl::StatusOr<RunFile> file = RunFile::Open(path, sizes.at(stored.run.file));
-  if (absl::IsNotFound(file.status())) return MissingFile(path, "variable " + variable.name);
+absl::StatusOr<std::shared_ptr<const RunFile>> CheckpointReader::Impl::File(
+    const StoredVariable& variable, const StoredSlice& stored) const {
+  const std::string& name = stored.run.file;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = open.find(name); it != open.end()) return it->second;
+  }
+  const std::string path = folder + "/" + name;
+  absl::StatusOr<RunFile> opened = RunFile::Open(path, sizes.at(name));
+  if (absl::IsNotFound(opened.status())) return MissingFile(path, "variable " + variable.name);
+  RETURN_IF_ERROR(opened.status());
+  auto file = std::make_shared<const RunFile>(*std::move(opened));
+  const std::lock_guard lock(mutex);
+  if (open.size() >= kMostOpenFiles) open.clear();
+  open[name] = file;
   return file;
 }
 
@@ -160,10 +177,10 @@ absl::Status CheckpointReader::Impl::Verify(const StoredVariable& variable,
                                             const std::set<int64_t>& blocks,
                                             ReadBuffer* buffer) const {
   if (blocks.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const RunFile file, File(variable, stored));
+  ASSIGN_OR_RETURN(const auto file, File(variable, stored));
   const std::string what = "variable " + variable.name;
   for (const int64_t b : blocks) {
-    RETURN_IF_ERROR(file.Read(stored.run, b, manifest.block, what, buffer).status());
+    RETURN_IF_ERROR(file->Read(stored.run, b, manifest.block, what, buffer).status());
   }
   return absl::OkStatus();
 }
@@ -172,7 +189,7 @@ absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable, const 
                                           const Piece& piece, ReadBuffer* buffer,
                                           int64_t* copied) const {
   if (Intersect(stored.slice, *piece.slice).elements() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const RunFile file, File(variable, stored));
+  ASSIGN_OR_RETURN(const auto file, File(variable, stored));
   const auto element = static_cast<int64_t>(SizeOf(variable.dtype));
   const std::string what = "variable " + variable.name;
   absl::Status status;
@@ -183,7 +200,7 @@ absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable, const 
     while (count > 0) {
       if (b != source / manifest.block) {
         b = source / manifest.block;
-        ASSIGN_OR_RETURN(bytes, file.Read(stored.run, b, manifest.block, what, buffer));
+        ASSIGN_OR_RETURN(bytes, file->Read(stored.run, b, manifest.block, what, buffer));
       }
       const auto rest = bytes.subspan(source - b * manifest.block);
       const int64_t n = std::min(count, static_cast<int64_t>(rest.size()));

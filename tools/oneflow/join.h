@@ -12,6 +12,7 @@
 #include "actor_runtime/job/place.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
+#include "tools/oneflow/job_report.h"
 #include "tools/oneflow/processes/launch.h"
 #include "tools/oneflow/processes/processes.h"
 
@@ -38,8 +39,8 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
                                        std::vector<JoinFact> facts);
 
-// Ends what was begun together: with `status`, of this process, or a good end. Returns the job's
-// outcome. Of processes other than the first it is quiet, for the first tells it.
-absl::Status LeaveTogether(Together together, const absl::Status& status);
+// Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
+// of all, which `report` has now. It is quiet in all processes but the one that tells it.
+absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
 
 }  // namespace oneflow

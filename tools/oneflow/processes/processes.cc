@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -87,7 +88,11 @@ void Processes::Configure(RuntimeOptions* options) {
   options->make_communicator = [this](const GroupAcross& across) {
     return MakeCommunicator(across);
   };
-  options->communicators_made = [this] { return CommunicatorsMade(); };
+  options->meet = [this] {
+    // By now the first communicators are made, and all peers are known.
+    if (!std::exchange(started_, true)) network_->Start();
+    return Meet("communicators");
+  };
   options->spin = member_->processes_on_host() <= Cores();
 }
 
@@ -103,11 +108,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     connected_[process] = true;
   }
   return network_->MakeCommunicator(group);
-}
-
-absl::Status Processes::CommunicatorsMade() {
-  if (!std::exchange(started_, true)) network_->Start();
-  return Meet("communicators");
 }
 
 void Processes::Attach(Runtime* runtime) { runs_.Attach(runtime); }

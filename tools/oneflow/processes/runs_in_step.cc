@@ -1,5 +1,6 @@
 #include "tools/oneflow/processes/runs_in_step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "oneflow_core/base/status.h"
@@ -41,6 +42,12 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
   }
   const absl::Status status =
       runtime_->Run(program, context, steps, {.gate = reports > 0 ? gate : nullptr});
+  // The last step that began may not be done.
+  if (program == "train") {
+    const int64_t begun = stop_.begun();
+    steps_done_ =
+        context.first_step + reports * (status.ok() ? begun : std::max<int64_t>(0, begun - 1));
+  }
   if (!status.ok()) return link_.fail(status);
   stopped_ = stop_.StopHere();
   RETURN_IF_ERROR(Ended());

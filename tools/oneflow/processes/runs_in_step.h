@@ -46,6 +46,8 @@ class RunsInStep {
   // As ProcessGroup::Run. Requires an attached runtime.
   absl::Status Run(std::string_view program, RunContext context, int64_t steps, int64_t reports);
   bool stopped() const { return stopped_; }  // whether the runs end after the last one
+  // Steps of training that are done, at least.
+  int64_t steps_done() const { return steps_done_; }
 
   // Any thread.
   // Begins no further step; where it is.
@@ -63,6 +65,7 @@ class RunsInStep {
   const bool is_first_;
   const Link link_;
   bool stopped_ = false;
+  int64_t steps_done_ = 0;
   StopPoint stop_;
   ReportQueue reports_;
   std::mutex mutex_;
