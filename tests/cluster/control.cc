@@ -72,6 +72,7 @@ void ControlMember::Tick() {
 
 template <typename Event>
 void ControlMember::Do(Event event) {
+  if (gone_) return;
   event([&](MemberAction action) { actions_.push_back(std::move(action)); });
   if (std::exchange(performing_, true)) return;
   while (!actions_.empty()) {

@@ -196,7 +196,7 @@ void Endpoint::Break(const absl::Status& why) {
 }
 
 void Endpoint::LinkFails(int process, const absl::Status& why) {
-  if (broken() || gone_) return;
+  if (broken() || gone_ || !spoken_to_[process]) return;
   Break(why);
   if (!closing_) on_broken_(process, why);
 }

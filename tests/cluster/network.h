@@ -58,6 +58,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   // As UcxNetwork's; all is over when it returns. Safe after the process's death, too.
   void Break(const absl::Status& why);
   void Close() { closing_ = true; }
+  // The link to a process has failed.
+  void LinkFails(int process, const absl::Status& why);
   // The process is gone: its memory is read and written no more, and the others will notice.
   void Disappear();
 
@@ -74,7 +76,6 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   void Arrive(const WireHeader& header, std::shared_ptr<Flight> flight);
   void Copy(std::shared_ptr<Flight> flight);
   void Refuse(const WireHeader& header, const absl::Status& why);
-  void LinkFails(int process, const absl::Status& why);
   bool Reaches(const Endpoint& other) const;
 
   Network& network_;
