@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 
 constexpr int kMostAttempts = 8;
 constexpr int kFaultyAttempts = 3;  // the first of them may meet losses
-constexpr JobTime kMostTime = 120 * kJobSecond;  // of an attempt
+constexpr JobTime kMostTime = 400 * kJobSecond;  // of an attempt
 // How long an attempt that meets nothing takes, about.
-constexpr JobTime kTypical = 3 * kJobSecond;
+constexpr JobTime kTypical = 14 * kJobSecond;
 constexpr JobTime kSilence = 5 * kJobSecond;
 
 std::string ReadAll(const fs::path& path) {
@@ -140,7 +140,7 @@ void Cluster::PlanLosses() {
   planned.process = static_cast<int>(simulation_.Below(training_.processes));
   const int64_t attempt = attempt_;
   if (simulation_.OneIn(4)) {
-    At(static_cast<int>(simulation_.Below(training_.processes))).Slow(20);
+    At(static_cast<int>(simulation_.Below(training_.processes))).Slow(10);
   }
   if (planned.loss == kNothing) return;
   if (simulation_.OneIn(3)) {
@@ -218,7 +218,7 @@ void Cluster::Happen(const Planned& planned) {
       control_.slower = 2 * kJobSecond;
       expects_error_ = true;
       return;
-    case kSlow: return victim.Slow(100);
+    case kSlow: return victim.Slow(10);
     case kNothing:
     case kLosses: break;
   }
@@ -297,7 +297,10 @@ std::string Cluster::Run() {
     StartAttempt();
     for (uint64_t turn = 0; simulation_.violation().empty(); ++turn) {
       if (turn % 64 == 0 && AttemptIsOver()) break;
-      if (!simulation_.RunNext()) simulation_.Violate("nothing happens any more");
+      if (!simulation_.RunNext()) {
+        if (AttemptIsOver()) break;
+        simulation_.Violate("nothing happens any more");
+      }
       if (simulation_.now() > began_ + kMostTime) {
         simulation_.Violate("an attempt does not end: who waits for whom is not known");
       }

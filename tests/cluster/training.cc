@@ -68,6 +68,8 @@ SmallRun RunOf(const std::string& mesh, AnnotateOptions::Shard shard) {
   run.model.layers = 2;
   run.mesh = mesh;
   run.shard = shard;
+  run.batch = 8;
+  run.micro_batches = 2;
   run.steps = kSteps;
   return run;
 }
