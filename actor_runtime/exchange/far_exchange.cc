@@ -49,8 +49,8 @@ FarExchange::FarExchange(FarGroup group)
 void FarExchange::EmitToAll(FarMessage::Kind kind, Emit emit) {
   for (const Process& process : processes_) {
     if (process.member < 0) continue;
-    const bool told = kind != FarMessage::kAbort || !group_.policy.tell_entered_only ||
-                      process.entered > over_;
+    const bool told =
+        kind != FarMessage::kAbort || !group_.policy.tell_entered_only || process.entered > over_;
     if (!told) continue;
     FarMessage message;
     message.kind = kind;
@@ -169,7 +169,8 @@ void FarExchange::FinishIfOver() {
 
 uint64_t FarExchange::NumberOf(const FarMessage& m) const {
   constexpr uint64_t kInRun = 0xffffffff;
-  return group_.policy.match_across_runs ? (group_.first & ~kInRun) | (m.number & kInRun) : m.number;
+  return group_.policy.match_across_runs ? (group_.first & ~kInRun) | (m.number & kInRun)
+                                         : m.number;
 }
 
 absl::Status FarExchange::Check(const FarMessage& m) const {
@@ -243,8 +244,8 @@ absl::StatusOr<FarExchange::Flight*> FarExchange::FlightOf(const FarMessage& m, 
     const auto from = std::find(sources.begin(), sources.end(), m.from);
     if (from == sources.end()) continue;
     if (group_.policy.ordered_links) {
-      const bool waits = flight.state[from - sources.begin()] == state;
-      if (!waits || m.length != piece.bytes()) continue;
+      if (flight.state[from - sources.begin()] != state) continue;
+      if (state == kLanding && m.length != piece.bytes()) continue;
       if (first != nullptr && first->piece < flight.piece) continue;
       first = &flight;
       *source = from - sources.begin();
@@ -255,7 +256,7 @@ absl::StatusOr<FarExchange::Flight*> FarExchange::FlightOf(const FarMessage& m, 
     *source = from - sources.begin();
     return &flight;
   }
-  if (first != nullptr) return first;
+  if (first != nullptr && m.length == work_->At(first->piece).bytes()) return first;
   return Refused(m, absl::StrCat("nobody waits for packet ", m.packet));
 }
 

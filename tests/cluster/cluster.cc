@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostAttempts = 8;
-constexpr int kFaultyAttempts = 3;  // the first of them may meet losses
+constexpr int kFaultyAttempts = 3;               // the first of them may meet losses
 constexpr JobTime kMostTime = 400 * kJobSecond;  // of an attempt
 // How long an attempt that meets nothing takes, about.
 constexpr JobTime kTypical = 14 * kJobSecond;
@@ -45,6 +45,7 @@ NetworkDelays DrawDelays(Simulation& simulation) {
 // With what differs from seed to seed.
 Training Drawn(Training training, Simulation& simulation) {
   training.loop.checkpoint_every = 1 + static_cast<int64_t>(simulation.Below(3));
+  training.goes_on_in_place = simulation.OneIn(2);
   training.loop.keep = simulation.OneIn(2) ? 0 : 2;
   return training;
 }
@@ -74,9 +75,9 @@ std::map<int64_t, std::string> ReadLosses(const std::string& path) {
 }
 
 const char* Cluster::NameOf(Loss loss) {
-  static const char* const names[] = {"nothing",    "kill",        "a short stop", "a long stop",
-                                      "a short cut", "a long cut", "one link cut", "power",
-                                      "a signal",   "a failed kernel", "slowness"};
+  static const char* const names[] = {
+      "nothing",      "kill",  "a short stop", "a long stop",     "a short cut", "a long cut",
+      "one link cut", "power", "a signal",     "a failed kernel", "slowness",    "a late start"};
   return names[loss];
 }
 
@@ -129,7 +130,12 @@ void Cluster::StartAttempt() {
     }
     processes_.push_back(std::make_unique<Process>(
         around_, p, attempt_, host, absl::StrCat(folder_, "/host", p, "-", attempt_)));
-    processes_.back()->Start(simulation_.Between(0, 300 * kMillisecond));
+    processes_.back()->Start(simulation_.Between(0, longest_start_));
+  }
+  longest_start_ = 300 * kMillisecond;
+  // A process of the attempt before that was held up may come now.
+  if (Process* late = std::exchange(late_, nullptr)) {
+    simulation_.After(simulation_.Between(0, kJobSecond), [late] { late->Continue(); });
   }
   if (attempt_ <= kFaultyAttempts) PlanLosses();
 }
@@ -148,8 +154,9 @@ void Cluster::PlanLosses() {
     on_disk_.push_back(planned);
     return;
   }
-  const JobTime when = simulation_.OneIn(5) ? simulation_.Between(0, 400 * kMillisecond)
-                                            : simulation_.Between(0, kTypical);
+  const JobTime when = planned.loss == kLateStart || simulation_.OneIn(5)
+                           ? simulation_.Between(0, 400 * kMillisecond)
+                           : simulation_.Between(0, kTypical);
   simulation_.After(when, [this, planned, attempt] {
     if (attempt == attempt_) Happen(planned);
   });
@@ -176,9 +183,7 @@ void Cluster::Happen(const Planned& planned) {
   ++coverage_->losses[NameOf(loss_)];
   simulation_.Note(absl::StrCat(NameOf(loss_), " at ", victim.Name()));
   switch (planned.loss) {
-    case kKill:
-      victim.Kill();
-      return MustEndIn(3 * kJobSecond, "a process was killed");
+    case kKill: victim.Kill(); return MustEndIn(3 * kJobSecond, "a process was killed");
     case kStopShort:
     case kStopLong: {
       victim.Stop();
@@ -189,7 +194,8 @@ void Cluster::Happen(const Planned& planned) {
       if (!is_short) MustEndIn(10 * kJobSecond, "a process was stopped");
       return;
     }
-    case kCutShort: return CutFrom(planned.process, simulation_.Between(kMillisecond, 2 * kJobSecond));
+    case kCutShort:
+      return CutFrom(planned.process, simulation_.Between(kMillisecond, 2 * kJobSecond));
     case kCutLong:
       CutFrom(planned.process, simulation_.Between(11 * kJobSecond, 30 * kJobSecond));
       return MustEndIn(10 * kJobSecond, "a host was cut off");
@@ -219,6 +225,15 @@ void Cluster::Happen(const Planned& planned) {
       expects_error_ = true;
       return;
     case kSlow: return victim.Slow(10);
+    case kLateStart: {
+      // It comes in the next attempt only; this one loses another process meanwhile.
+      if (victim.joined()) return;
+      expects_error_ = true;
+      victim.Stop();
+      late_ = &victim;
+      longest_start_ = 2 * kJobSecond;
+      return At((planned.process + 1) % training_.processes).Kill();
+    }
     case kNothing:
     case kLosses: break;
   }
@@ -251,8 +266,8 @@ void Cluster::MustEndIn(JobTime limit, const std::string& why) {
     for (int p = 0; p < training_.processes; ++p) {
       const Process& process = *processes_[first + p];
       if (process.over() || process.is_stopped()) continue;
-      simulation_.Violate(absl::StrCat(process.Name(), " is still there ", limit / kJobSecond,
-                                       " s after ", why));
+      simulation_.Violate(
+          absl::StrCat(process.Name(), " is still there ", limit / kJobSecond, " s after ", why));
     }
   });
 }
@@ -288,7 +303,13 @@ bool Cluster::AttemptIsOver() {
   return some_over && all_over && (!others || waited);
 }
 
+// The launcher's own clock.
+void Cluster::Beat() {
+  simulation_.After(kJobSecond / 4, [this] { Beat(); });
+}
+
 std::string Cluster::Run() {
+  Beat();
   while (!done_ && simulation_.violation().empty()) {
     if (attempt_ == kMostAttempts) {
       simulation_.Violate("the training does not end");
@@ -297,16 +318,12 @@ std::string Cluster::Run() {
     StartAttempt();
     for (uint64_t turn = 0; simulation_.violation().empty(); ++turn) {
       if (turn % 64 == 0 && AttemptIsOver()) break;
-      if (!simulation_.RunNext()) {
-        if (AttemptIsOver()) break;
-        simulation_.Violate("nothing happens any more");
-      }
+      simulation_.RunNext();
       if (simulation_.now() > began_ + kMostTime) {
         simulation_.Violate("an attempt does not end: who waits for whom is not known");
       }
     }
     if (simulation_.violation().empty()) CheckAttempt();
-    simulation_.After(simulation_.Between(0, 2 * kJobSecond), [] {});
   }
   return simulation_.violation().empty() ? "" : simulation_.Explain();
 }
@@ -324,8 +341,8 @@ void Cluster::CheckAttempt() {
     if (outcome.ok() || absl::IsCancelled(outcome)) continue;
     if (!fault) simulation_.Violate(absl::StrCat(process.Name(), ": ", outcome.ToString()));
     if (!expects_error_) {
-      simulation_.Violate(absl::StrCat(process.Name(), " ends, though nothing is lost: ",
-                                       outcome.ToString()));
+      simulation_.Violate(
+          absl::StrCat(process.Name(), " ends, though nothing is lost: ", outcome.ToString()));
     }
   }
   if (cancelled > 0 && loss_ != kSignal) simulation_.Violate("an attempt stops without a signal");
@@ -337,8 +354,8 @@ void Cluster::CheckAttempt() {
     const JobTime failed = At(p).failed_at();
     if (failed == 0) continue;
     for (int other = 0; other < training_.processes; ++other) {
-      if (At(other).ran_at() < failed + kJobSecond) continue;
-      simulation_.Violate(absl::StrCat(At(other).Name(), " runs on after a kernel of ",
+      if (At(other).waited_until() < failed + kJobSecond) continue;
+      simulation_.Violate(absl::StrCat(At(other).Name(), " waits on after a kernel of ",
                                        At(p).Name(), " has failed"));
     }
   }

@@ -64,6 +64,7 @@ class Cluster {
     kSignal,
     kFailKernel,
     kSlow,
+    kLateStart,
     kLosses
   };
   // One that is to come: at a moment, or at an operation on the disk.
@@ -74,6 +75,7 @@ class Cluster {
   };
 
   Process& At(int process) { return *processes_[first_ + process]; }
+  void Beat();
   void StartAttempt();
   void PlanLosses();
   void Happen(const Planned& planned);
@@ -109,7 +111,9 @@ class Cluster {
   bool expects_error_ = false;
   std::vector<Planned> on_disk_;
   int64_t disk_operations_ = 0;
-  int64_t committed_ = 0;  // step
+  int64_t committed_ = 0;    // step
+  Process* late_ = nullptr;  // that is held up until the next attempt
+  JobTime longest_start_ = 300 * kMillisecond;
   bool done_ = false;
 };
 

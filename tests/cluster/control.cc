@@ -38,18 +38,20 @@ ControlMember::ControlMember(ControlNetwork& network, Life& life, MemberStateOpt
     : network_(network),
       life_(life),
       process_(options.self.process),
+      attempt_(options.self.attempt),
       silence_(silence),
       callbacks_(std::move(callbacks)),
       clock_((1000 + 77 * life.host()) * kJobSecond),
       state_(options, Now()) {
   if (process_ != 0) return;
-  coordinator_.emplace(CoordinatorOptions{.self = options.self,
-                                          .join = options.join,
-                                          .silence = silence,
-                                          .policy = options.policy},
-                       Now());
+  coordinator_.emplace(
+      CoordinatorOptions{
+          .self = options.self, .join = options.join, .silence = silence, .policy = options.policy},
+      Now());
   connections_.emplace_back();
-  network_.listening = this;
+  // The address leads to the newest attempt.
+  const ControlMember* const other = network_.listening;
+  if (other == nullptr || other->gone_ || other->attempt_ <= attempt_) network_.listening = this;
 }
 
 ControlMember::~ControlMember() {
@@ -120,9 +122,8 @@ void ControlMember::Perform(MemberAction action) {
       });
     case MemberAction::kDisconnect:
       if (coordinator_) {
-        return DoAtCoordinator([&](auto emit) {
-          coordinator_->Close(Coordinator::kLocalConnection, Now(), emit);
-        });
+        return DoAtCoordinator(
+            [&](auto emit) { coordinator_->Close(Coordinator::kLocalConnection, Now(), emit); });
       }
       if (stream_ == nullptr) return;
       return stream_->Send(ControlStream::kUp, [server = server_, connection = connection_] {
@@ -164,8 +165,7 @@ void ControlMember::Perform(MemberAction action) {
 
 void ControlMember::Connect(uint64_t number) {
   if (coordinator_) {
-    return DoAtCoordinator(
-        [&](auto) { coordinator_->Open(Coordinator::kLocalConnection, Now()); });
+    return DoAtCoordinator([&](auto) { coordinator_->Open(Coordinator::kLocalConnection, Now()); });
   }
   ControlMember* const server = network_.listening;
   stream_ = nullptr;
@@ -183,8 +183,7 @@ void ControlMember::Connect(uint64_t number) {
   connection_ = server->connections_.size();
   server->connections_.push_back({stream_, this, number});
   stream_->Send(ControlStream::kUp, [server, connection = connection_] {
-    server->DoAtCoordinator(
-        [&](auto) { server->coordinator_->Open(connection, server->Now()); });
+    server->DoAtCoordinator([&](auto) { server->coordinator_->Open(connection, server->Now()); });
   });
 }
 

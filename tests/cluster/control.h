@@ -110,6 +110,7 @@ class ControlMember {
   ControlNetwork& network_;
   Life& life_;
   const int process_;
+  const int64_t attempt_;
   const JobTime silence_;
   const Callbacks callbacks_;
   const JobTime clock_;  // minus that of the simulation

@@ -39,8 +39,8 @@ class Disk {
 
  private:
   struct Inode {
-    int held = -1;  // keeps the number from being used again
-    std::optional<std::string> synced;                // of a file
+    int held = -1;                                      // keeps the number from being used again
+    std::optional<std::string> synced;                  // of a file
     std::optional<std::map<std::string, ino_t>> names;  // of a folder: synced
   };
   // A file or a folder as it will be.

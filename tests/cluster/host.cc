@@ -7,7 +7,8 @@ namespace oneflow::cluster {
 
 // Requires that it outlives its events: a cluster keeps its processes to the end.
 void Life::After(JobTime delay, std::function<void()> event) {
-  simulation_.After(delay, [this, event = std::move(event)]() mutable { Happen(std::move(event)); });
+  simulation_.After(delay,
+                    [this, event = std::move(event)]() mutable { Happen(std::move(event)); });
 }
 
 void Life::Happen(std::function<void()> event) {

@@ -169,13 +169,14 @@ void Endpoint::Copy(std::shared_ptr<Flight> flight) {
     if (flight->receiver == nullptr || flight->sender == nullptr) return;
     if (flight->from->life_.stopped() || !self->Reaches(*flight->from)) return self->Copy(flight);
     const size_t left = flight->place.size() - flight->copied;
-    const size_t part =
-        left < 64 || self->network_.simulation().OneIn(2)
-            ? left
-            : 1 + static_cast<size_t>(self->network_.simulation().Below(left));
-    size_t begin = 0, at = flight->copied, end = flight->copied + part;
+    const size_t part = left < 64 || self->network_.simulation().OneIn(2)
+                            ? left
+                            : 1 + static_cast<size_t>(self->network_.simulation().Below(left));
+    size_t begin = 0;
+    const size_t end = flight->copied + part;
     for (const std::span<const std::byte> row : flight->rows) {
-      for (; at < end && at < begin + row.size(); ++at) flight->place[at] = row[at - begin];
+      const size_t from = std::max(flight->copied, begin), to = std::min(end, begin + row.size());
+      if (from < to) std::memcpy(&flight->place[from], &row[from - begin], to - from);
       begin += row.size();
     }
     flight->copied = end;

@@ -21,7 +21,7 @@ class Endpoint;
 // How long things take, drawn once for a cluster.
 struct NetworkDelays {
   JobTime least = 10 * kMicrosecond, most = kMillisecond;
-  uint64_t late_once_in = 50;  // messages: takes ten times as long
+  uint64_t late_once_in = 50;          // messages: takes ten times as long
   JobTime keepalive = 3 * kJobSecond;  // a link that is cut for so long has failed
   JobTime notice = 50 * kMillisecond;  // that a process is gone
 };

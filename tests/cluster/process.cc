@@ -23,8 +23,7 @@ constexpr JobTime kTurn = 2 * kMillisecond;
 
 }  // namespace
 
-Process::Process(const Surroundings& around, int index, int64_t attempt, int host,
-                 std::string disk)
+Process::Process(const Surroundings& around, int index, int64_t attempt, int host, std::string disk)
     : around_(around),
       index_(index),
       attempt_(attempt),
@@ -33,21 +32,23 @@ Process::Process(const Surroundings& around, int index, int64_t attempt, int hos
       thread_([this](JobTime delay,
                      std::function<void()> event) { life_.After(delay, std::move(event)); },
               [this] { Main(); }),
-      runs_(index == 0,
-            {.begins =
-                 [this](uint64_t run, std::string_view program, int64_t first, int64_t steps) {
-                   control_->Begins(run, program, first, steps);
-                 },
-             .report =
-                 [this](uint64_t run, int64_t step, std::span<const double> values) {
-                   control_->Report(run, step, values);
-                 },
-             .fail = [this](const absl::Status& why) { return Fail(why); }},
-            [this](auto& changed, auto& lock, const auto& is_true) {
-              Wait(changed, lock, is_true);
-            }) {
+      runs_(MakeRuns()) {
   std::error_code ignored;
   fs::create_directory_symlink(fs::path(disk_).parent_path() / "disk", disk_, ignored);
+}
+
+std::unique_ptr<RunsInStep> Process::MakeRuns() {
+  RunsInStep::Link link;
+  link.begins = [this](uint64_t run, std::string_view program, int64_t first, int64_t steps) {
+    control_->Begins(run, program, first, steps);
+  };
+  link.report = [this](uint64_t run, int64_t step, std::span<const double> values) {
+    control_->Report(run, step, values);
+  };
+  link.fail = [this](const absl::Status& why) { return Fail(why); };
+  return std::make_unique<RunsInStep>(
+      index_ == 0, std::move(link),
+      [this](auto& changed, auto& lock, const auto& is_true) { Wait(changed, lock, is_true); });
 }
 
 Process::~Process() {
@@ -100,7 +101,7 @@ void Process::Kill() {
   fs::remove(disk_, ignored);
   if (endpoint_ != nullptr) endpoint_->Disappear();
   if (control_ != nullptr) control_->Disappear();
-  runs_.End(Killed());
+  runs_->End(Killed());
   if (!thread_.Finish()) around_.simulation.Violate(Name() + " cannot be unwound");
   if (!over_) BeOver();
 }
@@ -119,7 +120,7 @@ void Process::BeOver() {
 void Process::Main() {
   absl::Status trained = Train();
   // As the program does: an interruption that all have agreed upon is a good end.
-  const bool good = trained.ok() || (absl::IsCancelled(trained) && runs_.stopped());
+  const bool good = trained.ok() || (absl::IsCancelled(trained) && runs_->stopped());
   if (control_->joined() && !killed_) {
     if (good) {
       control_->Leave();
@@ -149,12 +150,11 @@ absl::Status Process::Train() {
       around_.control, life_, options, kSilence,
       ControlMember::Callbacks{
           .on_end = [this](const absl::Status& why) { End(why); },
-          .freeze = [this] { return runs_.Freeze(); },
-          .stop_at = [this](const StepPosition& end) { runs_.StopAt(end); },
-          .on_report =
-              [this](uint64_t run, int64_t step, std::span<const double> values) {
-                runs_.Deliver(run, step, values);
-              },
+          .freeze = [this] { return runs_->Freeze(); },
+          .stop_at = [this](const StepPosition& end) { runs_->StopAt(end); },
+          .on_report = [this](
+                           uint64_t run, int64_t step,
+                           std::span<const double> values) { runs_->Deliver(run, step, values); },
           .changed = [this] { Changed(); }});
   if (killed_) return Killed();
   control_->Start();
@@ -178,9 +178,18 @@ absl::Status Process::Train() {
   runtime_options.spin = false;
   runtime_options.draw_worker = [this](int workers) { return DrawWorker(workers); };
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(around_.training.plan, runtime_options));
-  runs_.Attach(runtime.get());
-  const absl::Status trained = TrainOn(*runtime);
-  runs_.Attach(nullptr);
+  runs_->Attach(runtime.get());
+  absl::Status trained = TrainOn(*runtime);
+  // All of them do, for all have stopped; what the network still has of the run must not matter.
+  if (around_.training.goes_on_in_place && absl::IsCancelled(trained) && runs_->stopped()) {
+    around_.simulation.Note(Name() + " goes on after the stop");
+    runs_->Attach(nullptr);
+    runs_ = MakeRuns();
+    runs_->Attach(runtime.get());
+    if (control_->over()) runs_->End(control_->status());
+    trained = TrainOn(*runtime);
+  }
+  runs_->Attach(nullptr);
   // The arenas go: nobody may read or write them any more.
   if (!trained.ok()) endpoint_->Break(trained);
   if (endpoint_->TouchesMemory()) {
@@ -223,15 +232,15 @@ absl::Status Process::Fail(const absl::Status& why) {
 }
 
 void Process::End(const absl::Status& why) {
-  runs_.End(why);
+  runs_->End(why);
   if (endpoint_ != nullptr) endpoint_->Break(why);
 }
 
 absl::Status Process::Run(std::string_view program, RunContext context, int64_t steps,
                           int64_t reports) {
-  around_.simulation.Note(absl::StrCat(Name(), " runs ", std::string(program), " from step ",
-                                       context.first_step));
-  const absl::Status status = runs_.Run(program, std::move(context), steps, reports);
+  around_.simulation.Note(
+      absl::StrCat(Name(), " runs ", std::string(program), " from step ", context.first_step));
+  const absl::Status status = runs_->Run(program, std::move(context), steps, reports);
   if (!status.ok() && !killed_) {
     around_.simulation.Note(absl::StrCat(Name(), ": ", status.ToString()));
   }
@@ -279,13 +288,15 @@ int Process::DrawWorker(int workers) {
   progress_seen_ = progress_;
   if (!killed_ && idle_ > 2 * workers) {
     idle_ = 0;
+    const JobTime since = around_.simulation.now();
     thread_.WaitFor([this] { return woken_ || killed_; });
     woken_ = false;
+    const JobTime now = around_.simulation.now();
+    if (now - since >= kJobSecond / 2) waited_until_ = now;
   }
   if (!killed_ && around_.simulation.OneIn(3)) {
     thread_.Pause(around_.simulation.Between(kTurn / 10, kTurn) * slower_);
   }
-  if (!killed_) ran_at_ = around_.simulation.now();
   if (turns_.empty()) {
     for (int w = 0; w < workers; ++w) turns_.push_back(w);
     for (int w = workers - 1; w > 0; --w) {
@@ -302,8 +313,8 @@ std::unique_ptr<Communicator> Process::MakeCommunicator(const GroupAcross& acros
   FarGroup group{across.communicator, {}, index_, across.tensors, across.first};
   for (const int32_t rank : across.ranks) group.process.push_back(rank / ranks);
   group.policy = around_.faults.exchange;
-  return std::make_unique<WatchedCommunicator>(endpoint_->MakeCommunicator(group),
-                                               [this] { ++progress_; }, [this] { Changed(); });
+  return std::make_unique<WatchedCommunicator>(
+      endpoint_->MakeCommunicator(group), [this] { ++progress_; }, [this] { Changed(); });
 }
 
 absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {

@@ -33,6 +33,8 @@ struct Training {
   const TokenSource& tokens;
   TrainLoopOptions loop;  // without what differs by process
   int processes = 4;
+  // After a stop that all have agreed upon the processes train on, with the same runtime.
+  bool goes_on_in_place = false;
 };
 
 // What a process meets in its cluster. All outlive it.
@@ -44,8 +46,8 @@ struct Surroundings {
   const Training& training;
   Faults faults;
   // Called by the process, on its thread of control.
-  std::function<void(class Process&)> on_disk;        // before anything of a checkpoint is written
-  std::function<void(class Process&)> may_write;      // its lease says that it may
+  std::function<void(class Process&)> on_disk;    // before anything of a checkpoint is written
+  std::function<void(class Process&)> may_write;  // its lease says that it may
   std::function<void(const std::string& folder)> on_commit;
   std::function<void(class Process&)> on_over;
 };
@@ -74,16 +76,17 @@ class Process final : public ProcessGroup {
   int index() const { return index_; }
   int64_t attempt() const { return attempt_; }
   int host() const { return life_.host(); }
-  bool stopped() const override { return runs_.stopped(); }
+  bool stopped() const override { return runs_->stopped(); }
   bool is_stopped() const { return life_.stopped(); }
   bool over() const { return over_; }
   bool killed() const { return killed_; }
   const absl::Status& outcome() const { return outcome_; }  // once it is over
   JobTime over_at() const { return over_at_; }
   bool joined() const { return control_ != nullptr && control_->joined(); }
-  // When a kernel was made to fail, and when its workers last did anything. 0: never.
+  // When a kernel was made to fail, and until when its workers have waited in vain for half a
+  // second or longer. 0: never.
   JobTime failed_at() const { return failed_at_; }
-  JobTime ran_at() const { return ran_at_; }
+  JobTime waited_until() const { return waited_until_; }
   std::string metrics() const { return disk_ + "-metrics"; }
   std::string Name() const;
 
@@ -95,6 +98,7 @@ class Process final : public ProcessGroup {
                                     const Merge& merge) override;
 
  private:
+  std::unique_ptr<RunsInStep> MakeRuns();
   void Main();
   absl::Status Train();
   absl::Status TrainOn(Runtime& runtime);
@@ -116,12 +120,12 @@ class Process final : public ProcessGroup {
   const std::string disk_;
   Life life_;
   ControlThread thread_;
-  RunsInStep runs_;
+  std::unique_ptr<RunsInStep> runs_;
   std::unique_ptr<ControlMember> control_;
   std::shared_ptr<Endpoint> endpoint_;
   bool killed_ = false, over_ = false, signalled_ = false;
   absl::Status outcome_;
-  JobTime over_at_ = 0, failed_at_ = 0, ran_at_ = 0;
+  JobTime over_at_ = 0, failed_at_ = 0, waited_until_ = 0;
   bool fail_next_kernel_ = false;
   int64_t slower_ = 1;
 

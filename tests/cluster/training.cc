@@ -105,8 +105,11 @@ Reference Undisturbed(const proto::Plan& plan) {
 
 std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   std::vector<std::unique_ptr<Subject>> subjects;
-  for (const SmallRun& run : {RunOf("data=2,tensor=2", AnnotateOptions::kNone),
-                              RunOf("pipe=2,data=2", AnnotateOptions::kNone),
+  // Its embedding is more than one piece.
+  SmallRun large = RunOf("pipe=2,data=2", AnnotateOptions::kNone);
+  large.model.vocab = 4401;
+  large.model.sequence = 4;
+  for (const SmallRun& run : {RunOf("data=2,tensor=2", AnnotateOptions::kNone), large,
                               RunOf("data=4", AnnotateOptions::kStates)}) {
     proto::Plan plan = CompileSmall(run);
     Reference reference = Undisturbed(plan);

@@ -1,5 +1,5 @@
-// What the simulated clusters train: tiny GPTs of four devices, and what an undisturbed run makes of
-// them.
+// What the simulated clusters train: tiny GPTs of four devices, and what an undisturbed run makes
+// of them.
 #pragma once
 
 #include <memory>
