@@ -22,6 +22,13 @@ JobTime Network::DrawDelay() {
   return simulation_.OneIn(delays_.late_once_in) ? 10 * delay : delay;
 }
 
+void Network::Add(const std::shared_ptr<Endpoint>& endpoint) {
+  std::shared_ptr<Endpoint>& has_address = endpoints_[endpoint->process()];
+  if (has_address == nullptr || has_address->attempt() <= endpoint->attempt()) {
+    has_address = endpoint;
+  }
+}
+
 // A piece on its way. Each end lets go of it once.
 struct Endpoint::Flight {
   FarAction action;

@@ -26,7 +26,7 @@ struct NetworkDelays {
   JobTime notice = 50 * kMillisecond;  // that a process is gone
 };
 
-// Endpoints by process; the newest one of each has the address.
+// Endpoints by process; that of the newest attempt has the address.
 class Network {
  public:
   Network(Simulation& simulation, const Links& links, int processes, NetworkDelays delays)
@@ -36,7 +36,9 @@ class Network {
   const Links& links() const { return links_; }
   const NetworkDelays& delays() const { return delays_; }
   JobTime DrawDelay();
-  std::shared_ptr<Endpoint>& at(int process) { return endpoints_[process]; }
+  // Null where there is none yet.
+  const std::shared_ptr<Endpoint>& at(int process) const { return endpoints_[process]; }
+  void Add(const std::shared_ptr<Endpoint>& endpoint);
   int processes() const { return static_cast<int>(endpoints_.size()); }
 
  private:
@@ -58,6 +60,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   // As UcxNetwork's; all is over when it returns. Safe after the process's death, too.
   void Break(const absl::Status& why);
   void Close() { closing_ = true; }
+  int process() const { return process_; }
+  uint32_t attempt() const { return attempt_; }
   // The link to a process has failed.
   void LinkFails(int process, const absl::Status& why);
   // The process is gone: its memory is read and written no more, and the others will notice.

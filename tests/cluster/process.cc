@@ -164,7 +164,7 @@ absl::Status Process::Train() {
   endpoint_ = std::make_shared<Endpoint>(
       around_.network, life_, index_, kJob, static_cast<uint32_t>(attempt_),
       [this](int, const absl::Status& why) { control_->Fail(why); });
-  around_.network.at(index_) = endpoint_;
+  around_.network.Add(endpoint_);
 
   const int ranks = 4 / around_.training.processes;
   RuntimeOptions runtime_options;
