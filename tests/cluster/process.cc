@@ -46,6 +46,7 @@ std::unique_ptr<RunsInStep> Process::MakeRuns() {
     control_->Report(run, step, values);
   };
   link.fail = [this](const absl::Status& why) { return Fail(why); };
+  link.let_go = [this](const absl::Status& why) { endpoint_->Break(why); };
   return std::make_unique<RunsInStep>(
       index_ == 0, std::move(link),
       [this](auto& changed, auto& lock, const auto& is_true) { Wait(changed, lock, is_true); });
@@ -191,8 +192,7 @@ absl::Status Process::Train() {
   }
   runs_->Attach(nullptr);
   // The arenas go: nobody may read or write them any more.
-  if (!trained.ok()) endpoint_->Break(trained);
-  if (endpoint_->TouchesMemory()) {
+  if (!killed_ && endpoint_->TouchesMemory()) {
     around_.simulation.Violate(Name() + " frees memory that the network still touches");
   }
   return trained;
@@ -241,6 +241,10 @@ absl::Status Process::Run(std::string_view program, RunContext context, int64_t 
   around_.simulation.Note(
       absl::StrCat(Name(), " runs ", std::string(program), " from step ", context.first_step));
   const absl::Status status = runs_->Run(program, std::move(context), steps, reports);
+  if (status.ok() && endpoint_->TouchesMemory()) {
+    around_.simulation.Violate(
+        absl::StrCat(Name(), " has ended a run, and the network still touches its memory"));
+  }
   if (!status.ok() && !killed_) {
     around_.simulation.Note(absl::StrCat(Name(), ": ", status.ToString()));
   }
