@@ -59,6 +59,11 @@ struct CheckpointInfo {
   std::optional<proto::Optimizer> optimizer = std::nullopt;
 };
 
+// A fault that tests plant to see that it is found. False is the protocol.
+struct CheckpointPolicy {
+  bool manifest_before_sync = false;  // parts are handed over before their files are synced
+};
+
 // Which process writes.
 struct WriterOptions {
   // No two attempts that write to one folder have the same number, unless the older one is known to
@@ -70,6 +75,7 @@ struct WriterOptions {
   // how a process that was stopped for a while learns that the job went on without it. null: always
   // true. Thread-safe.
   std::function<bool()> may_write = nullptr;
+  CheckpointPolicy policy = {};
 };
 
 // Makes DIR, if need be, and the folder that attempt `attempt` writes to, and ends all other

@@ -361,7 +361,7 @@ absl::Status Train(const Arguments& args) {
   };
   if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
 
-  if (plan.device() != proto::CPU) {
+  if (plan.device_kind() != proto::CPU) {
     return InputError("--processes=" + std::to_string(place.processes),
                       "a plan of GPUs is trained by one process, which drives all of them",
                       "start one process");

@@ -32,7 +32,8 @@ Processes::Processes(ProcessesOptions options)
                             int64_t steps) { member_->Begins(run, program, first_step, steps); },
            .report = [this](uint64_t run, int64_t step,
                             std::span<const double> values) { member_->Report(run, step, values); },
-           .fail = [this](const absl::Status& why) { return Fail(why); }}) {}
+           .fail = [this](const absl::Status& why) { return Fail(why); },
+             .let_go = [this](const absl::Status& why) { network_->LetGo(why); }}) {}
 
 Processes::~Processes() {
   if (network_ != nullptr) network_->Close();

@@ -58,6 +58,8 @@ class Processes final : public ProcessGroup {
 
   absl::Status Run(std::string_view program, RunContext context, int64_t steps,
                    int64_t reports) override;
+  // Steps of training that are done, at least.
+  int64_t steps_done() const { return runs_.steps_done(); }
   // A signal came: all processes end after the same step. Any thread.
   void AskStop() { member_->AskStop(); }
   bool stopped() const override { return runs_.stopped(); }

@@ -11,6 +11,8 @@ RunsInStep::RunsInStep(bool is_first, Link link, const WaitUntil& wait)
     : is_first_(is_first), link_(std::move(link)), stop_(wait), reports_(wait) {}
 
 void RunsInStep::Attach(Runtime* runtime) {
+  // The workers of a run that has failed leave at once; pieces may still be on their way.
+  if (runtime == nullptr && !failed_.ok()) link_.let_go(failed_);
   const std::lock_guard lock(mutex_);
   runtime_ = runtime;
   if (runtime != nullptr && !ended_.ok()) runtime->End(ended_);
@@ -42,13 +44,16 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
   }
   const absl::Status status =
       runtime_->Run(program, context, steps, {.gate = reports > 0 ? gate : nullptr});
+  // The last step that began may not be done.
   if (program == "train") {
-    // The last step that began may not be done.
     const int64_t begun = stop_.begun();
     steps_done_ =
         context.first_step + reports * (status.ok() ? begun : std::max<int64_t>(0, begun - 1));
   }
-  if (!status.ok()) return link_.fail(status);
+  if (!status.ok()) {
+    failed_ = status;
+    return link_.fail(status);
+  }
   stopped_ = stop_.StopHere();
   RETURN_IF_ERROR(Ended());
   if (is_first_) RETURN_IF_ERROR(reports_.Await(runtime_->steps_done() * reports));

@@ -38,15 +38,20 @@ class RunsInStep {
     std::function<void(uint64_t run, int64_t step, std::span<const double> values)> report;
     // It cannot go on. Returns why the attempt ended.
     std::function<absl::Status(const absl::Status& why)> fail;
+    // After a run that has failed: when it returns, the network touches no memory of the runtime.
+    // It may wait.
+    std::function<void(const absl::Status& why)> let_go;
   };
   RunsInStep(bool is_first, Link link, const WaitUntil& wait = WaitOnThread);
 
   // Control thread.
-  void Attach(Runtime* runtime);  // null: no more
+  // Null: no more, before the runtime goes.
+  void Attach(Runtime* runtime);
   // As ProcessGroup::Run. Requires an attached runtime.
   absl::Status Run(std::string_view program, RunContext context, int64_t steps, int64_t reports);
   bool stopped() const { return stopped_; }  // whether the runs end after the last one
-  int64_t steps_done() const { return steps_done_; }  // of program train, at least
+  // Steps of training that are done, at least.
+  int64_t steps_done() const { return steps_done_; }
 
   // Any thread.
   // Begins no further step; where it is.
@@ -65,6 +70,7 @@ class RunsInStep {
   const Link link_;
   bool stopped_ = false;
   int64_t steps_done_ = 0;
+  absl::Status failed_;  // of a run
   StopPoint stop_;
   ReportQueue reports_;
   std::mutex mutex_;
