@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 
@@ -66,7 +66,9 @@ void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_secon
 
 absl::Status JobReport::End(const JobOutcome& outcome) const {
   if (dir_.empty()) return absl::OkStatus();
-  Json json = {{"attempt", attempt_}, {"code", outcome.code}, {"step", std::max(outcome.step, steps_done_.load())}};
+  Json json = {{"attempt", attempt_},
+               {"code", outcome.code},
+               {"step", std::max(outcome.step, steps_done_.load())}};
   if (!outcome.host.empty()) json["host"] = outcome.host;
   if (outcome.rank >= 0) json["rank"] = outcome.rank;
   json["sentence"] = outcome.sentence;

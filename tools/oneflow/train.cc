@@ -269,7 +269,8 @@ absl::Status TrainHere(Training training, Processes* processes) {
   training.loop.processes = processes;
   const bool first = processes == nullptr || processes->IsFirst();
   const bool text = first && training.text;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(training.args, training.plan));
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus,
+                   BackendFromFlags(training.args, training.plan));
   if (gpus) training.runtime.backend = &gpus->devices;
   if (processes != nullptr) processes->Configure(&training.runtime);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
@@ -359,7 +360,8 @@ absl::Status Train(const Arguments& args) {
   training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
-  if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
+  if (place.processes == 1)
+    return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
 
   if (plan.device_kind() != proto::CPU) {
     return InputError("--processes=" + std::to_string(place.processes),
