@@ -14,6 +14,7 @@
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -302,6 +303,7 @@ absl::Status TrainHere(Training training) {
 }
 
 absl::Status Train(const Arguments& args) {
+  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
   RETURN_IF_ERROR(CheckNumbers());
@@ -402,6 +404,7 @@ Verb TrainVerb() {
                                             "coordinator",
                                             "interface",
                                             "job_dir",
+                                            "make_job_keys",
                                             "format"}),
       Train};
 }
