@@ -59,6 +59,11 @@ struct CheckpointInfo {
   std::optional<proto::Optimizer> optimizer = std::nullopt;
 };
 
+// A fault that tests plant to see that it is found. False is the protocol.
+struct CheckpointPolicy {
+  bool manifest_before_sync = false;  // parts are handed over before their files are synced
+};
+
 // Which process writes.
 struct WriterOptions {
   // No two attempts that write to one folder have the same number, unless the older one is known to
@@ -70,13 +75,14 @@ struct WriterOptions {
   // how a process that was stopped for a while learns that the job went on without it. null: always
   // true. Thread-safe.
   std::function<bool()> may_write = nullptr;
+  CheckpointPolicy policy = {};
 };
 
 // Makes DIR, if need be, and the folder that attempt `attempt` writes to, and ends all other
-// attempts: what they have not committed by the time this returns OK, they cannot commit any more,
-// for the folder that they would rename is gone. The attempt that has begun last is the one that
-// writes; who may begin one is for the caller to decide (a coordinator, a lock). What older
-// attempts and older releases left under names that end in .tmp is removed.
+// attempts: once this returns OK they cannot commit any more, for the folder that they would rename
+// is gone. The attempt that has begun last is the one that
+// writes; the caller decides who may begin one (by a coordinator, by a lock). Leftovers of older
+// attempts and older releases, under names that end in .tmp, are removed.
 absl::Status BeginAttempt(const std::string& dir, int64_t attempt);
 
 // Removes the attempt's folder, with what was not committed. Optional: the next attempt does it.

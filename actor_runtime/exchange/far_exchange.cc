@@ -49,6 +49,9 @@ FarExchange::FarExchange(FarGroup group)
 void FarExchange::EmitToAll(FarMessage::Kind kind, Emit emit) {
   for (const Process& process : processes_) {
     if (process.member < 0) continue;
+    const bool told =
+        kind != FarMessage::kAbort || !group_.policy.tell_entered_only || process.entered > over_;
+    if (!told) continue;
     FarMessage message;
     message.kind = kind;
     message.communicator = group_.communicator;
@@ -93,7 +96,8 @@ void FarExchange::Begin(Emit emit) {
     if (seat.flight_bytes > 0) {
       const int64_t fit = std::ssize(seat.workspace) / seat.flight_bytes;
       CHECK_GE(fit, 1) << "a workspace of " << seat.workspace.size() << " bytes";
-      seat.flights = static_cast<int>(std::min<int64_t>(fit, kMostFlights));
+      const int64_t shared = group_.policy.reuse_window ? 2 : 1;
+      seat.flights = static_cast<int>(std::min<int64_t>(fit * shared, kMostFlights));
     }
     TakeOff(m, emit);
   }
@@ -117,7 +121,9 @@ void FarExchange::TakeOff(int member, Emit emit) {
     flight.missing = far;
     flight.in_output = ExchangeWork::LandsInOutput(piece, entries_.accumulate[member] != 0);
     ++in_flight_;
-    std::byte* packet = seat.workspace.data() + (free - seat.of_flight.begin()) * seat.flight_bytes;
+    int64_t part = free - seat.of_flight.begin();
+    if (group_.policy.reuse_window) part /= 2;
+    std::byte* packet = seat.workspace.data() + part * seat.flight_bytes;
     for (size_t s = 0; s < piece.region->sources.size(); ++s) {
       const int source = piece.region->sources[s];
       flight.state[s] = kNone;
@@ -137,12 +143,13 @@ void FarExchange::TakeOff(int member, Emit emit) {
       message.packet = work_->PacketOf(piece, source);
       emit({message});
     }
+    if (group_.policy.take_twice && (seat.again = !seat.again)) --seat.next;
   }
 }
 
 // Tells the others once all packets are here.
 void FarExchange::FinishLanding(Emit emit) {
-  if (done_told_ || in_flight_ > 0) return;
+  if (done_told_ || (in_flight_ > 0 && !group_.policy.done_early)) return;
   for (const Seat& seat : seats_) {
     if (seat.next < seat.end) return;
   }
@@ -160,6 +167,12 @@ void FarExchange::FinishIfOver() {
   entered_here_ = pieces_done_ = 0;
 }
 
+uint64_t FarExchange::NumberOf(const FarMessage& m) const {
+  constexpr uint64_t kInRun = 0xffffffff;
+  return group_.policy.match_across_runs ? (group_.first & ~kInRun) | (m.number & kInRun)
+                                         : m.number;
+}
+
 absl::Status FarExchange::Check(const FarMessage& m) const {
   const auto members = static_cast<int32_t>(seats_.size());
   if (m.communicator != group_.communicator) return Refused(m, "it is another communicator's");
@@ -175,12 +188,13 @@ absl::Status FarExchange::Check(const FarMessage& m) const {
 
 absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
   if (absl::Status status = Check(m); !status.ok()) return status;
-  if (m.number < group_.first || !status_.ok()) return absl::OkStatus();
+  const uint64_t number = NumberOf(m);
+  if (number < group_.first || !status_.ok()) return absl::OkStatus();
   Process& process = processes_[group_.process[m.from]];
-  const bool present = m.number == Number() && AllHereEntered();
+  const bool present = number == Number() && AllHereEntered();
   switch (m.kind) {
     case FarMessage::kEntered:
-      if (m.number - group_.first != process.entered || m.number > Number() + 1) {
+      if (number - group_.first != process.entered || number > Number() + 1) {
         return Refused(m, "it has said so, or cannot be there yet");
       }
       ++process.entered;
@@ -209,7 +223,7 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
       FinishIfOver();
       return absl::OkStatus();
     case FarMessage::kAbort:
-      if (m.number > Number() + 1) return Refused(m, "it cannot be there yet");
+      if (number > Number() + 1) return Refused(m, "it cannot be there yet");
       Abort(absl::AbortedError(
                 absl::StrCat("member ", m.from, " of the group, in another process, has ended it")),
             emit);
@@ -218,29 +232,43 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
   }
 }
 
-// The flight that waits for a piece, and the index of the source in its region.
-absl::StatusOr<FarExchange::Flight*> FarExchange::FlightOf(const FarMessage& m, size_t* source) {
+// The flight that waits for a piece, and the index of the source in its region. `state`: of the
+// piece there, as it should be.
+absl::StatusOr<FarExchange::Flight*> FarExchange::FlightOf(const FarMessage& m, PacketState state,
+                                                           size_t* source) {
+  Flight* first = nullptr;
   for (Flight& flight : seats_[m.to].of_flight) {
     if (flight.piece < 0) continue;
     const ExchangeWork::Piece piece = work_->At(flight.piece);
     const std::vector<int>& sources = piece.region->sources;
     const auto from = std::find(sources.begin(), sources.end(), m.from);
-    if (from == sources.end() || work_->PacketOf(piece, m.from) != m.packet) continue;
+    if (from == sources.end()) continue;
+    if (group_.policy.ordered_links) {
+      if (flight.state[from - sources.begin()] != state) continue;
+      if (state == kLanding && m.length != piece.bytes()) continue;
+      if (first != nullptr && first->piece < flight.piece) continue;
+      first = &flight;
+      *source = from - sources.begin();
+      continue;
+    }
+    if (work_->PacketOf(piece, m.from) != m.packet) continue;
     if (m.length != piece.bytes()) return Refused(m, absl::StrCat("it has ", m.length, " bytes"));
     *source = from - sources.begin();
     return &flight;
   }
+  if (first != nullptr && m.length == work_->At(first->piece).bytes()) return first;
   return Refused(m, absl::StrCat("nobody waits for packet ", m.packet));
 }
 
 absl::StatusOr<std::span<std::byte>> FarExchange::Land(const FarMessage& m) {
   if (absl::Status status = Check(m); !status.ok()) return status;
-  if (m.number < group_.first || !status_.ok()) return std::span<std::byte>();
-  if (m.kind != FarMessage::kPiece || !started_ || m.number != Number()) {
+  const uint64_t number = NumberOf(m);
+  if (number < group_.first || !status_.ok()) return std::span<std::byte>();
+  if (m.kind != FarMessage::kPiece || !started_ || number != Number()) {
     return Refused(m, "the exchange is not in progress");
   }
   size_t source = 0;
-  absl::StatusOr<Flight*> flight = FlightOf(m, &source);
+  absl::StatusOr<Flight*> flight = FlightOf(m, kAsked, &source);
   if (!flight.ok()) return flight.status();
   if ((*flight)->state[source] != kAsked) return Refused(m, "it is here already");
   (*flight)->state[source] = kLanding;
@@ -263,7 +291,7 @@ void FarExchange::Landed(const FarMessage& m, Emit emit) {
   --touching_;
   if (!status_.ok()) return;
   size_t source = 0;
-  absl::StatusOr<Flight*> found = FlightOf(m, &source);
+  absl::StatusOr<Flight*> found = FlightOf(m, kLanding, &source);
   CHECK(found.ok() && (*found)->state[source] == kLanding) << "a piece that was not let land";
   Flight& flight = **found;
   flight.state[source] = kHere;

@@ -41,6 +41,16 @@
 
 namespace oneflow {
 
+// Faults that tests plant in the machine to see that they are found. All false is the protocol.
+struct ExchangePolicy {
+  bool done_early = false;         // done is said when all packets have been asked for
+  bool ordered_links = false;      // pieces of a source are taken for those asked for, in order
+  bool take_twice = false;         // a piece is in two flights
+  bool match_across_runs = false;  // the run is not looked at in a message's number
+  bool reuse_window = false;       // two flights share their part of the window
+  bool tell_entered_only = false;  // abort goes to those that have entered
+};
+
 // Who is where, and what the machine is of.
 struct FarGroup {
   uint64_t communicator = 0;  // the same number in all processes
@@ -48,6 +58,7 @@ struct FarGroup {
   int self = 0;               // this process
   int tensors = 0;            // the most that an exchange has
   uint64_t first = 0;         // number of the first exchange
+  ExchangePolicy policy = {};
 };
 
 // A message to send. A piece's payload are rows in the memory of the source: ForPayload.
@@ -116,6 +127,7 @@ class FarExchange {
     uint64_t entered = 0;  // exchanges
     std::span<std::byte> workspace;
     int next = 0, end = 0;     // pieces that have no flight yet
+    bool again = false;        // take_twice: the next one has a flight already
     int64_t flight_bytes = 0;  // of the workspace, for each flight
     int flights = 0;           // that may be under way
     std::vector<Flight> of_flight;
@@ -129,8 +141,9 @@ class FarExchange {
   uint64_t Number() const { return group_.first + over_; }
   bool AllHereEntered() const { return entered_here_ == near_; }
   bool IsUnderWay() const { return started_ && status_.ok(); }
+  uint64_t NumberOf(const FarMessage& message) const;
   absl::Status Check(const FarMessage& message) const;
-  absl::StatusOr<Flight*> FlightOf(const FarMessage& message, size_t* source);
+  absl::StatusOr<Flight*> FlightOf(const FarMessage& message, PacketState state, size_t* source);
   std::span<std::byte> PlaceOf(const FarMessage& message, const Flight& flight, size_t source);
   void Begin(Emit emit);
   void TakeOff(int member, Emit emit);

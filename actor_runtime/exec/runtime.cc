@@ -216,8 +216,8 @@ struct Runtime::Impl {
   }
 
   // All workers are at rest. Back to the initial marking; a good run must have reached it by
-  // itself, unless it was stopped and streams that follow had gone ahead.
-  absl::Status Finish(int program, const absl::Status& failure, bool stopped) {
+  // itself, unless it was stopped after `steps` steps and streams that follow had gone ahead.
+  absl::Status Finish(int program, const absl::Status& failure, int64_t steps, bool stopped) {
     {
       const std::lock_guard lock(running_mutex);
       running.reset();
@@ -225,7 +225,7 @@ struct Runtime::Impl {
     const ActorNet& net = loaded->programs()[program].net;
     absl::Status status = failure;
     const bool ahead = std::any_of(workers.begin(), workers.end(),
-                                   [](const auto& worker) { return worker->ahead(); });
+                                   [&](const auto& worker) { return worker->ahead(steps); });
     // Others may still finish the last step, and need what members here have entered.
     if (status.ok() && stopped && meet) status = meet();
     // A device would wait for members that enter no more.
@@ -309,7 +309,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
     while (options.on_step && told < done) options.on_step(told++);
   }
   impl_->steps_done = done;
-  return impl_->Finish(index, impl_->board->TakeFailure(), done < steps);
+  return impl_->Finish(index, impl_->board->TakeFailure(), done, done < steps);
 }
 
 int64_t Runtime::steps_done() const { return impl_->steps_done; }

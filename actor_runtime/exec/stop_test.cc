@@ -110,6 +110,31 @@ TEST_CASE("what a host stream has prepared of the next step does not begin it") 
   CheckStopped(ChainPlan(), stopped.get(), 3);
 }
 
+// The host comes to the end of both steps while the device is in the first one, and learns of no
+// stop.
+TEST_CASE("a run is stopped after a host stream has prepared all of it") {
+  proto::Plan plan = ChainPlan();
+  proto::StageMemory& memory = *plan.mutable_memory(0);
+  proto::Register& x = *plan.mutable_program(1)->mutable_register_(0);
+  REQUIRE(x.name() == "x");
+  x.set_slots(8);
+  x.set_offset(memory.arena_bytes());
+  memory.set_register_bytes(memory.register_bytes() + 8 * x.slot_bytes());
+  memory.set_arena_bytes(memory.arena_bytes() + 8 * x.slot_bytes());
+  std::promise<void> prepared;
+  std::atomic<bool> stop = false;
+  const auto stopped = Make(plan, [&](const std::string& actor, int64_t firing) {
+    if (actor == "x" && firing == 7 && !stop) prepared.set_value();
+    if (actor != "dw" || firing != 3 || stop) return;
+    prepared.get_future().wait();
+    stop = true;
+  });
+  const absl::Status status = stopped->Run("train", {}, 2, {.stop = &stop});
+  INFO(status);
+  REQUIRE(status.ok());
+  CheckStopped(plan, stopped.get(), 1);
+}
+
 TEST_CASE("a run that is to stop before it begins takes no step; one that is not told takes all") {
   const std::unique_ptr<Runtime> runtime = Make(TwoStagesPlan());
   const std::atomic<bool> stop = true;

@@ -73,9 +73,10 @@ void Worker::DropMail() {
   }
 }
 
-bool Worker::ahead() const {
+// A stream that follows may have come to the end of the run before it was known that the run stops.
+bool Worker::ahead(int64_t steps) const {
   return std::any_of(positions_.begin(), positions_.end(), [&](const Position& p) {
-    return p.step > run_.steps || (p.step == run_.steps && p.begun);
+    return p.step > steps || (p.step == steps && p.begun);
   });
 }
 

@@ -66,9 +66,9 @@ class Worker {
   void DrainAfterRun() { Drain(); }
   // Drops what a cancelled run left behind. Control thread, all at rest.
   void DropMail();
-  // Whether a stream that follows has begun a step that a stopped run did not come to. Control
-  // thread, all at rest.
-  bool ahead() const;
+  // Whether a stream that follows has begun a step that a run, stopped after `steps` steps, did not
+  // come to. Control thread, all at rest.
+  bool ahead(int64_t steps) const;
 
   // The worker's thread: one run.
   void Drive();

@@ -122,6 +122,7 @@ struct UcxNetwork::Impl {
   std::map<uint64_t, std::shared_ptr<FarCommunicator>> communicators;  // under mutex
   absl::Status broken;                                                 // under mutex
   std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false}, closing{false};
+  std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
   std::jthread thread;
@@ -488,6 +489,8 @@ struct UcxNetwork::Impl {
       left.swap(outgoing);
     }
     for (Outgoing& message : left) Post(message);
+    let_go = true;
+    let_go.notify_all();
     if (!closing.load()) on_broken(broken_process, why);
   }
 
@@ -571,6 +574,10 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
 }
 
 void UcxNetwork::Break(const absl::Status& why) { impl_->Break(why); }
+void UcxNetwork::LetGo(const absl::Status& why) {
+  impl_->Break(why);
+  impl_->let_go.wait(false);
+}
 void UcxNetwork::Close() { impl_->closing = true; }
 
 NetworkTotals UcxNetwork::totals() const {

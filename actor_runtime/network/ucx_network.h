@@ -79,6 +79,9 @@ class UcxNetwork {
 
   // Breaks the network. Any thread; returns at once.
   void Break(const absl::Status& why);
+  // Breaks it, and returns once it touches nobody's memory. Any thread but its own; once Start was
+  // called.
+  void LetGo(const absl::Status& why);
   // From now on a link that fails is no news: the others have said that they go.
   void Close();
 

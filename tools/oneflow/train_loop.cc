@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/job/job.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -64,13 +65,13 @@ absl::Status Decode(const std::string& bytes) {
 }
 
 // What process 0 says to all.
-absl::StatusOr<std::string> Say(Processes& processes, const std::string& what) {
+absl::StatusOr<std::string> Say(ProcessGroup& processes, const std::string& what) {
   return processes.Round("checkpoint to verify", "",
                          [&](std::span<const std::string>) { return what; });
 }
 
 // Whether all processes can go on from it.
-absl::Status VerifyTogether(Processes& processes, const absl::Status& here) {
+absl::Status VerifyTogether(ProcessGroup& processes, const absl::Status& here) {
   ASSIGN_OR_RETURN(
       const std::string all,
       processes.Round("verdict", Encode(here), [](std::span<const std::string> verdicts) {
@@ -83,7 +84,7 @@ absl::Status VerifyTogether(Processes& processes, const absl::Status& here) {
 
 // Process 0 chooses; all verify what they would load.
 absl::StatusOr<std::string> ChooseTogether(
-    Processes& processes, const std::string& dir,
+    ProcessGroup& processes, const std::string& dir,
     const std::function<absl::Status(const std::string& folder)>& verify) {
   if (processes.IsFirst()) {
     ASSIGN_OR_RETURN(const std::string folder,

@@ -14,7 +14,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/metrics_log.h"
-#include "tools/oneflow/processes/processes.h"
+#include "tools/oneflow/processes/process_group.h"
 
 namespace oneflow {
 
@@ -33,7 +33,7 @@ struct TrainLoopOptions {
   // early, with a checkpoint. A signal handler may set it. null: it does not end early.
   const std::atomic<bool>* stop = nullptr;
   proto::Optimizer optimizer;
-  Processes* processes = nullptr;  // that run the plan together; null: this one alone
+  ProcessGroup* processes = nullptr;  // that run the plan together; null: this one alone
 };
 
 // Trains from step 0 (program init), or from the newest checkpoint of checkpoint_dir that verifies

@@ -25,7 +25,15 @@ Processes::Processes(ProcessesOptions options)
     : options_(std::move(options)),
       self_(options_.member.process),
       count_(options_.member.processes),
-      connected_(count_, false) {}
+      connected_(count_, false),
+      runs_(
+          self_ == 0,
+          {.begins = [this](uint64_t run, std::string_view program, int64_t first_step,
+                            int64_t steps) { member_->Begins(run, program, first_step, steps); },
+           .report = [this](uint64_t run, int64_t step,
+                            std::span<const double> values) { member_->Report(run, step, values); },
+           .fail = [this](const absl::Status& why) { return Fail(why); },
+             .let_go = [this](const absl::Status& why) { network_->LetGo(why); }}) {}
 
 Processes::~Processes() {
   if (network_ != nullptr) network_->Close();
@@ -42,15 +50,10 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   Processes* self = made.get();
   MemberCallbacks callbacks;
   callbacks.on_end = [self](const absl::Status& why) { self->End(why); };
-  callbacks.freeze = [self] { return self->stop_.Hold(); };
-  callbacks.stop_at = [self](const StepPosition& end) {
-    self->stop_.EndAt(end, [self] {
-      const std::lock_guard lock(self->mutex_);
-      if (self->runtime_ != nullptr) self->runtime_->Wake();
-    });
-  };
+  callbacks.freeze = [self] { return self->runs_.Freeze(); };
+  callbacks.stop_at = [self](const StepPosition& end) { self->runs_.StopAt(end); };
   callbacks.on_report = [self](uint64_t run, int64_t step, std::span<const double> values) {
-    self->reports_.Deliver(run, step, values);
+    self->runs_.Deliver(run, step, values);
   };
   callbacks.on_listen = made->options_.on_listening;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
@@ -108,66 +111,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
   return network_->MakeCommunicator(group);
 }
 
-absl::Status Processes::Meet(const std::string& name) {
-  return Round(name, "", [](std::span<const std::string>) { return std::string(); }).status();
-}
-
-void Processes::Attach(Runtime* runtime) {
-  const std::lock_guard lock(mutex_);
-  runtime_ = runtime;
-  if (runtime != nullptr && !ended_.ok()) runtime->End(ended_);
-}
+void Processes::Attach(Runtime* runtime) { runs_.Attach(runtime); }
 
 void Processes::End(const absl::Status& why) {
-  stop_.Abandon();
-  {
-    const std::lock_guard lock(mutex_);
-    ended_ = why;
-    if (runtime_ != nullptr) runtime_->End(why);
-  }
-  reports_.End(why);
+  runs_.End(why);
   // Nobody's memory is touched any more, though peers may hang.
   if (network_ != nullptr) network_->Break(why);
 }
 
 absl::Status Processes::Run(std::string_view program, RunContext context, int64_t steps,
                             int64_t reports) {
-  StepGate* const gate = stop_.StartRun();
-  const uint64_t run = stop_.number();
-  member_->Begins(run, program, context.first_step, steps);
-  {
-    // A run that has not begun cannot be ended.
-    const std::lock_guard lock(mutex_);
-    RETURN_IF_ERROR(ended_);
-  }
-  if (context.report) {
-    if (IsFirst()) {
-      reports_.Take(run, std::move(context.report));
-      context.report = [this, run](int64_t step, std::span<const double> values) {
-        reports_.Deliver(run, step, values);
-      };
-    } else {
-      context.report = [this, run](int64_t step, std::span<const double> values) {
-        member_->Report(run, step, values);
-      };
-    }
-  }
-  const absl::Status status =
-      runtime_->Run(program, context, steps, {.gate = reports > 0 ? gate : nullptr});
-  // The last step that began may not be done.
-  if (program == "train") {
-    const int64_t begun = stop_.begun();
-    steps_done_ =
-        context.first_step + reports * (status.ok() ? begun : std::max<int64_t>(0, begun - 1));
-  }
-  if (!status.ok()) return Fail(status);
-  stopped_ = stop_.StopHere();
-  {
-    const std::lock_guard lock(mutex_);
-    RETURN_IF_ERROR(ended_);
-  }
-  if (IsFirst()) RETURN_IF_ERROR(reports_.Await(runtime_->steps_done() * reports));
-  return absl::OkStatus();
+  return runs_.Run(program, std::move(context), steps, reports);
 }
 
 absl::StatusOr<std::string> Processes::Round(const std::string& name, std::string part,

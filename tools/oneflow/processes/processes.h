@@ -25,8 +25,8 @@
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/job/member.h"
 #include "actor_runtime/network/ucx_network.h"
-#include "tools/oneflow/processes/report_queue.h"
-#include "tools/oneflow/processes/stop_point.h"
+#include "tools/oneflow/processes/process_group.h"
+#include "tools/oneflow/processes/runs_in_step.h"
 
 namespace oneflow {
 
@@ -38,12 +38,12 @@ struct ProcessesOptions {
   std::function<void(int port)> on_listening;
 };
 
-class Processes {
+class Processes final : public ProcessGroup {
  public:
   static absl::StatusOr<std::unique_ptr<Processes>> Join(ProcessesOptions options);
-  ~Processes();
+  ~Processes() override;
 
-  bool IsFirst() const { return self_ == 0; }
+  bool IsFirst() const override { return self_ == 0; }
   int count() const { return count_; }
   int index() const { return self_; }
   RankRange ranks() const;  // ours
@@ -56,24 +56,16 @@ class Processes {
   // From now on it ends when the attempt does; null: no more.
   void Attach(Runtime* runtime);
 
-  // A run of the sequence that all processes make. What context.report gets arrives at process 0,
-  // wherever it is reported: `reports` times a step of the run. There it returns when all is here.
   absl::Status Run(std::string_view program, RunContext context, int64_t steps,
-                   int64_t reports = 0);
+                   int64_t reports) override;
   // Steps of training that are done, at least.
-  int64_t steps_done() const { return steps_done_; }
+  int64_t steps_done() const { return runs_.steps_done(); }
   // A signal came: all processes end after the same step. Any thread.
   void AskStop() { member_->AskStop(); }
-  // Whether the runs end after the last one.
-  bool stopped() const { return stopped_; }
+  bool stopped() const override { return runs_.stopped(); }
 
-  // All call it, in the same order. process 0's function makes of the parts, by process, what all
-  // get.
-  using Merge = std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)>;
-  absl::StatusOr<std::string> Round(const std::string& name, std::string part, const Merge& merge);
-
-  // Returns when all processes have come here.
-  absl::Status Meet(const std::string& name);
+  absl::StatusOr<std::string> Round(const std::string& name, std::string part,
+                                    const Merge& merge) override;
 
   // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
   // process's failure that ours came of.
@@ -90,13 +82,7 @@ class Processes {
   const int self_, count_;
   std::vector<bool> connected_;  // by process
   bool started_ = false;         // the network's thread
-  bool stopped_ = false;
-  int64_t steps_done_ = 0;
-  StopPoint stop_;
-  ReportQueue reports_;
-  std::mutex mutex_;
-  Runtime* runtime_ = nullptr;  // under mutex_
-  absl::Status ended_;          // under mutex_
+  RunsInStep runs_;
   std::unique_ptr<UcxNetwork> network_;
   std::unique_ptr<Member> member_;  // its threads call all of the above
 };

@@ -41,7 +41,7 @@ void ReportQueue::Flush() {
 
 absl::Status ReportQueue::Await(int64_t reports) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return taken_ >= reports || !ended_.ok(); });
+  wait_(changed_, lock, [&] { return taken_ >= reports || !ended_.ok(); });
   return taken_ >= reports ? absl::OkStatus() : ended_;
 }
 

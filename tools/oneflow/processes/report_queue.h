@@ -14,15 +14,19 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tools/oneflow/processes/wait.h"
 
 namespace oneflow {
 
 class ReportQueue {
  public:
   using TakeReport = std::function<void(int64_t step, std::span<const double> values)>;
+
+  explicit ReportQueue(WaitUntil wait = WaitOnThread) : wait_(std::move(wait)) {}
 
   // Any thread, one at a time; runs in order.
   void Deliver(uint64_t run, int64_t step, std::span<const double> values);
@@ -43,6 +47,7 @@ class ReportQueue {
   };
   void Flush();
 
+  const WaitUntil wait_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Report> waiting_;

@@ -4,7 +4,7 @@ namespace oneflow {
 
 StepGate* StopPoint::StartRun() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !held_ || end_ || abandoned_; });
+  wait_(changed_, lock, [this] { return !held_ || end_ || abandoned_; });
   ++number_;
   running_ = true;
   gate_.Open();
@@ -18,7 +18,7 @@ StepGate* StopPoint::StartRun() {
 
 bool StopPoint::StopHere() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !held_ || end_ || abandoned_; });
+  wait_(changed_, lock, [this] { return !held_ || end_ || abandoned_; });
   running_ = false;
   return abandoned_ || (end_ && end_->run <= number_);
 }

@@ -19,14 +19,18 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "actor_runtime/exec/step_gate.h"
 #include "actor_runtime/job/job.h"
+#include "tools/oneflow/processes/wait.h"
 
 namespace oneflow {
 
 class StopPoint {
  public:
+  explicit StopPoint(WaitUntil wait = WaitOnThread) : wait_(std::move(wait)) {}
+
   // Control thread. The next run begins; returns its gate.
   StepGate* StartRun();
   // Control thread, once after each run: whether the sequence ends after it.
@@ -44,6 +48,7 @@ class StopPoint {
   void Abandon();
 
  private:
+  const WaitUntil wait_;
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t number_ = 0;

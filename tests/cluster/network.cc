@@ -1,0 +1,230 @@
+#include "tests/cluster/network.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/network/shared_communicator.h"
+
+namespace oneflow::cluster {
+namespace {
+
+// How long a message waits for a link that is cut before it is tried again.
+constexpr JobTime kRetry = 20 * kMillisecond;
+
+}  // namespace
+
+JobTime Network::DrawDelay() {
+  const JobTime delay = simulation_.Between(delays_.least, delays_.most);
+  return simulation_.OneIn(delays_.late_once_in) ? 10 * delay : delay;
+}
+
+void Network::Add(const std::shared_ptr<Endpoint>& endpoint) {
+  std::shared_ptr<Endpoint>& has_address = endpoints_[endpoint->process()];
+  if (has_address == nullptr || has_address->attempt() <= endpoint->attempt()) {
+    has_address = endpoint;
+  }
+}
+
+// A piece on its way. Each end lets go of it once.
+struct Endpoint::Flight {
+  FarAction action;
+  std::shared_ptr<Endpoint> from, to;
+  std::shared_ptr<FarCommunicator> sender, receiver;  // null: it has let go
+  std::vector<std::span<const std::byte>> rows;       // of the source's memory
+  std::span<std::byte> place;
+  size_t copied = 0;
+
+  void LetGoAtSource() {
+    if (auto of = std::exchange(sender, nullptr)) of->Sent();
+  }
+  void LetGoAtReader() {
+    if (auto of = std::exchange(receiver, nullptr)) of->Landed(action.message);
+  }
+  bool over() const { return sender == nullptr && receiver == nullptr; }
+};
+
+Endpoint::Endpoint(Network& network, Life& life, int process, uint64_t job, uint32_t attempt,
+                   OnBroken on_broken)
+    : network_(network),
+      life_(life),
+      process_(process),
+      job_(job),
+      attempt_(attempt),
+      on_broken_(std::move(on_broken)),
+      spoken_to_(network.processes(), false) {}
+
+std::unique_ptr<Communicator> Endpoint::MakeCommunicator(const FarGroup& group) {
+  struct Route {
+    std::weak_ptr<FarCommunicator> of;
+    std::vector<int> process;
+  };
+  auto route = std::make_shared<Route>();
+  route->process = group.process;
+  auto made = std::make_shared<FarCommunicator>(
+      group, [weak = weak_from_this(), route](const FarAction& action) {
+        const std::shared_ptr<Endpoint> self = weak.lock();
+        if (self != nullptr) {
+          self->Send(route->process[action.message.to], action, route->of.lock());
+        }
+      });
+  route->of = made;
+  for (const int process : group.process) spoken_to_[process] = process != process_;
+  communicators_[group.communicator] = made;
+  if (broken()) made->Abort(broken_);
+  return std::make_unique<SharedCommunicator>(std::move(made));
+}
+
+bool Endpoint::Reaches(const Endpoint& other) const {
+  return network_.links().AreUp(life_.host(), other.life_.host());
+}
+
+bool Endpoint::TouchesMemory() const {
+  return std::any_of(flights_.begin(), flights_.end(), [this](const auto& flight) {
+    return (flight->from.get() == this && flight->sender != nullptr) ||
+           (flight->to.get() == this && flight->receiver != nullptr);
+  });
+}
+
+// Called with the communicator's lock held: it calls nothing of it.
+void Endpoint::Send(int to, const FarAction& action, std::shared_ptr<FarCommunicator> from) {
+  const WireHeader header = {job_, attempt_, process_, action.message};
+  std::shared_ptr<Flight> flight;
+  if (action.message.kind == FarMessage::kPiece) {
+    flight = std::make_shared<Flight>();
+    flight->action = action;
+    flight->from = shared_from_this();
+    flight->sender = std::move(from);
+    ForPayload(action, [&](const std::byte* row, size_t bytes) {
+      flight->rows.push_back({row, bytes});
+    });
+    std::erase_if(flights_, [](const auto& old) { return old->over(); });
+    flights_.push_back(flight);
+    if (broken()) {
+      // Not at once: who sends holds the communicator's lock.
+      network_.simulation().After(0, [flight] { flight->LetGoAtSource(); });
+      return;
+    }
+  }
+  if (broken()) return;
+  network_.simulation().After(network_.DrawDelay(), [self = shared_from_this(), to, header,
+                                                     flight] { self->Carry(to, header, flight); });
+}
+
+// What is on its way reaches whoever has the address now.
+void Endpoint::Carry(int to, const WireHeader& header, std::shared_ptr<Flight> flight) {
+  const std::shared_ptr<Endpoint> there = network_.at(to);
+  if (there == nullptr || there->gone()) return;
+  // A payload is the sender's to send; a message has left.
+  if (flight != nullptr && (gone_ || flight->sender == nullptr)) return;
+  const bool held = flight != nullptr && life_.stopped();
+  if (held || !Reaches(*there)) {
+    network_.simulation().After(kRetry, [self = shared_from_this(), to, header, flight] {
+      self->Carry(to, header, flight);
+    });
+    return;
+  }
+  there->life_.After(0, [there, header, flight] { there->Arrive(header, flight); });
+}
+
+void Endpoint::Refuse(const WireHeader& header, const absl::Status& why) {
+  const std::string what =
+      absl::StrCat("a message of process ", header.from_process, ": ", why.message());
+  network_.simulation().Violate(absl::StrCat("process ", process_, " refuses ", what));
+  Break(absl::InternalError(what));
+}
+
+void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&header);
+  if (broken() || gone_) return;
+  if (!WireHeaderFrom({bytes, sizeof(header)}, job_, attempt_, network_.processes())) {
+    ++foreign_;
+    return;
+  }
+  const FarMessage& message = header.message;
+  const auto found = communicators_.find(message.communicator);
+  if (found == communicators_.end()) {
+    return Refuse(header, absl::NotFoundError("there is no such communicator"));
+  }
+  const std::shared_ptr<FarCommunicator> to = found->second;
+  if (flight == nullptr) {
+    const absl::Status status = to->Receive(message);
+    if (!status.ok()) Refuse(header, status);
+    return;
+  }
+  const absl::StatusOr<std::span<std::byte>> place = to->Land(message);
+  if (!place.ok()) return Refuse(header, place.status());
+  if (place->empty()) {
+    flight->from->life_.After(0, [flight] { flight->LetGoAtSource(); });
+    return;
+  }
+  flight->to = shared_from_this();
+  flight->receiver = to;
+  flight->place = *place;
+  std::erase_if(flights_, [](const auto& old) { return old->over(); });
+  flights_.push_back(flight);
+  Copy(std::move(flight));
+}
+
+// The next part of a payload, at a moment of its own.
+void Endpoint::Copy(std::shared_ptr<Flight> flight) {
+  const JobTime delay = network_.DrawDelay() / 2;
+  life_.After(delay, [self = shared_from_this(), flight] {
+    if (flight->receiver == nullptr || flight->sender == nullptr) return;
+    if (flight->from->life_.stopped() || !self->Reaches(*flight->from)) return self->Copy(flight);
+    const size_t left = flight->place.size() - flight->copied;
+    const size_t part = left < 64 || self->network_.simulation().OneIn(2)
+                            ? left
+                            : 1 + static_cast<size_t>(self->network_.simulation().Below(left));
+    size_t begin = 0;
+    const size_t end = flight->copied + part;
+    for (const std::span<const std::byte> row : flight->rows) {
+      const size_t from = std::max(flight->copied, begin), to = std::min(end, begin + row.size());
+      if (from < to) std::memcpy(&flight->place[from], &row[from - begin], to - from);
+      begin += row.size();
+    }
+    flight->copied = end;
+    if (flight->copied < flight->place.size()) return self->Copy(flight);
+    flight->from->life_.After(self->network_.DrawDelay(), [flight] { flight->LetGoAtSource(); });
+    flight->LetGoAtReader();
+  });
+}
+
+void Endpoint::Break(const absl::Status& why) {
+  if (broken()) return;
+  broken_ = why;
+  for (const auto& [number, communicator] : communicators_) communicator->Abort(why);
+  for (const std::shared_ptr<Flight>& flight : std::exchange(flights_, {})) {
+    if (flight->from.get() == this) flight->LetGoAtSource();
+    if (flight->to.get() == this) flight->LetGoAtReader();
+  }
+}
+
+void Endpoint::LinkFails(int process, const absl::Status& why) {
+  if (broken() || gone_ || !spoken_to_[process]) return;
+  Break(why);
+  if (!closing_) on_broken_(process, why);
+}
+
+void Endpoint::Disappear() {
+  if (gone_) return;
+  gone_ = true;
+  Break(absl::UnavailableError("the process is gone"));
+  // The others' links to it fail as their hosts, or its own, find out.
+  for (int p = 0; p < network_.processes(); ++p) {
+    const std::shared_ptr<Endpoint> other = network_.at(p);
+    if (other == nullptr || other.get() == this || other->attempt_ != attempt_) continue;
+    if (!other->spoken_to_[process_]) continue;
+    const JobTime notice = network_.simulation().Between(
+        0, Reaches(*other) ? network_.delays().notice : network_.delays().keepalive);
+    other->life_.After(notice, [other, from = process_] {
+      other->LinkFails(from, absl::UnavailableError(absl::StrCat("the link to process ", from,
+                                                                 " failed: connection reset")));
+    });
+  }
+}
+
+}  // namespace oneflow::cluster

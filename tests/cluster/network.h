@@ -1,0 +1,99 @@
+// The simulated network of exchanges: it delays each message and piece on its own, so any of them
+// may pass any other; the payload of a piece is read late and in parts. It keeps UcxNetwork's
+// contract (actor_runtime/network/ucx_network.h), but for what a real network would assume of
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "actor_runtime/exchange/far_communicator.h"
+#include "actor_runtime/network/wire.h"
+#include "tests/cluster/host.h"
+
+namespace oneflow::cluster {
+
+class Endpoint;
+
+// How long things take, drawn once for a cluster.
+struct NetworkDelays {
+  JobTime least = 10 * kMicrosecond, most = kMillisecond;
+  uint64_t late_once_in = 50;          // messages: takes ten times as long
+  JobTime keepalive = 3 * kJobSecond;  // a link that is cut for so long has failed
+  JobTime notice = 50 * kMillisecond;  // that a process is gone
+};
+
+// Endpoints by process; that of the newest attempt has the address.
+class Network {
+ public:
+  Network(Simulation& simulation, const Links& links, int processes, NetworkDelays delays)
+      : simulation_(simulation), links_(links), delays_(delays), endpoints_(processes) {}
+
+  Simulation& simulation() { return simulation_; }
+  const Links& links() const { return links_; }
+  const NetworkDelays& delays() const { return delays_; }
+  JobTime DrawDelay();
+  // Null where there is none yet.
+  const std::shared_ptr<Endpoint>& at(int process) const { return endpoints_[process]; }
+  void Add(const std::shared_ptr<Endpoint>& endpoint);
+  int processes() const { return static_cast<int>(endpoints_.size()); }
+
+ private:
+  Simulation& simulation_;
+  const Links& links_;
+  const NetworkDelays delays_;
+  std::vector<std::shared_ptr<Endpoint>> endpoints_;
+};
+
+// What a process has of the network.
+class Endpoint : public std::enable_shared_from_this<Endpoint> {
+ public:
+  // Called once: why it broke, and which process's link did; -1: no link, or not known.
+  using OnBroken = std::function<void(int process, const absl::Status& why)>;
+  Endpoint(Network& network, Life& life, int process, uint64_t job, uint32_t attempt,
+           OnBroken on_broken);
+
+  std::unique_ptr<Communicator> MakeCommunicator(const FarGroup& group);
+  // As UcxNetwork's; all is over when it returns. Safe after the process's death, too.
+  void Break(const absl::Status& why);
+  void Close() { closing_ = true; }
+  int process() const { return process_; }
+  uint32_t attempt() const { return attempt_; }
+  // The link to a process has failed.
+  void LinkFails(int process, const absl::Status& why);
+  // The process is gone: its memory is read and written no more, and the others will notice.
+  void Disappear();
+
+  bool broken() const { return !broken_.ok(); }
+  bool gone() const { return gone_; }
+  int64_t foreign() const { return foreign_; }  // messages of other attempts, dropped
+  // Whether a piece is on its way from or to memory of the process.
+  bool TouchesMemory() const;
+
+ private:
+  struct Flight;
+  void Send(int to, const FarAction& action, std::shared_ptr<FarCommunicator> from);
+  void Carry(int to, const WireHeader& header, std::shared_ptr<Flight> flight);
+  void Arrive(const WireHeader& header, std::shared_ptr<Flight> flight);
+  void Copy(std::shared_ptr<Flight> flight);
+  void Refuse(const WireHeader& header, const absl::Status& why);
+  bool Reaches(const Endpoint& other) const;
+
+  Network& network_;
+  Life& life_;
+  const int process_;
+  const uint64_t job_;
+  const uint32_t attempt_;
+  const OnBroken on_broken_;
+  bool closing_ = false, gone_ = false;
+  absl::Status broken_;
+  int64_t foreign_ = 0;
+  std::map<uint64_t, std::shared_ptr<FarCommunicator>> communicators_;
+  std::vector<std::shared_ptr<Flight>> flights_;  // from here or to here, not over
+  std::vector<bool> spoken_to_;                   // by process: a link is there
+};
+
+}  // namespace oneflow::cluster

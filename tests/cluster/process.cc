@@ -1,0 +1,352 @@
+#include "tests/cluster/process.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/kernel/kernel.h"
+#include "oneflow_core/base/status.h"
+#include "tests/cluster/watched_communicator.h"
+#include "tools/oneflow/metrics_log.h"
+#include "tools/oneflow/resume.h"
+
+namespace oneflow::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kJob = 20;
+constexpr JobTime kSilence = 5 * kJobSecond;
+// What a worker's turn takes.
+constexpr JobTime kTurn = 2 * kMillisecond;
+
+}  // namespace
+
+Process::Process(const Surroundings& around, int index, int64_t attempt, int host, std::string disk)
+    : around_(around),
+      index_(index),
+      attempt_(attempt),
+      disk_(std::move(disk)),
+      life_(around.simulation, host),
+      thread_([this](JobTime delay,
+                     std::function<void()> event) { life_.After(delay, std::move(event)); },
+              [this] { Main(); }),
+      runs_(MakeRuns()) {
+  std::error_code ignored;
+  fs::create_directory_symlink(fs::path(disk_).parent_path() / "disk", disk_, ignored);
+}
+
+std::unique_ptr<RunsInStep> Process::MakeRuns() {
+  RunsInStep::Link link;
+  link.begins = [this](uint64_t run, std::string_view program, int64_t first, int64_t steps) {
+    control_->Begins(run, program, first, steps);
+  };
+  link.report = [this](uint64_t run, int64_t step, std::span<const double> values) {
+    control_->Report(run, step, values);
+  };
+  link.fail = [this](const absl::Status& why) { return Fail(why); };
+  link.let_go = [this](const absl::Status& why) { endpoint_->Break(why); };
+  return std::make_unique<RunsInStep>(
+      index_ == 0, std::move(link),
+      [this](auto& changed, auto& lock, const auto& is_true) { Wait(changed, lock, is_true); });
+}
+
+Process::~Process() {
+  if (!over_) Kill();
+}
+
+std::string Process::Name() const {
+  return absl::StrCat("process ", index_, " of attempt ", attempt_);
+}
+
+void Process::Start(JobTime delay) { thread_.Start(delay); }
+
+void Process::Changed() {
+  woken_ = true;
+  thread_.Wake();
+}
+
+void Process::Stop() {
+  around_.simulation.Note(Name() + " is stopped");
+  life_.Stop();
+}
+
+void Process::Continue() {
+  if (over_) return;
+  around_.simulation.Note(Name() + " goes on");
+  life_.Continue();
+}
+
+void Process::Signal() {
+  if (over_ || control_ == nullptr || !control_->joined()) return;
+  around_.simulation.Note(Name() + " gets SIGTERM");
+  life_.After(0, [this] { control_->AskStop(); });
+}
+
+void Process::LinkFails(int process) {
+  if (endpoint_ == nullptr || over_) return;
+  life_.After(0, [this, process] {
+    endpoint_->LinkFails(process, absl::UnavailableError(absl::StrCat(
+                                      "the link to process ", process, " failed: timed out")));
+  });
+}
+
+// Its memory, files and links are gone at once; what is left of it unwinds without any effect.
+void Process::Kill() {
+  if (over_ || killed_) return;
+  around_.simulation.Note(Name() + " is killed");
+  killed_ = true;
+  life_.Die();
+  std::error_code ignored;
+  fs::remove(disk_, ignored);
+  if (endpoint_ != nullptr) endpoint_->Disappear();
+  if (control_ != nullptr) control_->Disappear();
+  runs_->End(Killed());
+  if (!thread_.Finish()) around_.simulation.Violate(Name() + " cannot be unwound");
+  if (!over_) BeOver();
+}
+
+// The process exits.
+void Process::BeOver() {
+  over_ = true;
+  over_at_ = around_.simulation.now();
+  if (endpoint_ != nullptr) endpoint_->Disappear();
+  if (control_ != nullptr) control_->Disappear();
+  life_.Die();
+  std::error_code ignored;
+  fs::remove(disk_, ignored);
+}
+
+void Process::Main() {
+  absl::Status trained = Train();
+  // As the program does: an interruption that all have agreed upon is a good end.
+  const bool good = trained.ok() || (absl::IsCancelled(trained) && runs_->stopped());
+  if (control_->joined() && !killed_) {
+    if (good) {
+      control_->Leave();
+    } else {
+      trained = Fail(trained);
+    }
+    thread_.WaitFor([this] { return control_->over() || killed_; });
+    if (!control_->status().ok()) trained = control_->status();
+  }
+  outcome_ = trained;
+  if (!killed_) around_.simulation.Note(absl::StrCat(Name(), " ends: ", trained.ToString()));
+  BeOver();
+  if (!killed_) around_.on_over(*this);
+}
+
+absl::Status Process::Train() {
+  MemberStateOptions options;
+  options.self = {.process = index_,
+                  .processes = around_.training.processes,
+                  .attempt = attempt_,
+                  .host = absl::StrCat("h", host()),
+                  .token = "token",
+                  .facts = {{"plan", around_.training.plan.fingerprint()}}};
+  options.coordinator = "h0:1";
+  options.policy = around_.faults.job;
+  control_ = std::make_unique<ControlMember>(
+      around_.control, life_, options, kSilence,
+      ControlMember::Callbacks{
+          .on_end = [this](const absl::Status& why) { End(why); },
+          .freeze = [this] { return runs_->Freeze(); },
+          .stop_at = [this](const StepPosition& end) { runs_->StopAt(end); },
+          .on_report = [this](
+                           uint64_t run, int64_t step,
+                           std::span<const double> values) { runs_->Deliver(run, step, values); },
+          .changed = [this] { Changed(); }});
+  if (killed_) return Killed();
+  control_->Start();
+  thread_.WaitFor([this] { return control_->joined() || control_->over() || killed_; });
+  if (killed_) return Killed();
+  if (!control_->joined()) return control_->status();
+  endpoint_ = std::make_shared<Endpoint>(
+      around_.network, life_, index_, kJob, static_cast<uint32_t>(attempt_),
+      [this](int, const absl::Status& why) { control_->Fail(why); });
+  around_.network.Add(endpoint_);
+
+  const int ranks = 4 / around_.training.processes;
+  RuntimeOptions runtime_options;
+  runtime_options.ranks = {index_ * ranks, (index_ + 1) * ranks};
+  runtime_options.make_communicator = [this](const GroupAcross& across) {
+    return MakeCommunicator(across);
+  };
+  runtime_options.meet = [this] { return Meet("communicators"); };
+  runtime_options.make_kernel = [this](const KernelSetup& setup) { return MakeKernel(setup); };
+  runtime_options.prove = false;  // once, by the test
+  runtime_options.spin = false;
+  runtime_options.draw_worker = [this](int workers) { return DrawWorker(workers); };
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(around_.training.plan, runtime_options));
+  runs_->Attach(runtime.get());
+  absl::Status trained = TrainOn(*runtime);
+  // All of them do, for all have stopped; what the network still has of the run must not matter.
+  if (around_.training.goes_on_in_place && absl::IsCancelled(trained) && runs_->stopped()) {
+    around_.simulation.Note(Name() + " goes on after the stop");
+    runs_->Attach(nullptr);
+    runs_ = MakeRuns();
+    runs_->Attach(runtime.get());
+    if (control_->over()) runs_->End(control_->status());
+    trained = TrainOn(*runtime);
+  }
+  runs_->Attach(nullptr);
+  // The arenas go: nobody may read or write them any more.
+  if (!killed_ && endpoint_->TouchesMemory()) {
+    around_.simulation.Violate(Name() + " frees memory that the network still touches");
+  }
+  return trained;
+}
+
+absl::Status Process::TrainOn(Runtime& runtime) {
+  TrainLoopOptions loop = around_.training.loop;
+  loop.checkpoint_dir = disk_ + "/ckpt";
+  loop.processes = this;
+  loop.writer = {.attempt = attempt_,
+                 .process = index_,
+                 .ranks = {index_, index_ + 1},
+                 .may_write = [this] { return MayWrite(); },
+                 .policy = around_.faults.checkpoint};
+  ASSIGN_OR_RETURN(const std::string goes_on, Round("resume", "", [&](auto) {
+                     const auto does = GoesOn(Resume::kIfThere, loop.checkpoint_dir);
+                     return does.ok() ? absl::StatusOr<std::string>(*does ? "yes" : "no")
+                                      : does.status();
+                   }));
+  loop.resume = goes_on == "yes";
+  std::optional<MetricsLog> log;
+  if (IsFirst()) {
+    MetricsOptions options;
+    options.path = metrics();
+    options.last_step = loop.steps;
+    log.emplace(options);
+  }
+  return TrainLoop(around_.training.plan, runtime, around_.training.tokens, nullptr,
+                   log ? &*log : nullptr, loop);
+}
+
+// As Processes::Fail.
+absl::Status Process::Fail(const absl::Status& why) {
+  control_->Fail(why);
+  const absl::Status cause = control_->status();
+  return cause.ok() ? why : cause;
+}
+
+void Process::End(const absl::Status& why) {
+  runs_->End(why);
+  if (endpoint_ != nullptr) endpoint_->Break(why);
+}
+
+absl::Status Process::Run(std::string_view program, RunContext context, int64_t steps,
+                          int64_t reports) {
+  around_.simulation.Note(
+      absl::StrCat(Name(), " runs ", std::string(program), " from step ", context.first_step));
+  const absl::Status status = runs_->Run(program, std::move(context), steps, reports);
+  if (status.ok() && endpoint_->TouchesMemory()) {
+    around_.simulation.Violate(
+        absl::StrCat(Name(), " has ended a run, and the network still touches its memory"));
+  }
+  if (!status.ok() && !killed_) {
+    around_.simulation.Note(absl::StrCat(Name(), ": ", status.ToString()));
+  }
+  return status;
+}
+
+absl::StatusOr<std::string> Process::Round(const std::string& name, std::string part,
+                                           const Merge& merge) {
+  if (killed_) return Killed();
+  control_->StartRound(name, std::move(part));
+  for (;;) {
+    std::optional<std::vector<std::string>> parts;
+    std::optional<absl::StatusOr<std::string>> answer;
+    thread_.WaitFor([&] {
+      if (!answer) answer = control_->TakeAnswer();
+      if (!parts) parts = control_->TakeParts();
+      return answer || parts || control_->over() || killed_;
+    });
+    if (killed_) return Killed();
+    if (answer) return *answer;
+    if (control_->over()) {
+      return control_->status().ok() ? absl::FailedPreconditionError("the process has left")
+                                     : control_->status();
+    }
+    const absl::StatusOr<std::string> merged = merge(*parts);
+    if (name == "checkpoint" && merged.ok() && !killed_) around_.on_commit(*merged);
+    control_->AnswerRound(merged);
+  }
+}
+
+void Process::Wait(std::condition_variable&, std::unique_lock<std::mutex>& lock,
+                   const std::function<bool()>& is_true) {
+  while (!is_true()) {
+    lock.unlock();
+    woken_ = false;
+    thread_.WaitFor([this] { return std::exchange(woken_, false) || killed_; });
+    lock.lock();
+  }
+}
+
+// All workers in turn, in an order that is drawn anew for each round. When none has done anything
+// for some rounds they wait to be woken.
+int Process::DrawWorker(int workers) {
+  idle_ = progress_ == progress_seen_ ? idle_ + 1 : 0;
+  progress_seen_ = progress_;
+  if (!killed_ && idle_ > 2 * workers) {
+    idle_ = 0;
+    const JobTime since = around_.simulation.now();
+    thread_.WaitFor([this] { return woken_ || killed_; });
+    woken_ = false;
+    const JobTime now = around_.simulation.now();
+    if (now - since >= kJobSecond / 2) waited_until_ = now;
+  }
+  if (!killed_ && around_.simulation.OneIn(3)) {
+    thread_.Pause(around_.simulation.Between(kTurn / 10, kTurn) * slower_);
+  }
+  if (turns_.empty()) {
+    for (int w = 0; w < workers; ++w) turns_.push_back(w);
+    for (int w = workers - 1; w > 0; --w) {
+      std::swap(turns_[w], turns_[around_.simulation.Below(w + 1)]);
+    }
+  }
+  const int worker = turns_.back();
+  turns_.pop_back();
+  return worker;
+}
+
+std::unique_ptr<Communicator> Process::MakeCommunicator(const GroupAcross& across) {
+  const int ranks = 4 / around_.training.processes;
+  FarGroup group{across.communicator, {}, index_, across.tensors, across.first};
+  for (const int32_t rank : across.ranks) group.process.push_back(rank / ranks);
+  group.policy = around_.faults.exchange;
+  return std::make_unique<WatchedCommunicator>(
+      endpoint_->MakeCommunicator(group), [this] { ++progress_; }, [this] { Changed(); });
+}
+
+absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {
+  ASSIGN_OR_RETURN(Kernel kernel, oneflow::MakeKernel(setup));
+  return Kernel([this, kernel = std::move(kernel)](const KernelCall& call) {
+    ++progress_;
+    if (std::exchange(fail_next_kernel_, false)) {
+      failed_at_ = around_.simulation.now();
+      return absl::ResourceExhaustedError("a kernel failed");
+    }
+    return kernel(call);
+  });
+}
+
+bool Process::MayWrite() {
+  if (killed_) return false;
+  around_.on_disk(*this);
+  thread_.Pause(around_.simulation.Between(0, kMillisecond));
+  if (killed_) return false;
+  const bool may = control_->MayWrite();
+  if (may) around_.may_write(*this);
+  return may;
+}
+
+bool Process::MaySync() {
+  if (killed_) return false;
+  thread_.Pause(around_.simulation.Between(0, 10 * kMillisecond));
+  return !killed_;
+}
+
+}  // namespace oneflow::cluster

@@ -1,0 +1,139 @@
+// A simulated process of a training run: the train loop, the runtime with its arenas and kernels,
+// the machines of the job, all as in programs, on a thread of control of the simulation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/exchange/far_exchange.h"
+#include "actor_runtime/exec/runtime.h"
+#include "proto/plan.pb.h"
+#include "tests/cluster/control.h"
+#include "tests/cluster/network.h"
+#include "tools/oneflow/processes/process_group.h"
+#include "tools/oneflow/processes/runs_in_step.h"
+#include "tools/oneflow/train_loop.h"
+
+namespace oneflow::cluster {
+
+// Faults that are planted in the protocols, to see that they are found.
+struct Faults {
+  JobPolicy job;
+  ExchangePolicy exchange;
+  CheckpointPolicy checkpoint;
+};
+
+// What is trained, the same in every attempt.
+struct Training {
+  const proto::Plan& plan;
+  const TokenSource& tokens;
+  TrainLoopOptions loop;  // without what differs by process
+  int processes = 4;
+  // After a stop that all have agreed upon the processes train on, with the same runtime.
+  bool goes_on_in_place = false;
+};
+
+// What a process meets in its cluster. All outlive it.
+struct Surroundings {
+  Simulation& simulation;
+  const Links& links;
+  Network& network;
+  ControlNetwork& control;
+  const Training& training;
+  Faults faults;
+  // Called by the process, on its thread of control.
+  std::function<void(class Process&)> on_disk;    // before anything of a checkpoint is written
+  std::function<void(class Process&)> may_write;  // its lease says that it may
+  std::function<void(const std::string& folder)> on_commit;
+  std::function<void(class Process&)> on_over;
+};
+
+class Process final : public ProcessGroup {
+ public:
+  // `disk`: its own name of the folder of all files, which is taken from it when it is killed.
+  Process(const Surroundings& around, int index, int64_t attempt, int host, std::string disk);
+  ~Process() override;
+
+  void Start(JobTime delay);
+  void Stop();
+  void Continue();
+  void Kill();
+  // SIGTERM.
+  void Signal();
+  // The kernel that runs next fails.
+  void FailNextKernel() { fail_next_kernel_ = true; }
+  // What it computes takes so many times as long.
+  void Slow(int64_t times) { slower_ = times; }
+  // A link of the network of exchanges has failed.
+  void LinkFails(int process);
+  // The C library's fsync: whether it takes effect.
+  bool MaySync();
+
+  int index() const { return index_; }
+  int64_t attempt() const { return attempt_; }
+  int host() const { return life_.host(); }
+  bool stopped() const override { return runs_->stopped(); }
+  bool is_stopped() const { return life_.stopped(); }
+  bool over() const { return over_; }
+  bool killed() const { return killed_; }
+  const absl::Status& outcome() const { return outcome_; }  // once it is over
+  JobTime over_at() const { return over_at_; }
+  bool joined() const { return control_ != nullptr && control_->joined(); }
+  // When a kernel was made to fail, and until when its workers have waited in vain for half a
+  // second or longer. 0: never.
+  JobTime failed_at() const { return failed_at_; }
+  JobTime waited_until() const { return waited_until_; }
+  std::string metrics() const { return disk_ + "-metrics"; }
+  std::string Name() const;
+
+  // ProcessGroup, for the train loop.
+  bool IsFirst() const override { return index_ == 0; }
+  absl::Status Run(std::string_view program, RunContext context, int64_t steps,
+                   int64_t reports) override;
+  absl::StatusOr<std::string> Round(const std::string& name, std::string part,
+                                    const Merge& merge) override;
+
+ private:
+  std::unique_ptr<RunsInStep> MakeRuns();
+  void Main();
+  absl::Status Train();
+  absl::Status TrainOn(Runtime& runtime);
+  absl::Status Fail(const absl::Status& why);
+  absl::Status Killed() const { return absl::AbortedError("killed"); }
+  std::unique_ptr<Communicator> MakeCommunicator(const GroupAcross& across);
+  absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
+  int DrawWorker(int workers);
+  void Changed();
+  void Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+            const std::function<bool()>& is_true);
+  bool MayWrite();
+  void End(const absl::Status& why);
+  void BeOver();
+
+  const Surroundings& around_;
+  const int index_;
+  const int64_t attempt_;
+  const std::string disk_;
+  Life life_;
+  ControlThread thread_;
+  std::unique_ptr<RunsInStep> runs_;
+  std::unique_ptr<ControlMember> control_;
+  std::shared_ptr<Endpoint> endpoint_;
+  bool killed_ = false, over_ = false, signalled_ = false;
+  absl::Status outcome_;
+  JobTime over_at_ = 0, failed_at_ = 0, waited_until_ = 0;
+  bool fail_next_kernel_ = false;
+  int64_t slower_ = 1;
+
+  // Of the workers, which take turns.
+  std::vector<int> turns_;  // what is left of a round
+  int64_t progress_ = 0, progress_seen_ = 0;
+  int idle_ = 0;
+  bool woken_ = false;
+};
+
+}  // namespace oneflow::cluster
