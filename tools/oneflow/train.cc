@@ -81,8 +81,11 @@ absl::StatusOr<Resume> ResumeFromFlags() {
 
 // The folder of checkpoints, from now on this run's alone; none if there is none. The first process
 // takes it for all.
-absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first) {
+absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first, int64_t attempt) {
   if (FLAGS_checkpoint_dir.empty() || !first) return std::nullopt;
+  // A job's own attempts are told apart by their numbers, and an older one cannot commit
+  // (checkpoint.h). Its process may hang on a host that was lost, and hold the lock.
+  if (!FLAGS_job_dir.empty() && attempt > 0) return std::nullopt;
   // A folder to resume from is there already: a mistyped one is not made.
   if (resume == Resume::kAlways) {
     RETURN_IF_ERROR(LatestCheckpoint(FLAGS_checkpoint_dir).status());
@@ -270,12 +273,14 @@ absl::Status TrainHere(Training training, Processes* processes) {
   training.loop.processes = processes;
   const bool first = processes == nullptr || processes->IsFirst();
   const bool text = first && training.text;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(training.args, training.plan));
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus,
+                   BackendFromFlags(training.args, training.plan));
   if (gpus) training.runtime.backend = &gpus->devices;
   if (processes != nullptr) processes->Configure(&training.runtime);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
   const Attached attached(processes, runtime.get());
-  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(training.resume, first));
+  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock,
+                   TakeFolder(training.resume, first, training.loop.writer.attempt));
   ASSIGN_OR_RETURN(training.loop.resume, GoesOnTogether(training.resume, processes));
   if (!gpus) {
     if (first) WarnOfCores(*runtime);
@@ -361,7 +366,8 @@ absl::Status Train(const Arguments& args) {
   training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
-  if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
+  if (place.processes == 1)
+    return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
 
   if (plan.device_kind() != proto::CPU) {
     return InputError("--processes=" + std::to_string(place.processes),
