@@ -2,7 +2,6 @@
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,15 +13,16 @@ from tests.slurm.waiting import wait_for
 
 PAGE = "docs/operations.md"
 
-# What torchrun does for processes of one host, where it is not installed.
+# What torchrun does for processes of one host. Debian's own does not start under Debian's Python 3.11.
 TORCHRUN = f"""#!{sys.executable}
 import os, socket, subprocess, sys
-count = int(next(word for word in sys.argv if word.startswith("--nproc-per-node=")).split("=")[1])
-command = [word for word in sys.argv[1:] if not word.startswith(("--no-python", "--nproc-per-node="))]
+count = int(next(word for word in sys.argv if word.startswith("--nproc_per_node=")).split("=")[1])
+command = [word for word in sys.argv[1:] if not word.startswith(("--no_python", "--nproc_per_node="))]
 agent = socket.create_server(("127.0.0.1", 0))  # the agent holds the port as long as it lives
 sys.exit(max(child.wait() for child in [
     subprocess.Popen(command, env=dict(os.environ, RANK=str(i), LOCAL_RANK=str(i), WORLD_SIZE=str(count),
-                                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(agent.getsockname()[1])))
+                                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(agent.getsockname()[1]),
+                                       TORCHELASTIC_RUN_ID="none", TORCHELASTIC_RESTART_COUNT="0"))
     for i in range(count)]))
 """
 
@@ -57,10 +57,7 @@ class OperationsTest(unittest.TestCase):
         cls.addClassCleanup(cls.slurm.__exit__)
         os.makedirs(cls.root + "/bin")
         os.symlink(os.path.realpath(ONEFLOW), cls.root + "/bin/oneflow")
-        programs = {"kubectl": KUBECTL}
-        if shutil.which("torchrun") is None:
-            programs["torchrun"] = TORCHRUN
-        for name, text in programs.items():
+        for name, text in [("kubectl", KUBECTL), ("torchrun", TORCHRUN)]:
             with open(f"{cls.root}/bin/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(file.name, 0o755)

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import ONEFLOW, read_metrics, run
 from tests.slurm import cluster
 from tests.slurm.waiting import wait_for
 
@@ -103,3 +103,50 @@ class StandInCase(SlurmCase):
                         "--metrics=undisturbed/metrics.jsonl", "--checkpoint_dir=undisturbed/checkpoints"],
                        cwd=self.dir, env=environment, check=True, capture_output=True)
         return [row["loss"] for row in read_metrics(self.dir + "/undisturbed/metrics.jsonl")]
+
+
+class TrainCase(SlurmCase):
+    """With `oneflow train` itself, and the losses of one undisturbed process."""
+    STEPS = 2000
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run("train", "--plan=gpt.plan", "--data=text.txt", f"--steps={cls.STEPS}", "--seed=3", "--metrics=whole.jsonl",
+            cwd=cls.root)
+        cls.whole = [row["loss"] for row in read_metrics(cls.root + "/whole.jsonl")]
+
+    def submit(self, *flags, **kwargs):
+        return super().submit("--nodes=2", "--seed=3", "--checkpoint_every=100", *flags, steps=self.STEPS, **kwargs)
+
+    def wait_for_checkpoint(self, attempt):
+        """Until the attempt has written a checkpoint newer than the one it began with."""
+        def newer():
+            attempts = self.attempts() if os.path.exists(self.job + "/attempts") else []
+            return len(attempts) >= attempt and self.status().get("checkpoint", "none") not in ("none", attempts[attempt - 1][1])
+        wait_for(f"a checkpoint of attempt {attempt}", newer)
+
+    def tasks(self, process):
+        """Pids of `oneflow train` in the task of that number."""
+        pids = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink(f"/proc/{pid}/exe") != os.path.realpath(ONEFLOW):
+                    continue
+                with open(f"/proc/{pid}/environ", "rb") as environment:
+                    if f"SLURM_PROCID={process}".encode() in environment.read().split(b"\0"):
+                        pids.append(int(pid))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        return pids
+
+    def nodes_of_attempt(self, job):
+        lines = self.slurm.run("squeue", "--noheader", "--steps", "--jobs=" + job, "--format=%i %N").splitlines()
+        names, = (line.split()[1] for line in lines if line.split()[0].split(".")[1].isdigit())
+        return self.slurm.run("scontrol", "show", "hostnames", names).split()
+
+    def check_done(self, seconds=60):
+        status = self.wait_until_over(seconds)
+        self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
+        self.assertEqual(self.losses(), self.whole)
+        return status

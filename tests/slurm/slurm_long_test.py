@@ -1,21 +1,25 @@
-"""What takes Slurm minutes to notice: a daemon that is killed, the limit of a job's time."""
+"""What takes Slurm minutes to notice: daemons and hosts that die or hang, the limit of a job's time."""
+import os
+import signal
+
 from tests.e2e.cli import run
 from tests.slurm import cluster
-from tests.slurm.slurm_case import StandInCase
+from tests.slurm.slurm_case import StandInCase, TrainCase
 from tests.slurm.waiting import wait_for
 
 
-class SlurmLongTest(StandInCase):
-    def wait_until_down(self, node):
-        wait_for(f"{node} down", lambda: self.slurm.states()[node].startswith("down"), seconds=120)
+def wait_until_down(slurm, node):
+    wait_for(f"{node} down", lambda: slurm.states()[node].startswith("down"), seconds=120)
 
+
+class SlurmLongTest(StandInCase):
     def test_a_daemon_that_dies_ends_no_process(self):
         self.behave(attempt_1={"wait": 7})
         self.submit("--spare_nodes=1")
         self.wait_for_log(1, "waits at step 7")
         lost = self.node_of(1, 1)
         self.slurm.kill_node(lost)
-        self.wait_until_down(lost)
+        wait_until_down(self.slurm, lost)
         self.let_go()
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["attempt"]), ("done", 1))
@@ -49,6 +53,38 @@ class SlurmLongTest(StandInCase):
         with open(f"{self.job}/logs/slurm-{jobs[0]}.log", encoding="utf-8") as log:
             self.assertIn("oneflow: the job's time is over\n", log.read())
         self.assertEqual(self.losses(), self.undisturbed())
+
+
+class HangTest(TrainCase):
+    def files(self):
+        """(path, bytes) of what processes write, but for logs."""
+        found = {}
+        for folder, _, names in os.walk(self.job):
+            for name in names:
+                path = os.path.join(folder, name)
+                if not path.startswith(self.job + "/logs/"):
+                    with open(path, "rb") as file:
+                        found[path] = file.read()
+        return found
+
+    def test_a_host_that_hangs_and_comes_back(self):
+        # That of the script and of the first process: the successor goes on while that process still is there.
+        jobs = self.submit("--spare_nodes=1", "--max_jobs=2")
+        self.wait_for_checkpoint(1)
+        node = self.slurm.run("squeue", "--noheader", "--jobs=" + jobs[0], "--format=%B").strip()
+        old = self.tasks(0)
+        hung = [self.slurm.daemons[node].pid, *self.slurm.processes_of(node)]
+        for pid in hung:
+            os.kill(pid, signal.SIGSTOP)
+        wait_until_down(self.slurm, node)
+        self.check_done(seconds=150)
+        self.assertEqual([attempt[0] for attempt in self.attempts()], jobs)
+        written = self.files()
+        self.assertEqual(self.tasks(0), old)
+        for pid in hung:
+            os.kill(pid, signal.SIGCONT)
+        wait_for("the end of the process that hung", lambda: not self.tasks(0))
+        self.assertEqual(self.files(), written)
 
 
 if __name__ == "__main__":

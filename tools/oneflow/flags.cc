@@ -132,6 +132,9 @@ DEFINE_string(coordinator, "",
 DEFINE_string(interface, "",
               "network device on which processes exchange tensors, as `ip link` names it; empty: "
               "loopback");
+DEFINE_string(make_job_keys, "",
+              "make a job's keys in this folder, and do nothing else; with --job_dir=DIR "
+              "processes read those of DIR/keys");
 DEFINE_string(job_dir, "",
               "directory of a job, which all of its processes see: keys, status.json and "
               "outcome.json are there; empty: none");

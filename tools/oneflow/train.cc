@@ -14,6 +14,7 @@
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -80,8 +81,11 @@ absl::StatusOr<Resume> ResumeFromFlags() {
 
 // The folder of checkpoints, from now on this run's alone; none if there is none. The first process
 // takes it for all.
-absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first) {
+absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first, int64_t attempt) {
   if (FLAGS_checkpoint_dir.empty() || !first) return std::nullopt;
+  // A job's own attempts are told apart by their numbers, and an older one cannot commit
+  // (checkpoint.h). Its process may hang on a host that was lost, and hold the lock.
+  if (!FLAGS_job_dir.empty() && attempt > 0) return std::nullopt;
   // A folder to resume from is there already: a mistyped one is not made.
   if (resume == Resume::kAlways) {
     RETURN_IF_ERROR(LatestCheckpoint(FLAGS_checkpoint_dir).status());
@@ -275,7 +279,8 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (processes != nullptr) processes->Configure(&training.runtime);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
   const Attached attached(processes, runtime.get());
-  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock, TakeFolder(training.resume, first));
+  ASSIGN_OR_RETURN(const std::optional<FolderLock> lock,
+                   TakeFolder(training.resume, first, training.loop.writer.attempt));
   ASSIGN_OR_RETURN(training.loop.resume, GoesOnTogether(training.resume, processes));
   if (!gpus) {
     if (first) WarnOfCores(*runtime);
@@ -312,6 +317,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
 }
 
 absl::Status Train(const Arguments& args) {
+  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
   RETURN_IF_ERROR(CheckNumbers());
@@ -417,6 +423,7 @@ Verb TrainVerb() {
                                             "coordinator",
                                             "interface",
                                             "job_dir",
+                                            "make_job_keys",
                                             "format"}),
       Train};
 }
