@@ -33,7 +33,7 @@ Processes::Processes(ProcessesOptions options)
            .report = [this](uint64_t run, int64_t step,
                             std::span<const double> values) { member_->Report(run, step, values); },
            .fail = [this](const absl::Status& why) { return Fail(why); },
-             .let_go = [this](const absl::Status& why) { network_->LetGo(why); }}) {}
+           .let_go = [this](const absl::Status& why) { network_->LetGo(why); }}) {}
 
 Processes::~Processes() {
   if (network_ != nullptr) network_->Close();
