@@ -35,7 +35,7 @@ absl::Status CannotWrite(const std::string& dir, int error) {
                     "give a folder that can be created and written");
 }
 
-// What no attempt that is going on needs.
+// Entries of the folder that no running attempt needs.
 struct Leftovers {
   std::vector<std::string> attempts;  // their names can still be used
   std::vector<std::string> others;
@@ -49,9 +49,9 @@ absl::StatusOr<Leftovers> FindLeftovers(const std::string& dir) {
     const std::string name = entry->path().filename();
     if (!name.ends_with(kTemporary)) continue;
     const bool ended = name.ends_with(kEnded);
-    if (name.starts_with("attempt-"))
-      (ended ? found.others : found.attempts).push_back(dir + "/" + name);
-    if (name.starts_with("step-")) found.others.push_back(dir + "/" + name);  // older releases
+    const std::string path = absl::StrCat(dir, "/", name);
+    if (name.starts_with("attempt-")) (ended ? found.others : found.attempts).push_back(path);
+    if (name.starts_with("step-")) found.others.push_back(path);  // older releases
   }
   if (error) return CannotWrite(dir, error.value());
   return found;

@@ -79,10 +79,10 @@ struct WriterOptions {
 };
 
 // Makes DIR, if need be, and the folder that attempt `attempt` writes to, and ends all other
-// attempts: what they have not committed by the time this returns OK, they cannot commit any more,
-// for the folder that they would rename is gone. The attempt that has begun last is the one that
-// writes; who may begin one is for the caller to decide (a coordinator, a lock). What older
-// attempts and older releases left under names that end in .tmp is removed.
+// attempts: once this returns OK they cannot commit any more, for the folder that they would rename
+// is gone. The attempt that has begun last is the one that
+// writes; the caller decides who may begin one (by a coordinator, by a lock). Leftovers of older
+// attempts and older releases, under names that end in .tmp, are removed.
 absl::Status BeginAttempt(const std::string& dir, int64_t attempt);
 
 // Removes the attempt's folder, with what was not committed. Optional: the next attempt does it.

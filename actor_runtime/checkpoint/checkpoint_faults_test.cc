@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr int kDied = 42;
 
-// Whether `act` is done in a process that dies just before its n-th system call; true: it was not
-// reached.
+// Runs `act` in a process that dies just before its n-th system call. Returns true if the process
+// made fewer calls and survived.
 bool Survives(int n, const std::function<bool()>& act) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -249,7 +249,7 @@ TEST_CASE("Checkpoint faults: a newer attempt begins and commits before any call
       REQUIRE((older.ok() || older.code() == absl::StatusCode::kAborted));
       aborted += !older.ok();
       if (!reached) REQUIRE(older.ok());
-      // What is there is the newer one's, whenever it came.
+      // The checkpoint is the newer attempt's, whenever that came.
       REQUIRE(fs::exists(Latest(dir.path()).first + "/rank-00002.bin") == reached);
     }
     CHECK(aborted > 20);
@@ -281,7 +281,7 @@ TEST_CASE("Checkpoint faults: an older attempt commits while a newer one begins,
     INFO("before call " << n << ": " << older << ", " << begun);
     REQUIRE(begun.ok());
     if (!reached) older = commit();
-    // What the newer attempt finds is whole, and it is all that there will ever be.
+    // A checkpoint that the newer attempt finds is whole, and no other appears later.
     REQUIRE(LatestCheckpoint(dir.path()).ok() == older.ok());
     if (older.ok()) Latest(dir.path());
     REQUIRE((older.ok() || older.code() == absl::StatusCode::kAborted));

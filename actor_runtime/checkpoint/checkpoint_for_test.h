@@ -41,8 +41,8 @@ absl::Status LoadRank(const CheckpointReader& reader, const Placement& placement
 // The plan of a placement: its mesh, and a register for each of kVariables.
 proto::Plan PlacedPlan(const Placement& placement);
 
-// What `processes` processes write, each an equal share of the placement's ranks, as far as it
-// goes: they write one after the other, the last one first.
+// Writes as `processes` processes, each with an equal share of the placement's ranks, one after the
+// other, the last one first. Returns their parts.
 constexpr uint64_t kSeed = 5;
 absl::StatusOr<std::vector<std::string>> WriteParts(const std::string& dir, int64_t step,
                                                     const Placement& placement, int processes,

@@ -45,8 +45,7 @@ TEST_CASE("However many processes save, the bytes are those of one") {
       if (placement.mesh.devices() % processes != 0) continue;
       const std::string many = Save(dir.path() + "/many", n, placement, processes);
       for (const auto& entry : fs::directory_iterator(alone)) {
-        const std::string name = entry.path().filename();
-        REQUIRE(ReadFile(alone + "/" + name) == ReadFile(many + "/" + name));
+        REQUIRE(ReadFile(entry.path()) == ReadFile(fs::path(many) / entry.path().filename()));
         ++compared;
       }
       CHECK(std::distance(fs::directory_iterator(many), {}) ==
@@ -89,6 +88,7 @@ TEST_CASE("Devices save at once; the manifest does not show who was first") {
   auto writer = *CheckpointWriter::Create(top, TestPlan(), {1, kSeed}, {});
   std::vector<absl::Status> statuses(placement.mesh.devices());
   std::vector<std::thread> threads;
+  threads.reserve(statuses.size());
   for (int rank = 0; rank < placement.mesh.devices(); ++rank) {
     threads.emplace_back([&, rank] { statuses[rank] = WriteRank(*writer, placement, rank); });
   }
@@ -125,7 +125,7 @@ TEST_CASE("A checkpoint is complete or absent") {
   EndAttempt(dir.path(), 0);
   CHECK(fs::is_empty(dir.path()));
 
-  // What a crash leaves, and what it left of older releases, does no harm.
+  // Leftovers of a crash, of older releases, too, do no harm.
   for (const std::string left : {"attempt-0.tmp", "attempt-3.ended.tmp", "step-00000007.tmp"}) {
     fs::create_directories(dir.path() + "/" + left + "/step-00000007");
     dir.Write(left + "/rank-00009.bin", "half");

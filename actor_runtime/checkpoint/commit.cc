@@ -50,7 +50,7 @@ absl::StatusOr<Manifest> ManifestOf(const proto::Plan& plan, const CheckpointInf
 // that other hosts write may be old.
 absl::Status CheckSizes(const std::string& folder, const std::map<std::string, int64_t>& sizes) {
   for (const auto& [name, size] : sizes) {
-    const std::string path = folder + "/" + name;
+    const std::string path = absl::StrCat(folder, "/", name);
     const absl::StatusOr<RunFile> file = RunFile::Open(path);
     if (!file.ok()) return absl::InternalError(file.status().message());
     if (file->size() == size) continue;

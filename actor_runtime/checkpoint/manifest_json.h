@@ -23,10 +23,10 @@ Json ToObject(const StoredRun& run);
 // One line for each entry of `header` and for each variable, then the checksum of these lines.
 std::string ToText(const Json& header, const std::vector<StoredVariable>& variables);
 
-// Whether the text ends with a checksum as ToText writes it; whether that is the text's own.
+// True if the text ends with a checksum as ToText writes it; if that is the text's own.
 bool HasChecksum(std::string_view text);
 bool IsIntact(std::string_view text);
-// Of version 1: the checksum is of everything but itself, whatever the white space.
+// The same for version 1, whose checksum covers everything but itself, whatever the white space.
 bool IsIntactVersion1(Json manifest);
 
 // Typed reading of a JSON object. The first mistake is kept; after it everything reads as empty.

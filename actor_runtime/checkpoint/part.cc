@@ -21,7 +21,7 @@ using manifest_json::Json;
 
 constexpr char kFormat[] = "oneflow checkpoint part";
 
-// What is wrong with a part is no mistake of the user.
+// A bad part is not the user's mistake.
 template <typename... How>
 absl::Status Refused(std::string_view where, const How&... how) {
   return absl::InternalError(absl::StrCat(ToAbsl(where), ": ", how...));
@@ -55,9 +55,7 @@ absl::Status CheckStored(const CheckpointPart& part, const StoredVariable& varia
       return Refused(at, status.message());
     }
     if (stored.run.bytes == 0) return Refused(at, "has a slice without elements");
-    if (const absl::Status status = CheckFile(part, stored.run.file, at); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(CheckFile(part, stored.run.file, at));
     for (const std::string& checksum : stored.run.checksums) {
       if (!IsChecksum(checksum)) return Refused(at, "has no checksum: ", checksum);
     }

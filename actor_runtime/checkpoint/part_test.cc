@@ -35,6 +35,7 @@ std::vector<CheckpointPart> Example() {
 
 std::vector<std::string> Texts(const std::vector<CheckpointPart>& parts) {
   std::vector<std::string> texts;
+  texts.reserve(parts.size());
   for (const CheckpointPart& part : parts) texts.push_back(ToText(part));
   return texts;
 }

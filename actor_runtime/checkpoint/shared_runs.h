@@ -1,4 +1,4 @@
-// What slices of one logical tensor share.
+// The elements that two slices of one logical tensor share.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// The checked forms of these functions are defined in the C library's headers.
+#undef _FORTIFY_SOURCE
 #include "actor_runtime/checkpoint/system_calls_for_test.h"
 
 #include <fcntl.h>
@@ -16,7 +18,7 @@ namespace {
 std::function<int(const SystemCall& call)> on_call;
 bool within = false;  // the listener
 
-// Whether the call is made; errno says why not.
+// True if the call is to be made; errno says why not.
 bool Told(const char* name, const std::string& path, const std::string& to = "") {
   if (!on_call || within) return true;
   within = true;

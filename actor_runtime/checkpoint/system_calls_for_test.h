@@ -1,5 +1,5 @@
-// What a test hears of the system calls by which this process reads and changes files. It stands
-// before the C library's functions of these names.
+// Tells a test the system calls by which this process reads and changes files. Its functions stand
+// before the C library's functions of the same names.
 #pragma once
 
 #include <functional>

@@ -5,8 +5,9 @@ namespace oneflow::cuda {
 
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& /*options*/) {
   return absl::UnavailableError(
-      "the plan is for GPUs, and this oneflow was built without CUDA: build it with --config=cuda, "
-      "or compile the plan with --device=cpu");
+      "GPUs are asked for, and this oneflow was built without CUDA: build it with --config=cuda, "
+      "or "
+      "use --device=cpu");
 }
 
 }  // namespace oneflow::cuda

@@ -29,7 +29,11 @@ std::string DescribeRun(uint64_t run, const std::string& program, int64_t first,
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, JobTime now)
-    : options_(std::move(options)), begun_(now), now_(now), lease_(now + options_.silence) {
+    : options_(std::move(options)),
+      begun_(now),
+      now_(now),
+      ticked_(now),
+      lease_(now + options_.silence) {
   CHECK_EQ(options_.self.process, 0);
   CHECK_GT(options_.self.processes, 0);
   processes_.resize(processes());
@@ -75,6 +79,8 @@ void Coordinator::Close(uint64_t connection, JobTime now, Emit emit) {
   if (connection != kLocalConnection) --others_there_;
   if (ending_) {
     TellLocal(emit);
+  } else if (hearsay_by_ == process) {  // It said why, and went.
+    End(hearsay_, emit);
   } else {
     End(absl::UnavailableError(absl::StrCat(
             Name(process), ": its connection broke: it was killed, or exited without a word")),
@@ -263,6 +269,7 @@ void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
   if (!absl::IsUnavailable(why)) return End(named, emit);
   if (!hearsay_.ok()) return;
   hearsay_ = named;
+  hearsay_by_ = process;
   hearsay_until_ = now_ + kGrace;
 }
 
@@ -300,6 +307,7 @@ void Coordinator::Tick(JobTime now, Emit emit) {
     oldest = std::min(oldest, process.echoed);
   }
   lease_ = oldest + options_.silence;
+  ticked_ = now_;
 }
 
 void Coordinator::CheckSilence(Emit emit) {
@@ -338,8 +346,13 @@ void Coordinator::CheckSilence(Emit emit) {
 void Coordinator::End(const absl::Status& why, Emit emit) {
   if (ending_) return;
   status_ = why;
+  if (AllJoined() && now_ - ticked_ >= options_.silence) {
+    // What others say after this process went on again follows from that it had been stopped.
+    status_ = absl::UnavailableError(
+        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(now_ - ticked_)));
+  }
   proto::JobToMember message;
-  WriteError(why, message.mutable_end());
+  WriteError(status_, message.mutable_end());
   Finish(std::move(message), emit);
 }
 

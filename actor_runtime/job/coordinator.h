@@ -146,7 +146,7 @@ class Coordinator {
 
   const CoordinatorOptions options_;
   const JobTime begun_;
-  JobTime now_, listened_ = 0, lease_;
+  JobTime now_, ticked_, listened_ = 0, lease_;
   // Process of an open connection; -1: nobody yet.
   struct Connection {
     int process = -1;
@@ -170,6 +170,7 @@ class Coordinator {
   StepPosition end_;
 
   absl::Status hearsay_;  // what a process said about another, until the cause itself is known
+  int hearsay_by_ = -1;
   JobTime hearsay_until_ = 0;
   bool ending_ = false;
   absl::Status status_;

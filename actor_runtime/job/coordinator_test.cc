@@ -311,6 +311,15 @@ TEST_CASE("Word of another waits for the cause") {
   }
 }
 
+TEST_CASE("A process 0 that was stopped says so, whatever others say then") {
+  Table table(3);
+  table.JoinAll();
+  table.Tick(kJobSecond / 4);
+  table.now += 8 * kJobSecond;
+  table.coordinator.Close(2, table.now, table.Emit());
+  CHECK(table.End(1) == "host h0 (process 0, rank 0) was stopped, or had no processor, for 8.0 s");
+}
+
 TEST_CASE("What no process of this build says ends the attempt, by name, and crashes nothing") {
   std::vector<JobFromMember> messages(8);
   messages[1] = Presents(Identity(1, 2));

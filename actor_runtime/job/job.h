@@ -45,7 +45,7 @@ struct JobPolicy {
   bool accept_older_attempts = false;  // coordinator: the attempt's number is not looked at
   bool stop_unagreed = false;          // coordinator: each process stops where it is
   bool write_without_lease = false;    // member: writes whatever the clock says
-  bool suspend_beats = false;          // member: says nothing by itself
+  bool suspend_beats = false;          // member: once it has joined, no tick comes
 };
 
 // "host b (process 1, ranks 4 to 7)".

@@ -63,8 +63,7 @@ Certificate Issue(EVP_PKEY* key, const char* name, X509* issuer, EVP_PKEY* signe
   unsigned char serial[16];
   if (RAND_bytes(serial, sizeof(serial)) != 1) return nullptr;
   serial[0] &= 0x7f;
-  const std::unique_ptr<BIGNUM, Freed<BN_free>> number(
-      BN_bin2bn(serial, sizeof(serial), nullptr));
+  const std::unique_ptr<BIGNUM, Freed<BN_free>> number(BN_bin2bn(serial, sizeof(serial), nullptr));
   X509_NAME* subject = X509_get_subject_name(x);
   const bool ok =
       number != nullptr && X509_set_version(x, 2) == 1 &&
@@ -141,23 +140,23 @@ absl::Status MakeJobKeys(const std::string& folder) {
   if (ca_key == nullptr || key == nullptr) return CryptoError("make a key");
   const Certificate ca = Issue(ca_key.get(), "oneflow-job-ca", nullptr, ca_key.get());
   if (ca == nullptr) return CryptoError("make a certificate authority");
-  const Certificate certificate =
-      Issue(key.get(), kJobCertificateName, ca.get(), ca_key.get());
+  const Certificate certificate = Issue(key.get(), kJobCertificateName, ca.get(), ca_key.get());
   if (certificate == nullptr) return CryptoError("make a certificate");
   unsigned char token[kTokenBytes];
   if (RAND_bytes(token, sizeof(token)) != 1) return CryptoError("draw a token");
   const std::string secret = Pem([&](BIO* bio) {
     return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
-  const auto pem = [](X509* x) { return Pem([x](BIO* bio) { return PEM_write_bio_X509(bio, x); }); };
+  const auto pem = [](X509* x) {
+    return Pem([x](BIO* bio) { return PEM_write_bio_X509(bio, x); });
+  };
   const std::string ca_text = pem(ca.get()), text = pem(certificate.get());
   if (secret.empty() || ca_text.empty() || text.empty()) return CryptoError("write a key");
   RETURN_IF_ERROR(WriteSecret(folder + "/ca.pem", ca_text));
   RETURN_IF_ERROR(WriteSecret(folder + "/certificate.pem", text));
   RETURN_IF_ERROR(WriteSecret(folder + "/key.pem", secret));
-  return WriteSecret(folder + "/token",
-                     absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(token),
-                                                              sizeof(token))));
+  return WriteSecret(folder + "/token", absl::BytesToHexString(absl::string_view(
+                                            reinterpret_cast<char*>(token), sizeof(token))));
 }
 
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& folder) {

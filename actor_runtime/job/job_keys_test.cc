@@ -2,9 +2,9 @@
 #include "actor_runtime/job/job_keys.h"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
-#include <sys/socket.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -146,8 +146,7 @@ TEST_CASE("Over TLS: who lacks the certificate or the token learns and changes n
   const int port = listening.get_future().get();
   using Options = grpc::SslCredentialsOptions;
   const std::vector<std::shared_ptr<grpc::ChannelCredentials>> strangers = {
-      grpc::InsecureChannelCredentials(),
-      grpc::SslCredentials(Options{keys.ca, "", ""}),
+      grpc::InsecureChannelCredentials(), grpc::SslCredentials(Options{keys.ca, "", ""}),
       grpc::SslCredentials(Options{keys.ca, other.key, other.certificate}),
       grpc::SslCredentials(Options{other.ca, other.key, other.certificate})};
   for (const auto& credentials : strangers) {

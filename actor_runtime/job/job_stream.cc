@@ -9,15 +9,17 @@ namespace oneflow {
 std::shared_ptr<JobStream> JobStream::Open(const std::string& address,
                                            const JobCredentials& credentials, Events events) {
   std::shared_ptr<JobStream> stream(new JobStream(std::move(events)));
-  stream->self_ = stream;
   stream->channel_ = OpenJobChannel(address, credentials);
   stream->stub_ = proto::JobControl::NewStub(stream->channel_);
   stream->stub_->async()->Attend(&stream->context_, stream.get());
   // Writes are started from other threads than gRPC's: until Release the stream is held.
   stream->AddHold();
-  stream->StartRead(&stream->read_);
-  stream->StartCall();
   return stream;
+}
+
+void JobStream::Start() {
+  StartRead(&read_);
+  StartCall();
 }
 
 void JobStream::Send(proto::JobFromMember message) {
@@ -79,8 +81,8 @@ void JobStream::OnWriteDone(bool ok) {
 }
 
 void JobStream::OnDone(const grpc::Status& status) {
-  events_.done(status.ok() ? "the stream was closed" : status.error_message());
-  const std::shared_ptr<JobStream> last = std::move(self_);
+  const std::function<void(const std::string&)> done = std::move(events_.done);
+  done(status.ok() ? "the stream was closed" : status.error_message());
 }
 
 }  // namespace oneflow

@@ -1,4 +1,8 @@
 // JobStream: a process's stream to the coordinator, over gRPC. All calls return at once.
+//
+// Requirements: it stays until Events::done has been called, and is not destroyed on a thread of
+// gRPC's: the last channel of a process takes the threads that gRPC calls back on along, and a
+// thread that waits for its own end aborts the process.
 #pragma once
 
 #include <deque>
@@ -15,7 +19,8 @@ namespace oneflow {
 class JobStream final : private grpc::ClientBidiReactor<proto::JobFromMember, proto::JobToMember> {
  public:
   // On gRPC's threads, one at a time. `done`: the stream is over, of itself or by Close or Cancel;
-  // once, the last call, with gRPC's reason.
+  // once, the last call, with gRPC's reason. Afterwards the stream may be destroyed, even
+  // while this returns.
   struct Events {
     std::function<void(const proto::JobToMember&)> message;
     std::function<void(const std::string& why)> done;
@@ -23,6 +28,7 @@ class JobStream final : private grpc::ClientBidiReactor<proto::JobFromMember, pr
 
   static std::shared_ptr<JobStream> Open(const std::string& address,
                                          const JobCredentials& credentials, Events events);
+  void Start();
 
   void Send(proto::JobFromMember message);
   void Close();   // when all that was sent has gone
@@ -36,11 +42,10 @@ class JobStream final : private grpc::ClientBidiReactor<proto::JobFromMember, pr
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
 
-  const Events events_;
+  Events events_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<proto::JobControl::Stub> stub_;
   grpc::ClientContext context_;
-  std::shared_ptr<JobStream> self_;  // until OnDone
   proto::JobToMember read_;
   proto::JobFromMember writing_;
   std::mutex mutex_;

@@ -26,7 +26,6 @@
 namespace oneflow {
 namespace {
 
-constexpr double kLeastSilence = 0.1, kMostSilence = 3600;
 // How long process 0 waits for another attempt to let go of its port.
 constexpr JobTime kPortWait = 10 * kJobSecond;
 
@@ -78,53 +77,6 @@ class Worker {
   std::thread thread_;  // the last member: it uses the others
 };
 
-// HOST of HOST:PORT; brackets of an IPv6 address go with it.
-std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
-bool IsNumeric(const std::string& host) {
-  return host.front() == '[' || host.find_first_not_of("0123456789.") == std::string::npos;
-}
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || (IsNumeric(host) && host.rfind("127.", 0) == 0);
-}
-
-absl::Status CheckOptions(const MemberOptions& options) {
-  if (options.processes < 1) {
-    return InputError("--processes", absl::StrCat(options.processes, " is less than 1"), "");
-  }
-  if (options.process < 0 || options.process >= options.processes) {
-    return InputError(
-        "--process_index",
-        absl::StrCat(options.process, " is not below --processes=", options.processes),
-        "number the processes from 0");
-  }
-  if (!(options.silence_seconds >= kLeastSilence && options.silence_seconds <= kMostSilence)) {
-    return InputError("silence_seconds", absl::StrCat(options.silence_seconds, " is out of range"),
-                      absl::StrCat("use ", kLeastSilence, " to ", kMostSilence));
-  }
-  if (!(options.join_seconds > 0 && options.join_seconds <= 24 * 3600)) {
-    return InputError("join_seconds", absl::StrCat(options.join_seconds, " is out of range"),
-                      "use up to 86400");
-  }
-  const size_t colon = options.coordinator.rfind(':');
-  int port = -1;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(options.coordinator.substr(colon + 1), &port) || port < 0 || port > 65535 ||
-      (port == 0 && options.process != 0)) {
-    return InputError("--coordinator", absl::StrCat("\"", options.coordinator, "\""),
-                      "give HOST:PORT");
-  }
-  if (!options.keys.has_value() && !(IsLoopback(HostOf(options.coordinator)) &&
-                                     (options.listen.empty() || IsLoopback(options.listen)))) {
-    return InputError(
-        "--coordinator",
-        absl::StrCat(options.coordinator, " is not on loopback, and there are no keys of the job"),
-        "make a folder of keys with --make_job_keys=FOLDER and give it to all "
-        "processes");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 class Member::Impl {
@@ -159,7 +111,7 @@ class Member::Impl {
       lock.unlock();
       if (stream != nullptr) stream->Cancel();
       lock.lock();
-      changed_.wait(lock, [&] { return streams_ == 0; });
+      changed_.wait(lock, [&] { return streams_.empty(); });
     }
     if (server_ != nullptr) server_->Stop();
   }
@@ -273,14 +225,6 @@ class Member::Impl {
             .facts = options_.facts};
   }
 
-  std::string ListenAddress() const {
-    const std::string host = HostOf(options_.coordinator);
-    const std::string port = options_.coordinator.substr(host.size());
-    if (!options_.listen.empty()) return options_.listen + port;
-    // A name may lead to another address here than elsewhere.
-    return IsLoopback(host) || IsNumeric(host) ? options_.coordinator : "[::]" + port;
-  }
-
   absl::Status Over() const {
     return state_.status().ok() ? absl::FailedPreconditionError("the process has left the job")
                                 : state_.status();
@@ -313,7 +257,7 @@ class Member::Impl {
             }};
     const JobTime until = BootTime() + std::min(kPortWait, FromSeconds(options_.join_seconds));
     for (;;) {
-      auto server = JobServer::Start(ListenAddress(), credentials_, coordinator, events);
+      auto server = JobServer::Start(ListenAddress(options_), credentials_, coordinator, events);
       if (server.ok()) {
         server_ = *std::move(server);
         if (callbacks_.on_listen) callbacks_.on_listen(server_->port());
@@ -336,6 +280,11 @@ class Member::Impl {
       lock.unlock();
       Do([&](auto emit) { state_.Tick(BootTime(), emit); });
       if (server_ != nullptr) server_->Tick();
+      std::vector<std::shared_ptr<JobStream>> done;
+      lock.lock();
+      done.swap(done_streams_);
+      lock.unlock();
+      done.clear();
       lock.lock();
       changed_.wait_for(lock, every, [&] { return stopping_; });
     }
@@ -355,7 +304,7 @@ class Member::Impl {
     {
       std::lock_guard lock(mutex_);
       if (closed_) return;
-      ++streams_;
+      streams_[number] = nullptr;  // The destructor waits for it from here on.
     }
     auto stream = JobStream::Open(
         options_.coordinator, credentials_,
@@ -367,17 +316,21 @@ class Member::Impl {
              [this, number](const std::string& why) {
                Do([&](auto emit) { state_.Lose(number, why, BootTime(), emit); });
                std::lock_guard lock(mutex_);
-               --streams_;
+               done_streams_.push_back(std::move(streams_[number]));
+               streams_.erase(number);
                changed_.notify_all();
              }});
+    std::shared_ptr<JobStream> before;
     bool closed;
     {
       std::lock_guard lock(mutex_);
-      std::swap(stream_, stream);
+      before = std::exchange(stream_, stream);
+      streams_[number] = stream;
       closed = closed_;
     }
-    if (stream != nullptr) stream->Cancel();  // The one before.
-    if (closed) stream_->Cancel();
+    stream->Start();
+    if (before != nullptr) before->Cancel();
+    if (closed) stream->Cancel();
   }
 
   void Perform(MemberAction action) {
@@ -445,7 +398,8 @@ class Member::Impl {
   std::optional<std::vector<std::string>> parts_;  // process 0: of a round that is to be answered
   uint64_t round_number_ = 0;
   std::shared_ptr<JobStream> stream_;
-  int streams_ = 0;  // not done
+  std::map<uint64_t, std::shared_ptr<JobStream>> streams_;  // not done, by number
+  std::vector<std::shared_ptr<JobStream>> done_streams_;    // to be destroyed off gRPC's threads
 
   std::mutex round_mutex_;
   std::atomic<JobTime> lease_{0};
@@ -460,7 +414,7 @@ Member::~Member() = default;
 
 absl::StatusOr<std::unique_ptr<Member>> Member::Join(MemberOptions options,
                                                      MemberCallbacks callbacks) {
-  RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckMemberOptions(options));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(callbacks));
   RETURN_IF_ERROR(impl->Join());
   return std::unique_ptr<Member>(new Member(std::move(impl)));

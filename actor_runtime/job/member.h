@@ -23,36 +23,15 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
-#include "actor_runtime/job/job_keys.h"
+#include "actor_runtime/job/member_options.h"
 
 namespace oneflow {
-
-struct MemberOptions {
-  std::string coordinator;  // HOST:PORT; process 0 listens there, port 0 means any
-  int process = 0, processes = 1;
-  int64_t attempt = 0;
-  std::string token;
-  std::vector<JoinFact> facts;  // process 0's are the measure
-  std::string host;             // empty: this machine's name
-  std::string ranks;            // "ranks 4 to 7", for sentences; may be empty
-  // Needed, and then used, for a coordinator that is not on loopback; with them `token` may be
-  // empty: theirs counts.
-  std::optional<JobKeys> keys;
-  // Process 0: the address to listen at, HOST or [HOST], in place of the coordinator's; empty: the
-  // coordinator's if that is loopback or numeric, else all of this host's.
-  std::string listen;
-  double join_seconds = 60;
-  double silence_seconds = 5;  // process 0's counts for all
-  JobPolicy policy;
-};
 
 // On a thread of the member's own, one at a time; none must block for long. Each may be empty.
 struct MemberCallbacks {

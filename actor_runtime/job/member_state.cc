@@ -46,8 +46,9 @@ JobTime MemberState::LeaseUntil() const {
 }
 
 JobTime MemberState::TickEvery() const {
-  return HasJoined() ? std::max(beat_ / 2, kJobSecond / 1000)
-                     : std::min(kJoiningTick, beat_ > 0 ? beat_ / 2 : kJoiningTick);
+  if (!HasJoined()) return beat_ > 0 ? std::min(kJoiningTick, beat_ / 2) : kJoiningTick;
+  // Process 0's clock is the coordinator's, too.
+  return std::max(options_.self.process == 0 ? beat_ / 2 : beat_, kJobSecond / 1000);
 }
 
 void MemberState::Start(JobTime now, Emit emit) {
@@ -99,6 +100,7 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
 }
 
 void MemberState::Tick(JobTime now, Emit emit) {
+  if (options_.policy.suspend_beats && HasJoined()) return;
   const JobTime gap = now - ticked_;
   ticked_ = std::max(now, ticked_);
   Listen(now);
@@ -113,11 +115,12 @@ void MemberState::Tick(JobTime now, Emit emit) {
       return End(why, emit);
     }
     if (listened_ - heard_ >= silence_) {
-      return End(absl::UnavailableError(absl::StrFormat("%s has been silent for %.1f s", Zero(),
-                                                        Seconds(listened_ - heard_))),
-                 emit);
+      const auto why = absl::UnavailableError(
+          absl::StrFormat("%s has been silent for %.1f s", Zero(), Seconds(listened_ - heard_)));
+      Fail(why, now, emit);
+      return End(why, emit);
     }
-    if (now_ < beat_at_ || options_.policy.suspend_beats) return;
+    if (now_ < beat_at_) return;
     beat_at_ = now_ + beat_;
     proto::JobFromMember message;
     message.mutable_beat()->set_sent(now_);

@@ -255,7 +255,8 @@ TEST_CASE("A newer attempt ends the one that is there, and takes its port") {
           absl::AbortedError("attempt 0 is over: host b (process 1) is of attempt 1"));
   }
   members.clear();  // The old process 0 exits; its port is free.
-  for (auto& one : joining) CHECK(one.get().ok());
+  for (auto& one : joining) members.push_back(one.get());
+  for (const Joined& member : members) CHECK(member.status() == absl::OkStatus());
 }
 
 TEST_CASE("Options that cannot be are refused before anything is sent") {

@@ -78,4 +78,12 @@ absl::Status WriteFile(const std::string& path, std::string_view bytes) {
   return error == 0 ? absl::OkStatus() : WriteError(path, "cannot be written", error);
 }
 
+absl::Status MakeWayForFile(const std::string& path) {
+  const absl::Status tried = WriteFile(path, "");
+  std::error_code error;
+  if (!tried.ok() || !fs::is_regular_file(fs::symlink_status(path, error))) return tried;
+  fs::remove(path, error);
+  return error ? WriteError(path, "cannot be removed", error.value()) : absl::OkStatus();
+}
+
 }  // namespace oneflow

@@ -25,4 +25,8 @@ absl::Status WriteError(std::string_view path, std::string_view what, int error,
 // sync: see actor_runtime/checkpoint/durable.h for files that survive a crash.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
 
+// Whether WriteFile can write there, tried now rather than when there is something to write. What
+// regular file was there is gone afterwards, and there is no new one.
+absl::Status MakeWayForFile(const std::string& path);
+
 }  // namespace oneflow

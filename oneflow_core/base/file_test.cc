@@ -46,6 +46,21 @@ TEST_CASE("What is no regular file is written to, not replaced") {
   CHECK(fs::is_symlink(folder.path / "full"));
 }
 
+TEST_CASE("A path that a file is to have later is tried, and leaves none") {
+  const Folder folder;
+  for (const bool there : {false, true}) {
+    if (there) REQUIRE(WriteFile(folder / "f", "old").ok());
+    CHECK(MakeWayForFile(folder / "f").ok());
+    CHECK_FALSE(fs::exists(folder / "f"));
+  }
+  CHECK(ExitCode(MakeWayForFile(folder / "none/f")) == 2);
+  CHECK(ExitCode(MakeWayForFile(folder.path)) == 2);
+  CHECK(fs::is_directory(folder.path));
+  fs::create_symlink("/dev/null", folder.path / "link");
+  CHECK(MakeWayForFile(folder / "link").ok());
+  CHECK(fs::is_symlink(folder.path / "link"));
+}
+
 TEST_CASE("Errors of files name the path, the reason and the mend") {
   const Folder folder;
   const auto message = [](const absl::Status& status) { return std::string(status.message()); };

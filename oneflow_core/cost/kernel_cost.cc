@@ -55,6 +55,9 @@ double ShareOf(const google::protobuf::RepeatedPtrField<proto::Efficiency>& step
   return share > 0 ? share : 1;
 }
 
+// It is bound by another link than the device's memory, of which it says nothing.
+bool IsHostCopy(const std::string& kernel) { return kernel == "copy_in" || kernel == "copy_out"; }
+
 }  // namespace
 
 KernelCost::KernelCost(const proto::Device& device) : device_(device) {
@@ -90,7 +93,7 @@ double KernelCost::Seconds(const CallWork& call) const {
     double weights = 0, sum = 0;
     for (const Sample& s : samples_) {
       const int match = s.kernel != call.kernel ? 0 : s.dtype == call.dtype ? 2 : 1;
-      if (match < needed) continue;
+      if (match < needed || (match == 0 && IsHostCopy(s.kernel))) continue;
       const double square = (s.log_flops - flops) * (s.log_flops - flops) +
                             (s.log_bytes - bytes) * (s.log_bytes - bytes);
       const double weight = 1 / (square * square + 1e-12);

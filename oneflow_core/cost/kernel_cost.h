@@ -13,7 +13,8 @@
 // multiplied by the measured share: measured / roofline of the calls of the same kernel and type,
 // each weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs what
 // was measured, and shapes between two classes cost what lies between. A kernel that was not
-// measured takes the share of all that were: those near it in size and intensity.
+// measured takes the share of all that were: those near it in size and intensity. Copies between
+// the host and the device (copy_in, copy_out) say nothing of other kernels.
 //
 // A device that says nothing has 100 GFLOP/s and 10 GB/s.
 #pragma once

@@ -126,6 +126,16 @@ TEST_CASE("a call between two classes takes a share between theirs, nearer to th
   CHECK(share(1e15, 1e10) < 2.1);
 }
 
+TEST_CASE("copies between host and device say nothing of kernels that were not measured") {
+  proto::Device device = Accelerator();
+  AddSample(&device, "copy_in", proto::U8, 0, 2e8, 0.5);
+  CHECK(KernelCost(device).Seconds({"copy_in", DType::kU8, 0, 2e8}) == Approx(0.5));
+  const CallWork add{"add", DType::kF32, 1e6, 8e8};
+  CHECK(KernelCost(device).Seconds(add) == Approx(1e-3));
+  AddSample(&device, "gelu", proto::F32, 1e6, 8e8, 2e-3);
+  CHECK(KernelCost(device).Seconds(add) == Approx(2e-3));
+}
+
 TEST_CASE("a type, and then a kernel, that was not measured takes what is nearest") {
   proto::Device device = Accelerator();
   AddSample(&device, "linear", proto::F32, 1e9, 1e6, 2e-5);

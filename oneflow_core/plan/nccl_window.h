@@ -27,7 +27,7 @@ namespace oneflow {
 
 // When rows that are apart are moved one by one, straight from register to register.
 struct NcclLimits {
-  int64_t runs = 32;              // of one tensor between two members, at most
+  int64_t runs = 64;              // of one tensor between two members, at most
   int64_t run_bytes = 64 * 1024;  // of each of them, at least
   // A single run goes straight whatever its length.
   bool Straight(int64_t rows, int64_t row_bytes) const {

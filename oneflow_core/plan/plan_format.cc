@@ -11,6 +11,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/fingerprint.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -123,7 +124,11 @@ absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path) {
   if (!IsText(path)) return ParsePlan(bytes, path);
   proto::Plan plan;
   const absl::Status parsed = ParseText(bytes, path, "plan in text form", &plan);
-  if (parsed.ok()) return plan;
+  if (parsed.ok()) {
+    // It may have been edited since it was written, and no checksum tells.
+    plan.set_fingerprint(Fingerprint(plan));
+    return plan;
+  }
   // Fields come and go with versions, so what is not known may be another version's.
   Silent silent;
   google::protobuf::TextFormat::Parser parser;

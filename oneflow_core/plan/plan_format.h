@@ -25,8 +25,9 @@ absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view w
 
 // Writes a temporary file beside `path` and renames it: the file is complete or absent.
 absl::Status WritePlan(const proto::Plan& plan, const std::string& path);
-// Intact as ParsePlan's, or as the text has it. For what shows plans that are refused, and looks
-// nothing up by an id without a check; all others take ReadPlan (read_plan.h).
+// Intact as ParsePlan's, or as the text has it, with the fingerprint of what it says: a text may
+// have been edited. For what shows plans that are refused, and looks nothing up by an id without a
+// check; all others take ReadPlan (read_plan.h).
 absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path);
 
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_boxing.h"
 #include "oneflow_core/verify/verify_exchanges.h"
 #include "oneflow_core/verify/verify_rates.h"
@@ -374,6 +375,9 @@ absl::Status VerifyProgramTypes(const PlanNet& net) {
 
 absl::Status VerifyTypes(const proto::Plan& plan) {
   RETURN_IF_ERROR(VerifyPlanTypes(plan));
+  if (plan.train().has_optimizer()) {
+    RETURN_IF_ERROR(CheckOptimizer(plan.train().optimizer(), "plan, optimizer."));
+  }
   for (const proto::Program& program : plan.program()) {
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
     RETURN_IF_ERROR(VerifyProgramTypes(net));

@@ -78,6 +78,13 @@ class CudaCliTest(unittest.TestCase):
         gpu = json.loads(on_gpu(*flags, "--device=cuda", cwd=self.dir)[0])
         self.assertEqual(gpu["tokens"], cpu["tokens"])
 
+    def test_flags_of_gpus_are_refused_for_plans_of_cpus(self):
+        self.compile("cpu")
+        for flag in ["--logical_devices", "--synchronous", "--cuda_libs=."]:
+            _, err = on_gpu("train", "--plan=cpu.plan", "--data=text.txt", "--steps=1", flag, cwd=self.dir, code=2)
+            self.assertIn(flag.split("=")[0] + ": is of GPUs, and these devices are CPUs", err)
+            self.assertIn("compile with --device=cuda, or leave the flag out", err)
+
     def test_what_is_refused(self):
         self.compile("gpu", "--device=cuda")
         _, err = run("train", "--plan=gpu.plan", "--data=text.txt", "--steps=1", cwd=self.dir, code=1)

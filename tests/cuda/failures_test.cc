@@ -44,6 +44,24 @@ std::vector<int> Chosen(int calls, std::mt19937_64* random) {
   return chosen;
 }
 
+TEST_CASE("where there is too little pinned memory the refusal says what to do") {
+  const DeviceBackend backend = HostBackend(1);
+  SmallRun run;
+  run.steps = 1;
+  run.model.layers = 1;
+  run.device = proto::CUDA;
+  run.backend = &backend;
+  emulated::Reset({.devices = 1});
+  const proto::Plan plan = CompileSmall(run);
+  emulated::Reset({.devices = 1});
+  emulated::Fail("cudaHostAlloc", 1, cudaErrorMemoryAllocation);
+  const std::string why = FailureOf(run, plan);
+  INFO(why);
+  CHECK(why.find("pinned memory of GPU 0, ") != std::string::npos);
+  CHECK(why.find("free memory of the host") != std::string::npos);
+  CHECK(why.find("`oneflow explain` prints the pinned memory") != std::string::npos);
+}
+
 TEST_CASE("any call may fail") {
   const DeviceBackend backend = HostBackend(1);
   std::mt19937_64 random(1);

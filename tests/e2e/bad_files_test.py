@@ -294,6 +294,8 @@ class BadFilesTest(BadInputCase):
                                   ("      register: [0-9]+", "      register: 99999", ["reads register 99999"]),
                                   ("model: .*", 'model: "\\\\377"', ["model", "UTF-8"]),
                                   ("stage_axis: .*", "stage_axis: 7", ["stage axis is 7"]),
+                                  ("    learning_rate: .*", "    learning_rate: nan", ["plan, optimizer.learning_rate", "nan"]),
+                                  ("    epsilon: .*", "    epsilon: -1", ["plan, optimizer.epsilon"]),
                                   ("stage_axis: .*", "stage_axes: -1", ["stage_axes"])]:
             edited = re.sub(line, edit, text)
             self.assertTrue(text != edited, line)
@@ -307,6 +309,28 @@ class BadFilesTest(BadInputCase):
         for flags in [[], ["--full"]]:  # the text shows it
             self.assertIn("plan of gpt", run("explain", "--plan=edited.textproto", *flags, cwd=self.dir)[0])
         self.assertIn("proof: REFUSED: ", run("explain", "--plan=edited.textproto", cwd=self.dir)[0])
+
+    def test_an_edited_plan_has_another_fingerprint(self):
+        def told(name):
+            return json.loads(run("verify", "--plan=" + name, "--format=json", cwd=self.dir)[0])["plan"]
+
+        for name in ["gpt.plan", "gpt.plan.textproto"]:
+            run("compile", "--graph=gpt.textproto", "--batch=4", "--out=" + name, cwd=self.dir)
+        with open(self.dir + "/gpt.plan.textproto", encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(told("gpt.plan.textproto"), told("gpt.plan"))
+        self.write("note.textproto", re.sub("^# .*|  note: .*", '  note: "read"', text, count=1, flags=re.M).encode())
+        self.assertEqual(told("note.textproto"), told("gpt.plan"))  # what is said about it is not what runs
+        self.write("edited.textproto", text.replace("learning_rate: 0.0003", "learning_rate: 0.0004").encode())
+        self.assertNotEqual(told("edited.textproto"), told("gpt.plan"))
+        run("train", "--plan=edited.textproto", "--data=text.txt", "--steps=1", "--checkpoint_dir=edited", cwd=self.dir)
+        found = []
+        for folder, _, files in os.walk(self.dir + "/edited"):
+            for name in files:
+                with open(os.path.join(folder, name), "rb") as file:
+                    found.append(file.read())
+        self.assertTrue(any(told("edited.textproto").encode() in content for content in found))
+        self.assertFalse(any(told("gpt.plan").encode() in content for content in found))
 
     def test_feeds(self):
         graph = "--graph=" + os.path.abspath("examples/matmul_data_parallel.textproto")

@@ -119,9 +119,10 @@ TEST_CASE("Checkpoints of plans: VerifyPieces finds what loading would, on each 
     CHECK(RanksThatFail(*runtime, *intact).empty());
     for (const auto& [name, bytes] : FilesOf(folder)) {
       if (!name.starts_with("rank-")) continue;
+      const fs::path path = fs::path(folder) / name;
       std::string damaged = bytes;
       damaged[bytes.size() / 3] ^= 4;
-      std::ofstream(folder + "/" + name, std::ios::binary) << damaged;
+      std::ofstream(path, std::ios::binary) << damaged;
       const auto reader = *CheckpointReader::Open(folder);
       const std::set<int> failed = RanksThatFail(*runtime, *reader);
       CHECK_FALSE(failed.empty());
@@ -131,7 +132,7 @@ TEST_CASE("Checkpoints of plans: VerifyPieces finds what loading would, on each 
         CHECK(status.ok() == !failed.contains(rank));
         (status.ok() ? not_found : found) += 1;
       }
-      std::ofstream(folder + "/" + name, std::ios::binary) << bytes;
+      std::ofstream(path, std::ios::binary) << bytes;
     }
   }
   CHECK(found > 10);

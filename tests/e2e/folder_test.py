@@ -112,10 +112,10 @@ class FolderTest(unittest.TestCase):
                          "bytes, and had .* when it was written; ckpt/step-00000004 is used instead\n"
                          "oneflow: the run goes on from ckpt/step-00000004\n"
                          "oneflow: checkpoints of later steps are moved to ckpt/old-1\n")
-        # What is damaged does not count as one of the newest.
+        # A damaged checkpoint does not count as one of the newest.
         self.assertEqual([[4, 8], [6, 8]], [self.steps(), self.steps("ckpt/old-1")])
         self.assertEqual(*(read_slices(f"{self.dir}/{folder}/step-00000008") for folder in ("ckpt", "whole")))
-        # Where none is good the run does not begin anew: that is for the user to say.
+        # If none is good the run does not begin anew: the user has to say so.
         for step in [4, 8]:
             os.truncate(f"{self.dir}/ckpt/step-{step:08}/train.textproto", 1)
         for resume in ["--resume=auto", "--resume"]:

@@ -103,6 +103,36 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(found["f32: a second run has the same bits"], ("passed", ""))
         self.assertEqual(found["GPT-2 beside PyTorch's stored references"], ("passed", ""))
 
+    def test_the_benchmark_holds_six_plans_on_the_measured_gpu_against_their_simulation(self):
+        verbs = """
+            for flag in "$@"; do
+              case "$flag" in --metrics=*) metrics=${flag#--metrics=};; esac
+            done
+            case "$1" in
+              simulate) echo '{"step_seconds": 0.11}';;
+              train)
+                echo "step 1/2 loss 2 100 tokens/s"
+                if [ -n "$metrics" ]; then
+                  for s in 9 9 9 9 SECONDS SECONDS SECONDS; do echo "{\\"step_seconds\\": $s}"; done > "$metrics"
+                fi;;
+            esac"""
+        mean = "simulated against measured, six plans"
+        for seconds, verdict in [("0.1", ("passed", "")), ("0.09", ("failed", "more than 15% off"))]:
+            bundle = Bundle(tempfile.mkdtemp(dir=self.folder), ONE_GPU, verbs.replace("SECONDS", seconds))
+            found = bundle.check("bench", code=0 if verdict[0] == "passed" else 1)["bench"]
+            self.assertEqual(found["kernels"], ("passed", ""))
+            self.assertEqual(found[mean], verdict)
+            plans = [check for check in found if check.startswith("simulated gpt2")]
+            self.assertEqual(len(plans), 6)
+            with open(bundle.out + "/bench.json", encoding="utf-8") as file:
+                checks = {check["check"]: check for check in json.load(file)["checks"]}
+            self.assertAlmostEqual(checks[plans[0]]["measured_seconds"], float(seconds))
+            self.assertAlmostEqual(checks[mean]["off"], 0.11 / float(seconds) - 1)
+        verbs = verbs.replace("simulate)", 'calibrate) echo "no clock" >&2; exit 1;; simulate)')
+        found = Bundle(tempfile.mkdtemp(dir=self.folder), ONE_GPU, verbs).check("bench", code=1)["bench"]
+        self.assertEqual(found["kernels"], ("failed", "no clock"))
+        self.assertEqual(found[mean], ("skipped", "the GPU could not be measured"))
+
     def test_a_folder_of_libraries_is_the_loaders_first(self):
         script = f'echo "$LD_LIBRARY_PATH" > {self.folder}/places'
         Bundle(self.folder, ONE_GPU, kernel_test=script).check("conformance", flags=["--cuda_libs=/opt/libs"])

@@ -144,7 +144,8 @@ class InterruptTest(unittest.TestCase):
         self.assertEqual(os.listdir(self.dir + "/ckpt"), ["step-00000003"])
 
     def test_a_second_signal_ends_at_once_and_leaves_no_checkpoint(self):
-        process = self.start("--batch=8192", "--micro_batches=512", "--checkpoint_dir=ckpt", "--format=json")
+        process = self.start("--batch=8192", "--micro_batches=512", "--checkpoint_dir=ckpt", "--trace=trace.json",
+                             "--format=json")
         self.assertEqual(json.loads(process.stdout.readline())["step"], 0)  # the next takes about a second, too
         told = self.cpu_seconds(process)
         while self.cpu_seconds(process) < told + 0.05:  # until the next has begun
@@ -157,6 +158,7 @@ class InterruptTest(unittest.TestCase):
         self.assertEqual(process.stderr.read(), "")
         # They hold nobody and nothing: folder_test.py.
         self.assertEqual(sorted(os.listdir(self.dir + "/ckpt")), ["attempt-0.tmp", "lock"])
+        self.assertFalse(os.path.exists(self.dir + "/trace.json"))
 
 
 if __name__ == "__main__":

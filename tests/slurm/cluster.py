@@ -155,10 +155,35 @@ class Slurm:
     def start_node(self, node):
         self.start("slurmd", "-D", "-N", node, key=node)
 
-    def kill_node(self, node):
-        """SIGKILL to the node's daemon; its tasks live on."""
+    def kill_node(self, node, tasks=False):
+        """SIGKILL to the node's daemon; with `tasks` to all that it has started, too, the nearest to a host that dies."""
+        started = self.processes_of(node) if tasks else []
         self.daemons[node].kill()
         self.daemons[node].wait()
+        for pid in started:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    @staticmethod
+    def processes_of(node):
+        """Pids of what runs in steps on a node, each step's own daemon before its tasks."""
+        stepds, tasks = [], []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as environment:
+                    if f"SLURMD_NODENAME={node}".encode() not in environment.read().split(b"\0"):
+                        continue
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+                    parent = stat.read().rpartition(")")[2].split()[1]
+                with open(f"/proc/{parent}/cmdline", encoding="utf-8") as command:
+                    if command.read().startswith("slurmstepd"):
+                        stepds.append(int(parent))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            tasks.append(int(pid))
+        return stepds + tasks
 
     @staticmethod
     def run(*command, code=0):

@@ -76,7 +76,7 @@ class ScriptTest(unittest.TestCase):
         code, out = self.play(srun='printf "%s\\n" "$@" >$job/srun; ' + self.OUTCOME % 0)
         self.assertEqual((code, out), (0, "oneflow: attempt 1 goes on from checkpoint none\noneflow: done: attempt 1\n"))
         words = self.read("srun").split("\n")
-        for word in ["--no-kill", "--kill-on-bad-exit=1", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
+        for word in ["--no-kill", "--kill-on-bad-exit=1", "--overlap", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
                      f"--output={self.job}/logs/attempt-1/process-%t.log", "/opt/oneflow", "--resume=auto"]:
             self.assertIn(word, words)
         self.assertEqual(self.read("scancelled"), "scancel --quiet --state=PENDING 13\n")

@@ -90,6 +90,11 @@ class StandInCase(SlurmCase):
     def node_of(self, attempt, process):
         return self.wait_for_log(attempt, f"process {process} on ", process).split()[3]
 
+    def let_go(self):
+        """Ends the wait of an attempt, which must have begun."""
+        with open(self.job + "/pipe", "w", encoding="utf-8") as pipe:
+            pipe.write("go")
+
     def undisturbed(self, steps=20):
         """Losses of a job that nothing happens to."""
         os.makedirs(self.dir + "/undisturbed")

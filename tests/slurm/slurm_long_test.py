@@ -2,18 +2,37 @@
 from tests.e2e.cli import run
 from tests.slurm import cluster
 from tests.slurm.slurm_case import StandInCase
+from tests.slurm.waiting import wait_for
 
 
 class SlurmLongTest(StandInCase):
-    def test_a_killed_daemon_of_a_node(self):
+    def wait_until_down(self, node):
+        wait_for(f"{node} down", lambda: self.slurm.states()[node].startswith("down"), seconds=120)
+
+    def test_a_daemon_that_dies_ends_no_process(self):
         self.behave(attempt_1={"wait": 7})
-        job, = self.submit("--spare_nodes=1")
+        self.submit("--spare_nodes=1")
         self.wait_for_log(1, "waits at step 7")
         lost = self.node_of(1, 1)
         self.slurm.kill_node(lost)
+        self.wait_until_down(lost)
+        self.let_go()
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["attempt"]), ("done", 1))
+        self.assertEqual(self.losses(), self.undisturbed())
+        self.slurm.start_node(lost)
+
+    def test_a_host_that_dies(self):
+        # The first process finds the other one lost, and ends; Slurm knows of the node when its time is over.
+        self.behave(attempt_1={"wait": 7, "fail": 8, "code": 1})
+        job, = self.submit("--spare_nodes=1")
+        self.wait_for_log(1, "waits at step 7")
+        lost = self.node_of(1, 1)
+        self.slurm.kill_node(lost, tasks=True)
+        self.let_go()
         status = self.wait_until_over(seconds=150)
-        self.assertEqual(status["state"], "done")
-        self.assertEqual([attempt[0] for attempt in self.attempts()], [job, job])
+        self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
+        self.assertEqual(self.attempts(), [(job, "none"), (job, "step-00000005")])
         self.assertNotEqual(self.node_of(2, 1), lost)
         self.assertEqual(self.losses(), self.undisturbed())
         self.slurm.start_node(lost)

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/tensor/shape.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/actor_plans.h"
 #include "tools/measure/actor_time.h"
@@ -22,14 +21,6 @@ namespace {
 constexpr int kChain = 64;
 constexpr int64_t kMemoryBytes = int64_t{1} << 28;  // beyond every cache
 constexpr int64_t kTransferElements = int64_t{1} << 22;
-
-std::string ShapesOf(const TimedOp& op) {
-  std::string text;
-  for (const TimedInput& input : op.inputs) {
-    absl::StrAppend(&text, text.empty() ? "" : " ", ToString(input.dims));
-  }
-  return text;
-}
 
 std::string Processor() {
   std::ifstream cpus("/proc/cpuinfo");

@@ -6,7 +6,6 @@
 #include <latch>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <thread>
 #include <utility>
@@ -15,10 +14,6 @@
 #include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/cost/call_bytes.h"
-#include "oneflow_core/device/workspace.h"
-#include "oneflow_core/op/check_graph.h"
-#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/bf16.h"
 #include "tools/measure/repeat.h"
 
@@ -44,58 +39,21 @@ double SecondsOfThread() {
 }
 
 // Slots, as a plan would give them, with something finite in them.
-Buffer BufferOf(const Tensor& tensor) {
-  const size_t bytes = static_cast<size_t>(tensor.shape.elements()) * SizeOf(tensor.dtype);
+Buffer BufferOf(const Port& port) {
+  const size_t bytes = static_cast<size_t>(port.slice.elements()) * SizeOf(port.dtype);
   Buffer buffer(bytes / sizeof(Line) + 1);
-  if (tensor.dtype == DType::kF32) Fill(0.25f, &buffer);
-  if (tensor.dtype == DType::kF64) Fill(0.25, &buffer);
-  if (tensor.dtype == DType::kBF16) Fill(ToBf16(0.25f), &buffer);
+  if (port.dtype == DType::kF32) Fill(0.25f, &buffer);
+  if (port.dtype == DType::kF64) Fill(0.25, &buffer);
+  if (port.dtype == DType::kBF16) Fill(ToBf16(0.25f), &buffer);
   return buffer;
 }
-
-Port WholePortOf(const Tensor& tensor) {
-  const Dims& dims = tensor.shape.dims;
-  return {tensor.dtype, dims, Slice{Dims(dims.size(), 0), dims}, {}};
-}
-
-absl::StatusOr<Graph> GraphOf(const TimedOp& op) {
-  Graph graph;
-  std::vector<TensorId> inputs;
-  for (const TimedInput& input : op.inputs) {
-    const OpId source = graph.AddOp("input", "in" + std::to_string(inputs.size()), {}, {});
-    inputs.push_back(graph.ops[source].outputs[0]);
-    graph.tensors[inputs.back()].shape = Shape(input.dims);
-    graph.tensors[inputs.back()].dtype = input.dtype;
-  }
-  const OpId timed = graph.AddOp(op.kind, op.kind, inputs, op.attrs);
-  RETURN_IF_ERROR(CheckGraph(graph));
-  RETURN_IF_ERROR(InferShapesOf(&graph, timed));
-  return graph;
-}
-
-// AdamW finds w, m and v in its outputs: update registers.
-int UpdateInputs(const std::string& kind) { return kind == "adamw" ? 3 : 0; }
 
 // One actor's kernel with all that a call needs. Not moved once made: the call points into it.
 class Bench {
  public:
-  Bench(const Graph& graph, int threads) : graph_(graph), op_(graph.ops.back()), pool_(threads) {
-    setup_.kind = setup_.name = op_.kind;
-    setup_.attrs = op_.attrs;
-    setup_.threads = threads;
-    std::vector<Dims> in_dims, out_dims;
-    for (size_t i = UpdateInputs(op_.kind); i < op_.inputs.size(); ++i) {
-      const Tensor& tensor = graph.tensors[op_.inputs[i]];
-      setup_.in.push_back({WholePortOf(tensor)});
-      in_dims.push_back(tensor.shape.dims);
-      in_.push_back(BufferOf(tensor));
-    }
-    for (const TensorId t : op_.outputs) {
-      setup_.out.push_back(WholePortOf(graph.tensors[t]));
-      out_dims.push_back(graph.tensors[t].shape.dims);
-      out_.push_back(BufferOf(graph.tensors[t]));
-    }
-    setup_.workspace_bytes = WorkspaceBytes(proto::CPU, op_.kind, in_dims, out_dims, threads);
+  Bench(const TimedKernel& kernel, int threads) : timed_(kernel), pool_(threads) {
+    for (const std::vector<Port>& sources : setup_.in) in_.push_back(BufferOf(sources[0]));
+    for (const Port& port : setup_.out) out_.push_back(BufferOf(port));
     workspace_.resize(static_cast<size_t>(setup_.workspace_bytes) / sizeof(Line) + 1);
     run_.optimizer = [](int64_t step) { return StepNumbers{1e-4, 0.9, 0.95, 1e-8, 0.1, 1, step}; };
     MakeCall();
@@ -113,12 +71,8 @@ class Bench {
     };
     ASSIGN_OR_RETURN(const std::vector<double> seconds, Repeat(budget, call));
     time.seconds = Median(seconds);
-    const OpDef& def = *FindOpDef(op_.kind);
-    if (def.flops) time.flops = def.flops(OpView{graph_, op_});
-    std::vector<double> read;
-    for (const TensorId t : op_.inputs) read.push_back(BytesOf(t));
-    time.bytes = BytesRead(op_.kind, std::move(read), BytesOf(op_.outputs[0]));
-    for (const TensorId t : op_.outputs) time.bytes += BytesOf(t);
+    time.flops = timed_.flops;
+    time.bytes = timed_.bytes;
     return time;
   }
 
@@ -132,11 +86,6 @@ class Bench {
   }
 
  private:
-  double BytesOf(TensorId t) const {
-    const Tensor& tensor = graph_.tensors[t];
-    return static_cast<double>(tensor.shape.elements()) * static_cast<double>(SizeOf(tensor.dtype));
-  }
-
   void MakeCall() {
     for (const Buffer& buffer : in_) in_bases_.push_back(buffer[0].bytes);
     for (const std::byte*& base : in_bases_) in_spans_.push_back({&base, 1});
@@ -148,10 +97,9 @@ class Bench {
     call_.run = &run_;
   }
 
-  const Graph& graph_;
-  const Op& op_;
+  const TimedKernel& timed_;
+  const KernelSetup& setup_ = timed_.setup;
   ThreadPool pool_;
-  KernelSetup setup_;
   RunContext run_;
   std::vector<Buffer> in_, out_;
   Buffer workspace_;
@@ -164,14 +112,14 @@ class Bench {
 }  // namespace
 
 absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget, int devices) {
-  ASSIGN_OR_RETURN(const Graph graph, GraphOf(op));
-  Bench bench(graph, threads);
+  ASSIGN_OR_RETURN(const TimedKernel kernel, MakeTimedKernel(op, proto::CPU, threads));
+  Bench bench(kernel, threads);
   std::atomic<bool> done = false;
   std::latch called(devices - 1);
   std::vector<std::jthread> others;
   for (int d = 1; d < devices; ++d) {
     // What fails there fails here, too.
-    others.emplace_back([&] { Bench(graph, threads).CallUntil(done, &called).IgnoreError(); });
+    others.emplace_back([&] { Bench(kernel, threads).CallUntil(done, &called).IgnoreError(); });
   }
   called.wait();
   const absl::StatusOr<KernelTime> time = bench.Time(budget);

@@ -7,25 +7,11 @@
 // The values are small and finite; it measures no op whose time depends on them.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
-#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/tensor/dtype.h"
+#include "tools/measure/timed_op.h"
 
 namespace oneflow {
-
-struct TimedInput {
-  Dims dims;
-  DType dtype = DType::kF32;
-};
-
-// An op and its inputs.
-struct TimedOp {
-  std::string kind;
-  std::vector<TimedInput> inputs;
-  AttrMap attrs;
-};
 
 struct KernelTime {
   double seconds = 0;    // of a call, the median

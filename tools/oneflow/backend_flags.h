@@ -7,6 +7,7 @@
 #include "actor_runtime/exec/device_backend.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/gpu_memory.h"
+#include "tools/oneflow/verb.h"
 
 namespace oneflow {
 
@@ -15,9 +16,14 @@ struct GpuBackend {
   GpuMemory memory;
 };
 
-// Nothing for a plan of CPUs. For one of GPUs those of this machine: --cuda_libs,
+// An input error where a flag was given that means something on GPUs only.
+absl::Status RefuseGpuFlags(const Arguments& args);
+
+// Nothing for a plan of CPUs, with which flags of GPUs are refused. For one of GPUs those of this
+// machine: --cuda_libs,
 // --logical_devices; UNAVAILABLE, in one sentence, where there are none, and an input error where
 // the plan does not fit in what is free of their memory.
-absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const proto::Plan& plan);
+absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
+                                                           const proto::Plan& plan);
 
 }  // namespace oneflow

@@ -10,11 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/device/cores.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/calibrate.h"
+#include "tools/measure/calibrate_gpus.h"
+#include "tools/oneflow/backend_flags.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/verb.h"
@@ -30,6 +33,18 @@ std::string FileText(const proto::Cluster& cluster, const std::string& fields) {
                       fields);
 }
 
+std::string GpuFileText(const proto::Cluster& cluster, const std::string& fields) {
+  std::string text =
+      "# Measured by `oneflow calibrate --device=cuda`. What the fields mean: "
+      "proto/cluster.proto.\n";
+  if (cluster.level_size() == 0) {
+    text +=
+        "# The link between GPUs was not measured: there is one GPU. A plan for more is priced at\n"
+        "# 1 us and 10 GB/s; a level, as in examples/clusters/, says otherwise.\n";
+  }
+  return text + fields;
+}
+
 std::string JsonOf(const proto::Cluster& cluster) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -38,17 +53,38 @@ std::string JsonOf(const proto::Cluster& cluster) {
                                                                                    : "{}\n";
 }
 
-std::string Summary(const proto::Cluster& cluster) {
-  const proto::Device& device = cluster.device();
-  const proto::Level& level = cluster.level(0);
-  std::string text = absl::StrFormat("%s: %d device(s) of %d kernel threads\n", cluster.name(),
-                                     level.size(), device.kernel_threads());
+std::string KernelLines(const proto::Device& device) {
+  std::string text;
   for (const proto::KernelTime& k : device.kernel_time()) {
     absl::StrAppendFormat(&text, "%-22s %-5s %-40s %10.1f us %8.1f GFLOP/s %7.1f GB/s\n",
                           k.kernel(), proto::DataType_Name(k.dtype()), k.inputs(),
                           k.seconds() * 1e6, k.flops() / k.seconds() / 1e9,
                           k.bytes() / k.seconds() / 1e9);
   }
+  return text;
+}
+
+std::string GpuSummary(const proto::Cluster& cluster) {
+  const proto::Device& device = cluster.device();
+  std::string text = absl::StrCat(cluster.name(), "\n", KernelLines(device));
+  absl::StrAppendFormat(&text, "products: %.1f TFLOP/s in f32, %.1f in bf16\n",
+                        device.peak_flops() / 1e12, device.peak_flops_bf16() / 1e12);
+  absl::StrAppendFormat(&text, "memory: copies %.1f GB/s, reads %.1f GB/s; a launch: %.2f us\n",
+                        device.memory_bandwidth() / 1e9, device.read_bandwidth() / 1e9,
+                        device.firing_seconds() * 1e6);
+  if (cluster.level_size() == 0) return text + "between GPUs: not measured, there is one\n";
+  const proto::Level& level = cluster.level(0);
+  absl::StrAppendFormat(&text, "between %d GPUs: %.1f us, %.1f GB/s\n", level.size(),
+                        level.latency() * 1e6, level.bandwidth() / 1e9);
+  return text;
+}
+
+std::string Summary(const proto::Cluster& cluster) {
+  const proto::Device& device = cluster.device();
+  const proto::Level& level = cluster.level(0);
+  std::string text = absl::StrFormat("%s: %d device(s) of %d kernel threads\n", cluster.name(),
+                                     level.size(), device.kernel_threads());
+  text += KernelLines(device);
   absl::StrAppendFormat(&text, "memory: copies %.1f GB/s, reads %.1f GB/s\n",
                         device.memory_bandwidth() / 1e9, device.read_bandwidth() / 1e9);
   absl::StrAppendFormat(&text, "a firing: %.1f ns\n", device.firing_seconds() * 1e9);
@@ -79,6 +115,43 @@ absl::StatusOr<int> DevicesFromFlags(int threads) {
                     absl::StrCat("of ", threads, " threads each there is room for 1 to ", most));
 }
 
+void Progress(int number, int of, const std::string& what) {
+  std::fprintf(stderr, "%d/%d %s\n", number + 1, of, what.c_str());
+}
+
+absl::StatusOr<proto::Cluster> CalibrateCpus() {
+  CalibrateOptions options;
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(options.devices, DevicesFromFlags(options.threads));
+  options.seconds = FLAGS_seconds;
+  options.progress = Progress;
+  return Calibrate(options);
+}
+
+// Of GPUs, so many as the driver shows.
+absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
+  int gpus = 0;
+  while (backend.facts_of(gpus).ok()) ++gpus;
+  if (FLAGS_devices >= 0 && FLAGS_devices <= gpus) return FLAGS_devices > 0 ? FLAGS_devices : gpus;
+  return InputError(absl::StrCat("--devices=", FLAGS_devices), "do not fit this machine",
+                    absl::StrCat("it has 1 to ", gpus, " GPUs"));
+}
+
+absl::StatusOr<proto::Cluster> CalibrateCuda() {
+  cuda::BackendOptions open{.places = cuda::PlacesOfMachine(FLAGS_cuda_libs)};
+  GpuCalibrateOptions options;
+  // The first one knows how many there are.
+  ASSIGN_OR_RETURN(DeviceBackend backend, cuda::OpenBackend(open));
+  ASSIGN_OR_RETURN(options.gpus, GpusFromFlags(backend));
+  if (options.gpus > 1) {
+    open.ranks = options.gpus;
+    ASSIGN_OR_RETURN(backend, cuda::OpenBackend(open));
+  }
+  options.seconds = FLAGS_seconds;
+  options.progress = Progress;
+  return CalibrateGpus(backend, options);
+}
+
 absl::Status CalibrateMachine(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=cluster.textproto");
   if (!(FLAGS_seconds >= kShortest && FLAGS_seconds <= kLongest)) {
@@ -86,19 +159,20 @@ absl::Status CalibrateMachine(const Arguments& args) {
                       absl::StrCat("give ", kShortest, " to ", kLongest));
   }
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const proto::DeviceKind kind, DeviceKindFromFlags());
+  const bool gpus = kind == proto::CUDA;
+  if (gpus && args.Given("threads")) {
+    return InputError("--threads", "is of CPUs, and --device=cuda measures GPUs", "leave it out");
+  }
+  if (!gpus) RETURN_IF_ERROR(RefuseGpuFlags(args));
   RETURN_IF_ERROR(TryPath(FLAGS_out));
-  CalibrateOptions options;
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(options.devices, DevicesFromFlags(options.threads));
-  options.seconds = FLAGS_seconds;
-  options.progress = [](int number, int of, const std::string& what) {
-    std::fprintf(stderr, "%d/%d %s\n", number + 1, of, what.c_str());
-  };
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, Calibrate(options));
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, gpus ? CalibrateCuda() : CalibrateCpus());
   std::string fields;
   google::protobuf::TextFormat::PrintToString(cluster, &fields);
-  RETURN_IF_ERROR(WriteFile(FLAGS_out, FileText(cluster, fields)));
-  std::fputs((format == "json" ? JsonOf(cluster) : Summary(cluster)).c_str(), stdout);
+  RETURN_IF_ERROR(
+      WriteFile(FLAGS_out, gpus ? GpuFileText(cluster, fields) : FileText(cluster, fields)));
+  const std::string summary = gpus ? GpuSummary(cluster) : Summary(cluster);
+  std::fputs((format == "json" ? JsonOf(cluster) : summary).c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -109,8 +183,9 @@ Verb CalibrateVerb() {
           "measure this machine and write a cluster file",
           "  oneflow calibrate --out=cluster.textproto\n"
           "  oneflow calibrate --out=cluster.textproto --threads=1 --seconds=5 --format=json\n"
-          "  oneflow compile --graph=gpt.textproto --cluster=cluster.textproto --out=gpt.plan\n",
-          {"out", "seconds", "threads", "devices", "format"},
+          "  oneflow compile --graph=gpt.textproto --cluster=cluster.textproto --out=gpt.plan\n"
+          "  oneflow calibrate --device=cuda --out=gpu.textproto\n",
+          {"out", "seconds", "threads", "devices", "format", "device", "cuda_libs"},
           CalibrateMachine};
 }
 

@@ -121,7 +121,8 @@ absl::Status CheckLevels(const proto::Cluster& cluster, std::string_view where) 
 absl::Status CheckKernels(const proto::Device& device, std::string_view where) {
   for (int k = 0; k < device.kernel_time_size(); ++k) {
     const std::string& kernel = device.kernel_time(k).kernel();
-    if (FindOpDef(kernel) != nullptr) continue;
+    const bool host_copy = kernel == "copy_in" || kernel == "copy_out";
+    if (host_copy || FindOpDef(kernel) != nullptr) continue;
     const std::string nearest = Nearest(kernel, OpKinds());
     return InputError(
         where,

@@ -70,9 +70,13 @@ absl::Status DiffVerbMain(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
-  ASSIGN_OR_RETURN(const std::string same_time, AddTimes(cluster, a, b, &diff));
+  std::string same_time = "  time of a step: not told of GPUs without --cluster\n";
+  const bool gpus = a.device_kind() == proto::CUDA || b.device_kind() == proto::CUDA;
+  if (!gpus || args.Given("cluster")) {
+    ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(a));
+    ASSIGN_OR_RETURN(same_time, AddTimes(cluster, a, b, &diff));
+  }
   const std::string text = DiffText(diff) + (diff.empty() ? "" : same_time);
   std::fputs((format == "json" ? DiffJson(diff) : text).c_str(), stdout);
   return absl::OkStatus();

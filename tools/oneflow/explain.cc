@@ -24,7 +24,7 @@ namespace {
 
 // The plan simulated on --cluster, as one page.
 absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& plan) {
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   return ExplainPage(Summarize(plan, cluster.name(), run));

@@ -14,7 +14,6 @@ DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
 DEFINE_string(checkpoint, "",
               "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
-DEFINE_string(job_dir, "", "directory of a submitted job, which all of its nodes see");
 DEFINE_string(format, "text", "text or json; explain: dot, html and memory, too");
 
 DEFINE_string(
@@ -134,7 +133,8 @@ DEFINE_string(interface, "",
               "network device on which processes exchange tensors, as `ip link` names it; empty: "
               "loopback");
 DEFINE_string(job_dir, "",
-              "folder of the job, where status.json and outcome.json are written; empty: nowhere");
+              "directory of a job, which all of its processes see: keys, status.json and "
+              "outcome.json are there; empty: none");
 DEFINE_string(resume, "false",
               "go on from the newest checkpoint of --checkpoint_dir that is not damaged; auto: if "
               "there is one");

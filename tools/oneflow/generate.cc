@@ -165,7 +165,7 @@ absl::Status Generate(const Arguments& args) {
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(plan));
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan));
   if (gpus) options.backend = &gpus->devices;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;

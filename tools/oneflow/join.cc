@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <optional>
 #include <random>
 #include <span>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/stage_mesh.h"
+#include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
@@ -40,6 +45,15 @@ std::string NewToken() {
   std::string token;
   for (int i = 0; i < 4; ++i) absl::StrAppend(&token, absl::Hex(random(), absl::kZeroPad8));
   return token;
+}
+
+// Those that submit has left in the job's directory.
+absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
+  const std::string folder = FLAGS_job_dir + "/keys";
+  std::error_code error;
+  if (FLAGS_job_dir.empty() || !std::filesystem::exists(folder, error)) return std::nullopt;
+  ASSIGN_OR_RETURN(JobKeys keys, ReadJobKeys(folder));
+  return std::optional<JobKeys>(std::move(keys));
 }
 
 }  // namespace
@@ -96,6 +110,9 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
   options.member.facts = std::move(facts);
   const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
   options.member.token = token == nullptr ? "" : token;
+  if (!place.starts_others) {
+    ASSIGN_OR_RETURN(options.member.keys, KeysOfJob());
+  }
   absl::Status started;
   if (place.starts_others) {
     options.member.token = NewToken();

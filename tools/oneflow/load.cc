@@ -260,12 +260,6 @@ absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
   return InputError("--shard=" + FLAGS_shard, "is not known", "use none, states or weights");
 }
 
-absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags() {
-  if (FLAGS_device == "cpu") return proto::CPU;
-  if (FLAGS_device == "cuda") return proto::CUDA;
-  return InputError("--device=" + FLAGS_device, "is not known", "use cpu or cuda");
-}
-
 // What the flags say is to be compiled.
 struct ToCompile {
   GraphSource source;
@@ -302,6 +296,12 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   return result;
 }
 
+absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags() {
+  if (FLAGS_device == "cpu") return proto::CPU;
+  if (FLAGS_device == "cuda") return proto::CUDA;
+  return InputError("--device=" + FLAGS_device, "is not known", "use cpu or cuda");
+}
+
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
   return Compile(given.source, given.options);
@@ -317,8 +317,14 @@ absl::Status WriteLayouts(const proto::Plan& plan) {
   return Annotate(WriteFile(FLAGS_layouts_out, GraphFileText(plan.graph())), "--layouts_out");
 }
 
-absl::StatusOr<proto::Cluster> ClusterToSimulate() {
+absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan) {
   if (!FLAGS_cluster.empty()) return ReadCluster();
+  if (plan.device_kind() == proto::CUDA) {
+    return InputError("--cluster",
+                      "is missing: the plan is for GPUs, and says nothing of their rates",
+                      "give --cluster=examples/clusters/h100.textproto, or what `oneflow calibrate "
+                      "--device=cuda` measures");
+  }
   proto::Cluster cluster;
   cluster.set_name("a CPU of 100 GFLOP/s and 10 GB/s (no --cluster)");
   return cluster;

@@ -44,9 +44,13 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 // What a pass of compile makes of --program: compile.h, TextAfter.
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
 
+// --device.
+absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags();
+
 // --cluster, read and checked; without it a made-up CPU that says nothing of its rates
-// (oneflow_core/cost/kernel_cost.h).
-absl::StatusOr<proto::Cluster> ClusterToSimulate();
+// (oneflow_core/cost/kernel_cost.h). An input error where a plan of GPUs would be priced as one of
+// CPUs.
+absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan);
 
 // --steps where it is given, else two: the second is one among others.
 int64_t StepsToSimulate(const Arguments& args);

@@ -223,9 +223,10 @@ TEST_CASE("ChooseCheckpoint: the error about the only one is its own") {
   const TemporaryDirectory dir;
   std::filesystem::create_directory(dir.path() + "/step-00000001");
   REQUIRE(WriteFile(dir.path() + "/step-00000001/manifest.json", "{}").ok());
-  const absl::Status damage = absl::DataLossError("w: is damaged; use another checkpoint");
-  CHECK(ChooseCheckpoint(dir.path(), [&](const std::string&) { return damage; }).status() ==
-        damage);
+  const auto damaged = [](const std::string&) -> absl::Status {
+    return absl::DataLossError("w: is damaged; use another checkpoint");
+  };
+  CHECK(ChooseCheckpoint(dir.path(), damaged).status() == damaged(""));
 }
 
 }  // namespace

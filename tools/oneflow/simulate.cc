@@ -15,7 +15,7 @@ namespace {
 absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate());
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   if (!FLAGS_trace.empty()) {

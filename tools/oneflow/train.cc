@@ -125,22 +125,29 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
+// Each process writes a trace of its own: those other than the first beside --trace.
+std::string TracePath(const Processes* processes) {
+  if (FLAGS_trace.empty() || processes == nullptr || processes->IsFirst()) return FLAGS_trace;
+  return absl::StrCat(FLAGS_trace, ".process-", processes->index());
+}
+
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
-                           TrainLoopOptions options) {
-  // Whether it can be written is not found out after hours.
-  if (!FLAGS_trace.empty()) RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, ""), "--trace"));
+                           Processes* processes, TrainLoopOptions options) {
+  // Whether it can be written is not found out after hours. A run that is killed leaves none.
+  const std::string trace = TracePath(processes);
+  if (!trace.empty()) RETURN_IF_ERROR(Annotate(MakeWayForFile(trace), "--trace"));
   absl::Status trained;
   {
     bool told = false;
-    const Interrupt interrupt([&] { End(runtime, options.processes, &told); });
+    const Interrupt interrupt([&] { End(runtime, processes, &told); });
     options.stop = &interrupt.signalled();
     const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
-  if (FLAGS_trace.empty()) return trained;
-  const absl::Status traced = Annotate(WriteFile(FLAGS_trace, runtime.TraceJson()), "--trace");
+  if (trace.empty()) return trained;
+  const absl::Status traced = Annotate(WriteFile(trace, runtime.TraceJson()), "--trace");
   return trained.ok() ? traced : trained;
 }
 
@@ -247,6 +254,7 @@ absl::StatusOr<bool> GoesOnTogether(Resume resume, Processes* processes) {
 
 // What is trained, on what, and how.
 struct Training {
+  const Arguments& args;
   const proto::Plan& plan;
   const TokenSplit& data;
   TrainLoopOptions loop;
@@ -256,11 +264,12 @@ struct Training {
   bool text = true;  // for people
 };
 
-absl::Status TrainHere(Training training) {
-  Processes* const processes = training.loop.processes;
+// `processes`: that train together; null: this one alone.
+absl::Status TrainHere(Training training, Processes* processes) {
+  training.loop.processes = processes;
   const bool first = processes == nullptr || processes->IsFirst();
   const bool text = first && training.text;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(training.plan));
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(training.args, training.plan));
   if (gpus) training.runtime.backend = &gpus->devices;
   if (processes != nullptr) processes->Configure(&training.runtime);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
@@ -289,7 +298,7 @@ absl::Status TrainHere(Training training) {
   if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
   const absl::Status trained =
       TrainAndTrace(training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr,
-                    gpus.has_value(), training.loop);
+                    gpus.has_value(), processes, training.loop);
   if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
@@ -341,7 +350,7 @@ absl::Status Train(const Arguments& args) {
       static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
   log_options.flops_a_step = FlopsOfStep(plan);
 
-  Training training{plan, data, options, {}, log_options, resume, format == "text"};
+  Training training{args, plan, data, options, {}, log_options, resume, format == "text"};
   training.runtime.threads = threads;
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
@@ -350,18 +359,22 @@ absl::Status Train(const Arguments& args) {
   training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
-  if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training)), report);
+  if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
 
+  if (plan.device_kind() != proto::CPU) {
+    return InputError("--processes=" + std::to_string(place.processes),
+                      "a plan of GPUs is trained by one process, which drives all of them",
+                      "start one process");
+  }
   ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
                    FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
   Processes& processes = *together.processes;
-  training.loop.processes = &processes;
   training.loop.writer = {.attempt = place.attempt,
                           .process = place.process,
                           .ranks = processes.ranks(),
                           .may_write = [&] { return processes.member().MayWrite(); }};
-  const absl::Status trained = TrainHere(std::move(training));
+  const absl::Status trained = TrainHere(std::move(training), &processes);
   return LeaveTogether(std::move(together), trained, report);
 }
 

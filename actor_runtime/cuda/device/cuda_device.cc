@@ -120,6 +120,15 @@ class CudaStream final : public DeviceStream {
   cudaEvent_t mark_ = nullptr;
 };
 
+// Of pinned memory, of which the host has too little.
+absl::Status WithMend(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      status.message(),
+      "; free memory of the host, raise the container's limit of it, or compile for more stages or "
+      "smaller micro-batches: `oneflow explain` prints the pinned memory of each GPU"));
+}
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int gpu) : gpu_(gpu) {}
@@ -143,7 +152,8 @@ class CudaDevice final : public Device {
     const std::string what = absl::StrCat(kind == proto::HOST_PINNED ? "pinned memory" : "memory",
                                           " of GPU ", gpu_, ", ", bytes, " bytes");
     if (kind == proto::HOST_PINNED) {
-      RETURN_IF_ERROR(ToStatus(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), what));
+      RETURN_IF_ERROR(
+          WithMend(ToStatus(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), what)));
       pinned_.push_back(block);
       std::fill_n(static_cast<std::byte*>(block), bytes, std::byte{0});
     } else {

@@ -111,6 +111,26 @@ TEST_CASE("A missing __syncthreads shows in the results, and ThreadSanitizer rep
   CHECK((RacesReported() > 0) == watched);
 }
 
+TEST_CASE("A barrier that is there is noted, and can be taken out") {
+  const KernelOrder descending{KernelOrder::kDescending};
+  NoteBarriers();
+  CHECK(TreeSum(descending, false) == 255 * 128);
+  const std::vector<Barrier> noted = NotedBarriers();
+  REQUIRE(noted.size() == 1);
+  CHECK(noted[0].kernel == "kernel");
+  CHECK(noted[0].file.ends_with("grid_test.cc"));
+  RemoveBarrier(&noted[0]);
+  CHECK(TreeSum(descending, false) == TreeSum(descending, true));
+  Barrier elsewhere = noted[0];
+  ++elsewhere.line;
+  RemoveBarrier(&elsewhere);
+  CHECK(TreeSum(descending, false) == 255 * 128);
+  RemoveBarrier(&noted[0]);
+  RemoveBarrier(nullptr);
+  CHECK(TreeSum(descending, false) == 255 * 128);
+  RacesReported();
+}
+
 // Lane i + 1 of a warp reads what lane i wrote, with a barrier of the warp between them or a
 // shuffle, which is none.
 int HandOver(const KernelOrder& order, bool barrier) {

@@ -245,7 +245,7 @@ void Check(const ExchangeCase& c, const NcclLimits& limits, std::mt19937_64* ran
 }
 
 const NcclLimits kLimits[] = {
-    {}, {.runs = 32, .run_bytes = 1}, {.runs = 2, .run_bytes = 16}, {.runs = 0}};
+    {}, {.runs = 64, .run_bytes = 1}, {.runs = 2, .run_bytes = 16}, {.runs = 0}};
 
 TEST_CASE("random exchanges give every member its slice, and fit the window") {
   const std::vector<std::string> kinds = {"all_gather", "reduce_scatter", "all_reduce",
@@ -306,6 +306,11 @@ TEST_CASE("what goes from register to register, and what the window is") {
       {two, {4, 64, 1024}, {S(1)}, {B()}, false, 0, "0 4 0 0"},
       {two, {4, 64, 1024}, {P()}, {S(1)}, false, 0, "0 4 0 0"},
       {two, {4, 64, 1024}, {S(1)}, {S(0)}, false, 0, "0 0 4 1"},
+      // As many runs as go straight, of 64 KiB, and one more.
+      {two, {64, 2, 32768}, {S(1)}, {B()}, false, 0, "0 64 0 0"},
+      {two, {64, 2, 32768}, {P()}, {S(1)}, false, 0, "0 64 0 0"},
+      {two, {65, 2, 32768}, {S(1)}, {B()}, false, 65 * 131072, "0 1 0 1"},
+      {two, {65, 2, 32768}, {P()}, {S(1)}, false, 65 * 131072, "2 1 0 0"},
       // Columns.
       {two, {64, 32}, {S(1)}, {B()}, false, 4096, "0 1 0 1"},
       {two, {64, 32}, {P()}, {S(1)}, false, 4096, "2 1 0 0"},

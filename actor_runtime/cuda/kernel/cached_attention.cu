@@ -12,7 +12,8 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr int kKeys = 128;  // of a chunk: one a thread
+constexpr int kKeys = 128;     // of a chunk: one a thread
+static_assert(kKeys > kWarp);  // BlockSum is a barrier.
 
 // Local sizes: cache[b, 2, h, positions, d], qkv[b, t, 3, h, d].
 struct CacheSizes {
@@ -90,12 +91,12 @@ __global__ void __launch_bounds__(kKeys)
       }
       score = dot * scale;
     }
-    const float top = Larger()(max, BlockMax(score, scratch));
+    const float top = Larger()(max, BlockMax(score, scratch, Scratch::kFree));
     const float weight = expf(score - top), shrink = expf(max - top);
     weights[thread] = weight;
-    sum = sum * shrink + BlockSum(weight, scratch);
+    sum = sum * shrink + BlockSum(weight, scratch, Scratch::kUsed);
     max = top;
-    __syncthreads();  // The weights are there.
+    // BlockSum has let all threads see the weights.
     const int there = seen - first < kKeys ? static_cast<int>(seen - first) : kKeys;
     for (int64_t c = thread % group_columns; c < s.d && group < groups; c += group_columns) {
       float total = sums[group * s.d + c] * shrink;

@@ -18,12 +18,12 @@ __global__ void __launch_bounds__(512)
   y += row * t;
   float most = -INFINITY;
   for (int64_t c = threadIdx.x; c < seen; c += blockDim.x) most = Larger()(most, Wide(x[c]));
-  most = BlockMax(most, scratch);
+  most = BlockMax(most, scratch, Scratch::kFree);
   float sum = 0;
   for (int64_t c = threadIdx.x; c < seen; c += blockDim.x) {
     sum += expf((Wide(x[c]) - most) * scale);
   }
-  const float factor = 1.0f / BlockSum(sum, scratch);
+  const float factor = 1.0f / BlockSum(sum, scratch, Scratch::kUsed);
   for (int64_t c = threadIdx.x; c < t; c += blockDim.x) {
     if (c < seen) {
       Put(y + c, expf((Wide(x[c]) - most) * scale) * factor, accumulate);
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(512)
   y += row * t;
   float dot = 0;
   for (int64_t c = threadIdx.x; c < seen; c += blockDim.x) dot += Wide(dy[c]) * Wide(y[c]);
-  dot = BlockSum(dot, scratch);
+  dot = BlockSum(dot, scratch, Scratch::kFree);
   for (int64_t c = threadIdx.x; c < t; c += blockDim.x) {
     if (c < seen) {
       Put(dx + c, (Wide(dy[c]) - dot) * Wide(y[c]) * scale, accumulate);

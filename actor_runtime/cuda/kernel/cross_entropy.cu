@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(512) RowMaxKernel(int64_t width, float* y, con
   ForRow(x + blockIdx.x * width, width, [&](int64_t, const auto& v) {
     for (const float value : v.at) most = Larger()(most, value);
   });
-  most = BlockMax(most, scratch);
+  most = BlockMax(most, scratch, Scratch::kFree);
   if (threadIdx.x == 0) y[blockIdx.x] = most;
 }
 
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(512)
   ForRow(x + blockIdx.x * width, width, [&](int64_t, const auto& v) {
     for (const float value : v.at) sum += expf(value - top);
   });
-  sum = BlockSum(sum, scratch);
+  sum = BlockSum(sum, scratch, Scratch::kFree);
   if (threadIdx.x == 0) Put(y + blockIdx.x, sum, accumulate);
 }
 
@@ -72,9 +72,10 @@ __global__ void __launch_bounds__(512)
 #pragma unroll
     for (const float x : v.at) below += expf(x - top);
   });
-  const float top = BlockMax(most, scratch);
+  const float top = BlockMax(most, scratch, Scratch::kFree);
   // A thread without a column has no maximum.
-  const float total = BlockSum(below == 0 ? 0.0f : below * expf(most - top), scratch);
+  const float total =
+      BlockSum(below == 0 ? 0.0f : below * expf(most - top), scratch, Scratch::kUsed);
   if (threadIdx.x != 0) return;
   const int64_t id = ids[blockIdx.x];
   max[blockIdx.x] = top;
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(kMostThreads)
     total += static_cast<double>(max[row]) + log(static_cast<double>(sum[row])) -
              static_cast<double>(picked[row]);
   }
-  total = BlockSum(total, scratch);
+  total = BlockSum(total, scratch, Scratch::kFree);
   if (threadIdx.x == 0) Put(loss, static_cast<float>(total * scale), accumulate);
 }
 

@@ -8,7 +8,9 @@
 
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 #include "actor_runtime/cuda/status.h"
+#include "actor_runtime/kernel/kernel_test_util.h"
 #include "glog/logging.h"
+#include "oneflow_core/device/cuda_kinds.h"
 #include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/op_def.h"
 
@@ -81,7 +83,53 @@ absl::Status Complaints() { return absl::OkStatus(); }
 
 #endif
 
+SampleInput Narrow(SampleInput input) {
+  input.narrow = true;
+  return input;
+}
+
+// Beside the CPU's samples: what kernels here do in another way where tensors are larger.
+std::vector<KernelSample> OwnSamples() {
+  const SampleInput wide{{3, 9001}, 0, -3, 3}, of_row{{3}, 0, 0.5, 2}, ids{{3}, 9001};
+  std::vector<KernelSample> samples = {
+      {"causal_attention", {{{2, 130, 3, 1, 128}, 0, -2, 2}}, {}},
+      {"causal_attention_grad",
+       {{{1, 130, 1, 128}}, {{1, 130, 3, 1, 128}}, {{1, 130, 1, 128}}, {{1, 1, 130}, 0, 4, 5}},
+       {}},
+      {"layer_norm", {wide, {{9001}}, {{9001}}}, {}},
+      {"layer_norm_grad_input", {wide, wide, {{9001}}, of_row, of_row}, {}},
+      {"layer_norm_grad_weight", {{{700, 40}}, {{700, 40}}, {{700}}, {{700}, 0, 0.5, 2}}, {}},
+      {"row_max", {wide}, {}},
+      {"row_sum_exp", {wide, {{3}, 0, 1, 3}}, {}},
+      {"row_stats", {wide, ids}, {}},
+      {"cross_entropy_grad", {wide, ids, {{3}, 0, 1, 3}, of_row, {{}}}, {{"scale", 0.125}}},
+      {"causal_softmax", {{{1, 2, 300, 300}, 0, -2, 2}}, {{"scale", 0.125}}},
+      {"causal_softmax_grad",
+       {{{1, 2, 300, 300}}, {{1, 2, 300, 300}, 0, 0, 1}},
+       {{"scale", 0.125}}},
+      {"embedding_grad", {{{700}, 30}, {{700, 1100}}}, {{"vocab", int64_t{30}}}},
+      {"cached_attention", {{{1, 2, 2, 300, 64}}, {{1, 5, 3, 2, 64}, 0, -2, 2}, {{1}, 290}}, {}}};
+  for (const int64_t d : {64, 128}) {
+    samples.push_back({"causal_attention", {Narrow({{2, 200, 3, 1, d}, 0, -2, 2})}, {}});
+    const SampleInput out = Narrow({{1, 200, 1, d}});
+    samples.push_back({"causal_attention_grad",
+                       {out, Narrow({{1, 200, 3, 1, d}}), out, {{1, 1, 200}, 0, 4, 5}},
+                       {}});
+  }
+  return samples;
+}
+
 }  // namespace
+
+std::vector<KernelSample> CudaSamples() {
+  std::vector<KernelSample> samples = OwnSamples();
+  for (const auto* all : {&SmallSamples(), &LargeSamples()}) {
+    for (const KernelSample& sample : *all) {
+      if (HasCudaKernel(sample.kind)) samples.push_back(sample);
+    }
+  }
+  return samples;
+}
 
 const Libraries& TestLibraries() {
   // Never destroyed: the runtime may be gone before.

@@ -78,6 +78,10 @@ class CudaHarness {
   Kernel kernel_;
 };
 
+// What kernels of a GPU are held against: the samples of the CPU's kernels that have one here, and
+// some of larger tensors, which kernels here treat in another way.
+std::vector<KernelSample> CudaSamples();
+
 // Calls body(), which makes its own harnesses, for several orders in which the emulated GPU runs
 // blocks, warps and lanes; once on a real GPU, which has its own.
 void ForKernelOrders(const std::function<void()>& body);

@@ -14,49 +14,6 @@
 namespace oneflow::cuda {
 namespace {
 
-SampleInput Narrow(SampleInput input) {
-  input.narrow = true;
-  return input;
-}
-
-// Beside the CPU's samples: what kernels here do in another way where tensors are larger.
-std::vector<KernelSample> OwnSamples() {
-  const SampleInput wide{{3, 9001}, 0, -3, 3}, of_row{{3}, 0, 0.5, 2}, ids{{3}, 9001};
-  std::vector<KernelSample> samples = {
-      {"causal_attention", {{{2, 130, 3, 1, 128}, 0, -2, 2}}, {}},
-      {"causal_attention_grad",
-       {{{1, 130, 1, 128}}, {{1, 130, 3, 1, 128}}, {{1, 130, 1, 128}}, {{1, 1, 130}, 0, 4, 5}},
-       {}},
-      {"layer_norm", {wide, {{9001}}, {{9001}}}, {}},
-      {"layer_norm_grad_input", {wide, wide, {{9001}}, of_row, of_row}, {}},
-      {"layer_norm_grad_weight", {{{700, 40}}, {{700, 40}}, {{700}}, {{700}, 0, 0.5, 2}}, {}},
-      {"row_max", {wide}, {}},
-      {"row_sum_exp", {wide, {{3}, 0, 1, 3}}, {}},
-      {"row_stats", {wide, ids}, {}},
-      {"cross_entropy_grad", {wide, ids, {{3}, 0, 1, 3}, of_row, {{}}}, {{"scale", 0.125}}},
-      {"embedding_grad", {{{700}, 30}, {{700, 1100}}}, {{"vocab", int64_t{30}}}},
-      {"cached_attention", {{{1, 2, 2, 300, 64}}, {{1, 5, 3, 2, 64}, 0, -2, 2}, {{1}, 290}}, {}}};
-  for (const int64_t d : {64, 128}) {
-    samples.push_back({"causal_attention", {Narrow({{2, 200, 3, 1, d}, 0, -2, 2})}, {}});
-    const SampleInput out = Narrow({{1, 200, 1, d}});
-    samples.push_back({"causal_attention_grad",
-                       {out, Narrow({{1, 200, 3, 1, d}}), out, {{1, 1, 200}, 0, 4, 5}},
-                       {}});
-  }
-  return samples;
-}
-
-// The samples of kinds that have a kernel here.
-std::vector<KernelSample> Samples() {
-  std::vector<KernelSample> samples = OwnSamples();
-  for (const auto* all : {&SmallSamples(), &LargeSamples()}) {
-    for (const KernelSample& sample : *all) {
-      if (HasCudaKernel(sample.kind)) samples.push_back(sample);
-    }
-  }
-  return samples;
-}
-
 TEST_CASE("kinds that the compiler may place on a GPU are those of the table") {
   const auto kinds = CudaKinds();
   CHECK(CudaKernelKinds() == std::vector<std::string_view>(kinds.begin(), kinds.end()));
@@ -64,7 +21,7 @@ TEST_CASE("kinds that the compiler may place on a GPU are those of the table") {
 }
 
 TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is written") {
-  for (const KernelSample& sample : Samples()) {
+  for (const KernelSample& sample : CudaSamples()) {
     INFO(ToString(sample));
     CudaHarness narrow(sample);
     KernelHarness wide = HarnessOf(sample, DType::kF64);
@@ -92,7 +49,7 @@ std::vector<std::vector<std::byte>> BytesOf(const KernelSample& sample) {
 }
 
 TEST_CASE("no order of blocks, warps and lanes changes a bit") {
-  const std::vector<KernelSample> samples = Samples();
+  const std::vector<KernelSample> samples = CudaSamples();
   std::vector<std::vector<std::vector<std::byte>>> first;
   ForKernelOrders([&] {
     for (size_t i = 0; i < samples.size(); ++i) {
@@ -123,7 +80,7 @@ const std::set<std::string> kNeverAdded = {
 const std::set<std::string> kNeverAddedInBf16 = {"batch_matmul", "linear", "linear_grad_input"};
 
 TEST_CASE("accumulating adds to what is there") {
-  for (const KernelSample& sample : Samples()) {
+  for (const KernelSample& sample : CudaSamples()) {
     if (kNeverAdded.count(sample.kind)) continue;
     INFO(ToString(sample));
     CudaHarness added(sample);

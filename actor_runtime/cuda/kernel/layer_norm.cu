@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(512)
 #pragma unroll
     for (int i = 0; i < kSize; ++i) sum += v.at[i];
   });
-  const float mean = BlockSum(sum, scratch) / static_cast<float>(width);
+  const float mean = BlockSum(sum, scratch, Scratch::kFree) / static_cast<float>(width);
   // By itself: E[x^2] - mean^2 would lose digits.
   float squares = 0;
   ForColumns<kSize>(width, [&](int64_t c) {
@@ -40,7 +40,9 @@ __global__ void __launch_bounds__(512)
 #pragma unroll
     for (int i = 0; i < kSize; ++i) squares += (v.at[i] - mean) * (v.at[i] - mean);
   });
-  const float rstd = 1.0f / sqrtf(BlockSum(squares, scratch) / static_cast<float>(width) + epsilon);
+  const float rstd =
+      1.0f /
+      sqrtf(BlockSum(squares, scratch, Scratch::kUsed) / static_cast<float>(width) + epsilon);
   ForColumns<kSize>(width, [&](int64_t c) {
     const Floats<kSize> v = LoadPack<kSize>(x + c), g = LoadPack<kSize>(gamma + c);
     Floats<kSize> b{};
@@ -78,8 +80,9 @@ __global__ void __launch_bounds__(512)
       sum_uz += u * (v.at[i] - mean);
     }
   });
-  const float mean_u = BlockSum(sum_u, scratch) / static_cast<float>(width);
-  const float mean_uz = BlockSum(sum_uz, scratch) * rstd / static_cast<float>(width);
+  const float mean_u = BlockSum(sum_u, scratch, Scratch::kFree) / static_cast<float>(width);
+  const float mean_uz =
+      BlockSum(sum_uz, scratch, Scratch::kUsed) * rstd / static_cast<float>(width);
   ForColumns<kSize>(width, [&](int64_t c) {
     const Floats<kSize> d = LoadPack<kSize>(dy + c), v = LoadPack<kSize>(x + c);
     const Floats<kSize> g = LoadPack<kSize>(gamma + c);

@@ -2,7 +2,8 @@
 // one access of memory, and reductions in an order that the shape fixes.
 //
 //   const Floats<4> x = LoadPack<4>(row + c);        // widened
-//   const float sum = BlockSum(partial, scratch);    // the same bits in every thread
+//   const float sum = BlockSum(partial, scratch, Scratch::kFree);    // the same bits in every
+//   thread
 //
 // It is for code that every thread of a warp, or of a block, reaches together.
 #pragma once
@@ -113,14 +114,19 @@ __device__ inline T WarpReduce(T v, Join join, int lanes = kWarp) {
   return v;
 }
 
+// Whether a call may write its scratch at once: no call has had it before, or a __syncthreads has
+// come since. Else threads may still read what the last call left there.
+enum class Scratch { kFree, kUsed };
+
 // Of all threads of a one-dimensional block; each of them gets the result. `scratch`: in shared
-// memory, one element a warp; calls may use one scratch after the other.
+// memory, one element a warp; calls may use one scratch after the other. What the threads of a
+// block of several warps wrote to shared memory before the call, all may read after it.
 template <typename T, typename Join>
-__device__ inline T BlockReduce(T v, Join join, T* scratch) {
+__device__ inline T BlockReduce(T v, Join join, T* scratch, Scratch before) {
   v = WarpReduce(v, join);
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   if (warps == 1) return v;
-  __syncthreads();  // The last call's readers are done.
+  if (before == Scratch::kUsed) __syncthreads();  // The last call's readers are done.
   if (LaneOf() == 0) scratch[WarpOf()] = v;
   __syncthreads();
   v = scratch[0];
@@ -129,11 +135,11 @@ __device__ inline T BlockReduce(T v, Join join, T* scratch) {
 }
 
 template <typename T>
-__device__ inline T BlockSum(T v, T* scratch) {
-  return BlockReduce(v, Plus(), scratch);
+__device__ inline T BlockSum(T v, T* scratch, Scratch before) {
+  return BlockReduce(v, Plus(), scratch, before);
 }
-__device__ inline float BlockMax(float v, float* scratch) {
-  return BlockReduce(v, Larger(), scratch);
+__device__ inline float BlockMax(float v, float* scratch, Scratch before) {
+  return BlockReduce(v, Larger(), scratch, before);
 }
 
 // Rows of a box in a tensor, by their numbers: offsets of their first elements in two memories.

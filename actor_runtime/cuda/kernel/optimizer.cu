@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) SquaresKernel(int64_t n, double* sum
     const double v = g[i];
     sum += v * v;
   }
-  sum = BlockSum(sum, scratch);
+  sum = BlockSum(sum, scratch, Scratch::kFree);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kMostThreads)
   __shared__ double scratch[kMostThreads / kWarp];
   double sum = 0;
   for (int64_t i = threadIdx.x; i < blocks; i += blockDim.x) sum += sums[i];
-  sum = BlockSum(sum, scratch);
+  sum = BlockSum(sum, scratch, Scratch::kFree);
   if (threadIdx.x == 0) Put(out, sum, accumulate);
 }
 

@@ -29,7 +29,6 @@ struct JobSpec {
   std::string job_dir;             // absolute
   std::string oneflow;             // the program that processes run, by a path that nodes know
   std::vector<std::string> train;  // flags of `oneflow train`, as words, but those of JobFlags
-  bool keys = false;               // there are keys in job_dir/keys
   int64_t max_restarts = 10, max_jobs = 1, signal_seconds = 120;
   // Slurm's.
   std::string partition, time;

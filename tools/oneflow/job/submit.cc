@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "actor_runtime/checkpoint/durable.h"
+#include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -169,6 +170,10 @@ absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan&
   RETURN_IF_ERROR(dir.WriteJobs({}));
   RETURN_IF_ERROR(BeginAttempts(dir.File("attempts")));
   RETURN_IF_ERROR(WritePlanFiles(dir, plan));
+  // Processes of one host, which one of them starts, need none.
+  if (spec.engine != Engine::kLocal && spec.processes() > 1 && !dir.Has("keys")) {
+    RETURN_IF_ERROR(MakeJobKeys(dir.File("keys")));
+  }
   if (spec.engine == Engine::kKubernetes) {
     RETURN_IF_ERROR(WriteFile(dir.File("jobset.yaml"), JobSetOf(spec)));
   } else {

@@ -51,8 +51,9 @@ trap 'told_to_stop=true' TERM  # Slurm ends the job: the step has been told, too
 # Each process looks for a cancellation once its step exists: from then on a signal reaches it.
 # shellcheck disable=SC2016  # expanded by the process
 check_and_exec='[[ ! -e $0/cancel ]] || exit 1; exec "$@"'
+# The step of a lost node holds its cores until Slurm has heard of all its ends: --overlap takes them.
 launch() {
-  srun --no-kill --kill-on-bad-exit=1 --immediate=60 --input=none "${step[@]}" \
+  srun --no-kill --kill-on-bad-exit=1 --immediate=60 --overlap --input=none "${step[@]}" \
     --output="$logs/process-%t.log" bash -c "$check_and_exec" "$job_dir" "${train[@]}"
 }
 

@@ -1,0 +1,69 @@
+#include "actor_runtime/job/member_options.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr double kLeastSilence = 0.1, kMostSilence = 3600;
+
+// HOST of HOST:PORT; brackets of an IPv6 address go with it.
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+bool IsNumeric(const std::string& host) {
+  return host.front() == '[' || host.find_first_not_of("0123456789.") == std::string::npos;
+}
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || (IsNumeric(host) && host.rfind("127.", 0) == 0);
+}
+
+}  // namespace
+
+absl::Status CheckMemberOptions(const MemberOptions& options) {
+  if (options.processes < 1) {
+    return InputError("--processes", absl::StrCat(options.processes, " is less than 1"), "");
+  }
+  if (options.process < 0 || options.process >= options.processes) {
+    return InputError(
+        "--process_index",
+        absl::StrCat(options.process, " is not below --processes=", options.processes),
+        "number the processes from 0");
+  }
+  if (!(options.silence_seconds >= kLeastSilence && options.silence_seconds <= kMostSilence)) {
+    return InputError("silence_seconds", absl::StrCat(options.silence_seconds, " is out of range"),
+                      absl::StrCat("use ", kLeastSilence, " to ", kMostSilence));
+  }
+  if (!(options.join_seconds > 0 && options.join_seconds <= 24 * 3600)) {
+    return InputError("join_seconds", absl::StrCat(options.join_seconds, " is out of range"),
+                      "use up to 86400");
+  }
+  const size_t colon = options.coordinator.rfind(':');
+  int port = -1;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(options.coordinator.substr(colon + 1), &port) || port < 0 || port > 65535 ||
+      (port == 0 && options.process != 0)) {
+    return InputError("--coordinator", absl::StrCat("\"", options.coordinator, "\""),
+                      "give HOST:PORT");
+  }
+  if (!options.keys.has_value() && !(IsLoopback(HostOf(options.coordinator)) &&
+                                     (options.listen.empty() || IsLoopback(options.listen)))) {
+    return InputError(
+        "--coordinator",
+        absl::StrCat(options.coordinator, " is not on loopback, and there are no keys of the job"),
+        "make a folder of keys with --make_job_keys=FOLDER and give it to all "
+        "processes");
+  }
+  return absl::OkStatus();
+}
+
+std::string ListenAddress(const MemberOptions& options) {
+  const std::string host = HostOf(options.coordinator);
+  const std::string port = options.coordinator.substr(host.size());
+  if (!options.listen.empty()) return options.listen + port;
+  // A name may lead to another address here than elsewhere.
+  return IsLoopback(host) || IsNumeric(host) ? options.coordinator : "[::]" + port;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,80 @@
+#include "tools/measure/timed_op.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/call_bytes.h"
+#include "oneflow_core/device/workspace.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+namespace {
+
+Port WholePortOf(const Tensor& tensor) {
+  const Dims& dims = tensor.shape.dims;
+  return {tensor.dtype, dims, Slice{Dims(dims.size(), 0), dims}, {}};
+}
+
+absl::StatusOr<Graph> GraphOf(const TimedOp& op) {
+  Graph graph;
+  std::vector<TensorId> inputs;
+  for (const TimedInput& input : op.inputs) {
+    const OpId source = graph.AddOp("input", "in" + std::to_string(inputs.size()), {}, {});
+    inputs.push_back(graph.ops[source].outputs[0]);
+    graph.tensors[inputs.back()].shape = Shape(input.dims);
+    graph.tensors[inputs.back()].dtype = input.dtype;
+  }
+  const OpId timed = graph.AddOp(op.kind, op.kind, inputs, op.attrs);
+  RETURN_IF_ERROR(CheckGraph(graph));
+  RETURN_IF_ERROR(InferShapesOf(&graph, timed));
+  return graph;
+}
+
+double BytesOf(const Tensor& tensor) {
+  return static_cast<double>(tensor.shape.elements()) * static_cast<double>(SizeOf(tensor.dtype));
+}
+
+}  // namespace
+
+absl::StatusOr<TimedKernel> MakeTimedKernel(const TimedOp& op, proto::DeviceKind kind,
+                                            int threads) {
+  ASSIGN_OR_RETURN(const Graph graph, GraphOf(op));
+  const Op& timed = graph.ops.back();
+  const OpDef& def = *FindOpDef(op.kind);
+  TimedKernel result;
+  KernelSetup& setup = result.setup;
+  setup.kind = setup.name = timed.kind;
+  setup.attrs = timed.attrs;
+  setup.threads = threads;
+  std::vector<Dims> in_dims, out_dims;
+  std::vector<double> read;
+  for (size_t i = 0; i < timed.inputs.size(); ++i) {
+    const Tensor& tensor = graph.tensors[timed.inputs[i]];
+    read.push_back(BytesOf(tensor));
+    const bool updated = std::cmp_less(i, def.updates);
+    if (!updated) setup.in.push_back({WholePortOf(tensor)});
+    // On a GPU what is updated in place counts as an input, too.
+    if (!updated || kind != proto::CPU) in_dims.push_back(tensor.shape.dims);
+  }
+  for (const TensorId t : timed.outputs) {
+    setup.out.push_back(WholePortOf(graph.tensors[t]));
+    out_dims.push_back(graph.tensors[t].shape.dims);
+    result.bytes += BytesOf(graph.tensors[t]);
+  }
+  result.bytes += BytesRead(op.kind, std::move(read), BytesOf(graph.tensors[timed.outputs[0]]));
+  setup.workspace_bytes = WorkspaceBytes(kind, op.kind, in_dims, out_dims, threads);
+  if (def.flops) result.flops = def.flops(OpView{graph, timed});
+  return result;
+}
+
+std::string ShapesOf(const TimedOp& op) {
+  std::string text;
+  for (const TimedInput& input : op.inputs) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", ToString(Shape(input.dims)));
+  }
+  return text;
+}
+
+}  // namespace oneflow
