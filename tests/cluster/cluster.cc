@@ -96,6 +96,7 @@ Cluster::Cluster(const Training& training, const Reference& reference, const std
               .control = control_,
               .training = training_,
               .faults = faults,
+              .coverage = coverage,
               .on_disk = [this](Process& process) { OnDisk(process); },
               .may_write = [this](Process& process) { MayWrite(process); },
               .on_commit = [this](const std::string& where) { OnCommit(where); },

@@ -35,12 +35,6 @@ struct Reference {
 std::map<int64_t, std::map<std::string, std::string>> ReadCheckpoints(const std::string& dir);
 std::map<int64_t, std::string> ReadLosses(const std::string& path);
 
-// How often what was met, over all runs of one test.
-struct Coverage {
-  std::map<std::string, int> losses;  // by kind
-  int attempts = 0, resumed = 0, foreign = 0;
-};
-
 class Cluster {
  public:
   // `folder`: empty; all files of the run are below it.

@@ -22,11 +22,13 @@ TEST_CASE("whatever is lost, the training ends with the bits of an undisturbed r
     INFO(wrong);
     REQUIRE(wrong.empty());
   }
-  for (const auto& [loss, times] : coverage.losses) {
-    UNSCOPED_INFO(loss << ": " << times);
-  }
-  INFO(coverage.attempts << " attempts, " << coverage.resumed << " resumed");
+  for (const auto& [loss, times] : coverage.losses) UNSCOPED_INFO(loss << ": " << times);
+  UNSCOPED_INFO(coverage.attempts << " attempts, " << coverage.resumed << " resumed; "
+                                  << coverage.foreign << " messages of older ones dropped, "
+                                  << coverage.painted << " buffers painted");
+  CHECK(coverage.painted > 0);
   if (one == nullptr) CHECK(coverage.resumed > 0);
+  if (one == nullptr) CHECK(coverage.losses.size() >= 10);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/base/status.h"
 #include "tests/cluster/watched_communicator.h"
@@ -111,6 +112,8 @@ void Process::Kill() {
 void Process::BeOver() {
   over_ = true;
   over_at_ = around_.simulation.now();
+  if (endpoint_ != nullptr) around_.coverage->foreign += endpoint_->foreign();
+  if (painter_) around_.coverage->painted += painter_->found();
   if (endpoint_ != nullptr) endpoint_->Disappear();
   if (control_ != nullptr) control_->Disappear();
   life_.Die();
@@ -179,6 +182,13 @@ absl::Status Process::Train() {
   runtime_options.spin = false;
   runtime_options.draw_worker = [this](int workers) { return DrawWorker(workers); };
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(around_.training.plan, runtime_options));
+  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(around_.training.plan));
+  for (const proto::Register& reg : around_.training.plan.persistent()) {
+    const int rank = runtime_options.ranks.begin;
+    if (painter_ || reg.stage() != mesh.StageOf(rank)) continue;
+    painter_.emplace(around_.training.plan, reg.stage(),
+                     runtime->PersistentBytes(rank, reg.id()).data() - reg.offset());
+  }
   runs_->Attach(runtime.get());
   absl::Status trained = TrainOn(*runtime);
   // All of them do, for all have stopped; what the network still has of the run must not matter.
@@ -240,6 +250,7 @@ absl::Status Process::Run(std::string_view program, RunContext context, int64_t 
                           int64_t reports) {
   around_.simulation.Note(
       absl::StrCat(Name(), " runs ", std::string(program), " from step ", context.first_step));
+  if (painter_) painter_->SetProgram(std::string(program));
   const absl::Status status = runs_->Run(program, std::move(context), steps, reports);
   if (status.ok() && endpoint_->TouchesMemory()) {
     around_.simulation.Violate(
@@ -318,7 +329,8 @@ std::unique_ptr<Communicator> Process::MakeCommunicator(const GroupAcross& acros
   for (const int32_t rank : across.ranks) group.process.push_back(rank / ranks);
   group.policy = around_.faults.exchange;
   return std::make_unique<WatchedCommunicator>(
-      endpoint_->MakeCommunicator(group), [this] { ++progress_; }, [this] { Changed(); });
+      endpoint_->MakeCommunicator(group), [this] { ++progress_; }, [this] { Changed(); },
+      [this] { return painter_ ? &*painter_ : nullptr; });
 }
 
 absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exchange/far_exchange.h"
@@ -14,6 +16,7 @@
 #include "proto/plan.pb.h"
 #include "tests/cluster/control.h"
 #include "tests/cluster/network.h"
+#include "tests/cluster/painter.h"
 #include "tools/oneflow/processes/process_group.h"
 #include "tools/oneflow/processes/runs_in_step.h"
 #include "tools/oneflow/train_loop.h"
@@ -25,6 +28,14 @@ struct Faults {
   JobPolicy job;
   ExchangePolicy exchange;
   CheckpointPolicy checkpoint;
+};
+
+// How often what was met, over all runs of a test.
+struct Coverage {
+  std::map<std::string, int> losses;  // by kind
+  int attempts = 0, resumed = 0;
+  int64_t foreign = 0;  // messages of older attempts, dropped
+  int64_t painted = 0;  // inputs and outputs of exchanges
 };
 
 // What is trained, the same in every attempt.
@@ -45,6 +56,7 @@ struct Surroundings {
   ControlNetwork& control;
   const Training& training;
   Faults faults;
+  Coverage* coverage;
   // Called by the process, on its thread of control.
   std::function<void(class Process&)> on_disk;    // before anything of a checkpoint is written
   std::function<void(class Process&)> may_write;  // its lease says that it may
@@ -123,6 +135,7 @@ class Process final : public ProcessGroup {
   std::unique_ptr<RunsInStep> runs_;
   std::unique_ptr<ControlMember> control_;
   std::shared_ptr<Endpoint> endpoint_;
+  std::optional<Painter> painter_;  // of the process's one device
   bool killed_ = false, over_ = false, signalled_ = false;
   absl::Status outcome_;
   JobTime over_at_ = 0, failed_at_ = 0, waited_until_ = 0;

@@ -1,25 +1,30 @@
-// A communicator whose progress is told, and whose members' memory is painted over where its bytes
-// may be anything: the workspace before and after, so that what is read too late, or never written,
-// is found in the numbers.
+// A communicator whose progress is told, and whose members' memory is painted over (painter.h):
+// before an exchange its workspace and what it will write, after it its workspace and what it gives
+// back.
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "actor_runtime/exchange/communicator.h"
+#include "tests/cluster/painter.h"
 
 namespace oneflow::cluster {
 
 class WatchedCommunicator final : public Communicator {
  public:
-  // `progress`: a member has entered, or Poll did something. `wake`: as SetWake, and before it.
+  // `progress`: a member has entered, or Poll did something. `wake`: as SetWake's, and after it.
+  // `painter`: there once a run has begun; null: nothing but the workspace is painted.
   WatchedCommunicator(std::unique_ptr<Communicator> of, std::function<void()> progress,
-                      std::function<void()> wake)
-      : of_(std::move(of)), progress_(std::move(progress)), wake_(std::move(wake)) {}
+                      std::function<void()> wake, std::function<const Painter*()> painter)
+      : of_(std::move(of)),
+        progress_(std::move(progress)),
+        wake_(std::move(wake)),
+        painter_(std::move(painter)) {}
 
   void SetWake(std::function<void(int)> wake) override {
     of_->SetWake([this, wake = std::move(wake)](int member) {
@@ -29,14 +34,23 @@ class WatchedCommunicator final : public Communicator {
   }
   void Enter(int member, const ExchangeEntry& entry) override {
     progress_();
-    Paint(entry.workspace);
-    workspaces_[member] = entry.workspace;
+    std::vector<std::span<std::byte>>& paint = paint_after_[member];
+    paint = {entry.workspace};
+    Painter::Paint(entry.workspace);
+    if (const Painter* painter = painter_()) {
+      for (const std::byte* in : entry.in) paint.push_back(painter->Input(in));
+      for (std::byte* out : entry.out) {
+        if (!entry.accumulate) Painter::Paint(painter->Output(out));
+      }
+    }
     of_->Enter(member, entry);
   }
   Progress Poll(int member, ThreadPool* pool) override {
     const Progress progress = of_->Poll(member, pool);
     if (progress != kWaiting) progress_();
-    if (progress == kOver) Paint(workspaces_[member]);
+    if (progress == kOver) {
+      for (const std::span<std::byte> bytes : paint_after_[member]) Painter::Paint(bytes);
+    }
     return progress;
   }
   bool HasNews(int member) const override { return of_->HasNews(member); }
@@ -45,14 +59,10 @@ class WatchedCommunicator final : public Communicator {
   absl::Status status() const override { return of_->status(); }
 
  private:
-  // A pattern that is no number of any type.
-  static void Paint(std::span<std::byte> bytes) {
-    if (!bytes.empty()) std::memset(bytes.data(), 0xff, bytes.size());
-  }
-
   const std::unique_ptr<Communicator> of_;
   const std::function<void()> progress_, wake_;
-  std::map<int, std::span<std::byte>> workspaces_;  // by member
+  const std::function<const Painter*()> painter_;
+  std::map<int, std::vector<std::span<std::byte>>> paint_after_;  // by member
 };
 
 }  // namespace oneflow::cluster
