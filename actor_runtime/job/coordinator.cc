@@ -346,10 +346,11 @@ void Coordinator::CheckSilence(Emit emit) {
 void Coordinator::End(const absl::Status& why, Emit emit) {
   if (ending_) return;
   status_ = why;
-  if (AllJoined() && now_ - ticked_ >= options_.silence) {
+  if (AllJoined() && now_ - ticked_ >= options_.silence - 2 * Beat()) {
     // What others say after this process went on again follows from that it had been stopped.
     status_ = absl::UnavailableError(
-        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(now_ - ticked_)));
+        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(now_ - ticked_),
+                     "; then: ", ToAbsl(ToStd(why.message()))));
   }
   proto::JobToMember message;
   WriteError(status_, message.mutable_end());
