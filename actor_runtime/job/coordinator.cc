@@ -194,26 +194,37 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
 
 void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   Posted& posted = posts_[post.key()];
-  if (posted.value.has_value()) {
+  if (posted.whole || (posted.by >= 0 && posted.by != process)) {
     return End(absl::InternalError(absl::StrCat(Name(process), " posts ", CleanText(post.key()),
                                                 ", which ", Name(posted.by), " has posted")),
                emit);
   }
-  posted.value = post.value();
   posted.by = process;
-  proto::JobToMember message;
-  *message.mutable_value() = post;
-  for (const int asks : posted.waiting) Send(asks, message, emit);
+  if (posted.value.size() + post.value().size() > kMostJobBytes) {
+    return Malformed(process, "posts more than fits", emit);
+  }
+  posted.value += post.value();
+  if (post.more()) return;
+  posted.whole = true;
+  for (const int asks : posted.waiting) SendValue(asks, post.key(), posted.value, emit);
   posted.waiting.clear();
 }
 
 void Coordinator::Fetch(int process, const std::string& key, Emit emit) {
   Posted& posted = posts_[key];
-  if (!posted.value.has_value()) return posted.waiting.push_back(process);
-  proto::JobToMember message;
-  message.mutable_value()->set_key(key);
-  message.mutable_value()->set_value(*posted.value);
-  Send(process, std::move(message), emit);
+  if (!posted.whole) return posted.waiting.push_back(process);
+  SendValue(process, key, posted.value, emit);
+}
+
+void Coordinator::SendValue(int process, const std::string& key, const std::string& value,
+                            Emit emit) {
+  ForJobPieces(value, [&](std::string piece, bool more) {
+    proto::JobToMember message;
+    message.mutable_value()->set_key(key);
+    message.mutable_value()->set_value(std::move(piece));
+    message.mutable_value()->set_more(more);
+    Send(process, std::move(message), emit);
+  });
 }
 
 void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
@@ -221,18 +232,22 @@ void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
   if (part.number() != rounds_ || from.parts != rounds_) {
     return Malformed(process, "sends a part of a round that is not in progress", emit);
   }
-  if (parts_here_ == 0) {
+  if (!round_begun_) {
+    round_begun_ = true;
+    round_by_ = process;
     round_ = part.name();
   } else if (part.name() != round_) {
-    int other = 0;
-    while (processes_[other].parts == rounds_) ++other;
-    return End(absl::FailedPreconditionError(absl::StrCat(Name(process), " is in round ",
-                                                          CleanText(part.name()), ", ", Name(other),
-                                                          " in round ", CleanText(round_))),
+    return End(absl::FailedPreconditionError(
+                   absl::StrCat(Name(process), " is in round ", CleanText(part.name()), ", ",
+                                Name(round_by_), " in round ", CleanText(round_))),
                emit);
   }
+  if (parts_[process].size() + part.part().size() > kMostJobBytes) {
+    return Malformed(process, "sends a part that is too long", emit);
+  }
+  parts_[process] += part.part();
+  if (part.more()) return;
   ++from.parts;
-  parts_[process] = part.part();
   if (++parts_here_ < processes()) return;
   std::vector<std::string> parts(processes());
   parts.swap(parts_);
@@ -245,14 +260,18 @@ void Coordinator::AnswerRound(uint64_t number, const absl::StatusOr<std::string>
   if (ending_ || number != rounds_ || parts_here_ < processes()) return;
   proto::JobToMember message;
   message.mutable_answer()->set_number(rounds_);
-  if (answer.ok()) {
-    message.mutable_answer()->set_answer(*answer);
-  } else {
-    WriteError(answer.status(), message.mutable_answer()->mutable_error());
-  }
   ++rounds_;
   parts_here_ = 0;
-  SendToAll(message, emit);
+  round_begun_ = false;
+  if (!answer.ok()) {
+    WriteError(answer.status(), message.mutable_answer()->mutable_error());
+    return SendToAll(message, emit);
+  }
+  ForJobPieces(*answer, [&](std::string piece, bool more) {
+    message.mutable_answer()->set_answer(std::move(piece));
+    message.mutable_answer()->set_more(more);
+    SendToAll(message, emit);
+  });
 }
 
 void Coordinator::Leaves(int process, Emit emit) {
@@ -346,10 +365,11 @@ void Coordinator::CheckSilence(Emit emit) {
 void Coordinator::End(const absl::Status& why, Emit emit) {
   if (ending_) return;
   status_ = why;
-  if (AllJoined() && now_ - ticked_ >= options_.silence) {
+  if (AllJoined() && now_ - ticked_ >= options_.silence - 2 * Beat()) {
     // What others say after this process went on again follows from that it had been stopped.
     status_ = absl::UnavailableError(
-        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(now_ - ticked_)));
+        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(now_ - ticked_),
+                     "; then: ", ToAbsl(ToStd(why.message()))));
   }
   proto::JobToMember message;
   WriteError(status_, message.mutable_end());

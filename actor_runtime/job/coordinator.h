@@ -103,7 +103,7 @@ class Coordinator {
     JobTime heard = 0;   // of listened_
     JobTime echoed = 0;  // the newest of our beats that it has heard
     uint64_t runs = 0;   // that it has begun
-    uint64_t parts = 0;  // of rounds, that it has sent
+    uint64_t parts = 0;  // of rounds, that it has sent whole
     bool frozen = false, left = false;
   };
   struct Run {
@@ -113,7 +113,8 @@ class Coordinator {
     int by, begun;
   };
   struct Posted {
-    std::optional<std::string> value;
+    std::string value;
+    bool whole = false;  // all its pieces are here
     int by = -1;
     std::vector<int> waiting;
   };
@@ -135,6 +136,7 @@ class Coordinator {
   void Frozen(int process, const proto::JobPosition& position, Emit emit);
   void Post(int process, const proto::JobPost& post, Emit emit);
   void Fetch(int process, const std::string& key, Emit emit);
+  void SendValue(int process, const std::string& key, const std::string& value, Emit emit);
   void Part(int process, const proto::JobPart& part, Emit emit);
   void Leaves(int process, Emit emit);
   void Fails(int process, const absl::Status& why, Emit emit);
@@ -161,7 +163,9 @@ class Coordinator {
   std::deque<Run> runs_;    // begun by some, not by all
   uint64_t first_run_ = 0;  // of runs_, in the order of each process's runs
   std::map<std::string, Posted> posts_;
-  std::string round_;  // of the round in progress; its parts
+  bool round_begun_ = false;  // the round in progress: who began it, its name and parts
+  int round_by_ = 0;
+  std::string round_;
   std::vector<std::string> parts_;
   uint64_t rounds_ = 0;  // answered
   int parts_here_ = 0;

@@ -317,7 +317,9 @@ TEST_CASE("A process 0 that was stopped says so, whatever others say then") {
   table.Tick(kJobSecond / 4);
   table.now += 8 * kJobSecond;
   table.coordinator.Close(2, table.now, table.Emit());
-  CHECK(table.End(1) == "host h0 (process 0, rank 0) was stopped, or had no processor, for 8.0 s");
+  CHECK(table.End(1) ==
+        "host h0 (process 0, rank 0) was stopped, or had no processor, for 8.0 s; then: host h2 "
+        "(process 2, rank 2): its connection broke: it was killed, or exited without a word");
 }
 
 TEST_CASE("What no process of this build says ends the attempt, by name, and crashes nothing") {

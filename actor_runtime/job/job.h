@@ -1,7 +1,9 @@
 // The words that the control plane's parts share: facts, positions, moments, policies.
 #pragma once
 
+#include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -53,6 +55,20 @@ std::string DescribeProcess(const std::string& host, int process, const std::str
 
 // A text of another process, fit for a sentence: without control characters, and cut if long.
 std::string CleanText(const std::string& text);
+
+// The most bytes of a value in one message, and in all its messages together.
+inline constexpr size_t kJobPieceBytes = 1 << 20, kMostJobBytes = size_t{1} << 30;
+
+// Calls fn(piece, more) for the pieces of a value, at least once.
+template <typename Fn>
+void ForJobPieces(const std::string& value, Fn fn) {
+  size_t at = 0;
+  do {
+    const size_t next = std::min(value.size(), at + kJobPieceBytes);
+    fn(value.substr(at, next - at), next < value.size());
+    at = next;
+  } while (at < value.size());
+}
 
 // Statuses on the wire. A code out of range becomes UNKNOWN; OK is no error, and becomes it, too.
 void WriteError(const absl::Status& status, proto::JobError* error);

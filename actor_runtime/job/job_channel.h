@@ -10,8 +10,15 @@
 
 namespace oneflow {
 
-// The largest message: a part of a round, or its answer.
-inline constexpr int kMostMessageBytes = 512 << 20;
+// The largest message: a piece of a value, and what goes with it.
+inline constexpr int kMostMessageBytes = 8 << 20;
+
+// Where a message goes into what waits to be sent: beats go first, for the other end judges us by
+// them; all else stays in order. Requires: a beat's sender has received something on the stream.
+template <typename Queue, typename Message>
+auto PlaceInQueue(Queue& queue, const Message& message) {
+  return message.has_beat() ? queue.begin() : queue.end();
+}
 
 // What opens and takes connections; by default plain text.
 struct JobCredentials {

@@ -27,7 +27,7 @@ class JobServer::Stream final
   void Send(proto::JobToMember message) {
     std::lock_guard lock(mutex_);
     if (finished_ || closing_) return;
-    queue_.push_back(std::move(message));
+    queue_.insert(PlaceInQueue(queue_, message), std::move(message));
     WriteNext();
   }
 

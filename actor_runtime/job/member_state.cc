@@ -226,8 +226,12 @@ void MemberState::Beat(const proto::JobBeat& beat, Emit emit) {
 void MemberState::Value(const proto::JobPost& post, Emit emit) {
   const auto asked = fetches_.find(post.key());
   if (asked == fetches_.end()) return Foreign(emit);
+  asked->second += post.value();
+  if (post.more()) return;
+  MemberAction action = {.kind = MemberAction::kValue, .key = post.key()};
+  action.value = std::move(asked->second);
   fetches_.erase(asked);
-  emit({.kind = MemberAction::kValue, .key = post.key(), .value = post.value()});
+  emit(std::move(action));
 }
 
 void MemberState::Answer(const proto::JobAnswer& answer, Emit emit) {
@@ -236,8 +240,11 @@ void MemberState::Answer(const proto::JobAnswer& answer, Emit emit) {
   if (answer.has_error()) {
     action.status = ReadError(answer.error());
   } else {
-    action.value = answer.answer();
+    answer_ += answer.answer();
+    if (answer.more()) return;
+    action.value = std::move(answer_);
   }
+  answer_.clear();
   round_.reset();
   ++rounds_;
   emit(std::move(action));
@@ -297,14 +304,17 @@ void MemberState::Report(uint64_t run, int64_t step, const double* values, size_
 
 void MemberState::Post(std::string key, std::string value, Emit emit) {
   if (IsOver()) return;
-  proto::JobFromMember message;
-  message.mutable_post()->set_key(std::move(key));
-  message.mutable_post()->set_value(std::move(value));
-  Send(std::move(message), emit);
+  ForJobPieces(value, [&](std::string piece, bool more) {
+    proto::JobFromMember message;
+    message.mutable_post()->set_key(key);
+    message.mutable_post()->set_value(std::move(piece));
+    message.mutable_post()->set_more(more);
+    Send(std::move(message), emit);
+  });
 }
 
 void MemberState::Fetch(const std::string& key, Emit emit) {
-  if (IsOver() || ++fetches_[key] > 1) return;
+  if (IsOver() || !fetches_.try_emplace(key).second) return;
   proto::JobFromMember message;
   message.set_fetch(key);
   Send(std::move(message), emit);
@@ -313,12 +323,15 @@ void MemberState::Fetch(const std::string& key, Emit emit) {
 void MemberState::Round(std::string name, std::string part, Emit emit) {
   if (IsOver()) return;
   CHECK(!round_.has_value()) << "round " << *round_ << " is in progress";
-  proto::JobFromMember message;
-  message.mutable_part()->set_number(rounds_);
-  message.mutable_part()->set_name(name);
-  message.mutable_part()->set_part(std::move(part));
+  ForJobPieces(part, [&](std::string piece, bool more) {
+    proto::JobFromMember message;
+    message.mutable_part()->set_number(rounds_);
+    message.mutable_part()->set_name(name);
+    message.mutable_part()->set_part(std::move(piece));
+    message.mutable_part()->set_more(more);
+    Send(std::move(message), emit);
+  });
   round_ = std::move(name);
-  Send(std::move(message), emit);
 }
 
 void MemberState::Fail(const absl::Status& why, JobTime now, Emit emit) {

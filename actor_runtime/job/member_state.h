@@ -143,8 +143,9 @@ class MemberState {
   JobTime clock_at_ = 0;
   int on_host_ = 1, index_ = 0;
 
-  std::map<std::string, int> fetches_;  // asked, and how often
-  std::optional<std::string> round_;    // in progress
+  std::map<std::string, std::string> fetches_;  // asked, and the pieces that are here
+  std::optional<std::string> round_;            // in progress
+  std::string answer_;                          // the pieces that are here
   uint64_t rounds_ = 0;
   bool freezing_ = false;
   absl::Status failing_;
