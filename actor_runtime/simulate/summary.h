@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actor_runtime/simulate/crossings.h"
 #include "actor_runtime/simulate/live_memory.h"
 #include "actor_runtime/simulate/simulate.h"
 #include "actor_runtime/simulate/utilization.h"
@@ -63,6 +65,7 @@ struct SimulationSummary {
   std::vector<Device> stages;
   std::vector<Actor> actors;                       // the costliest first
   std::vector<PathPiece> critical_path;            // of the whole run
+  std::optional<Crossings> crossings;  // of a plan in several processes; the caller's to give
   std::map<std::string, double> critical_seconds;  // of the path, by kernel; "(messages)"
 };
 

@@ -86,7 +86,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
   for (const SimulationSummary::Device& device : summary.stages) {
     stages.push_back(DeviceJson(device));
   }
-  const Json json = {{"model", summary.model},
+  Json json = {{"model", summary.model},
                      {"cluster", summary.cluster},
                      {"program", summary.program},
                      {"devices", summary.devices},
@@ -101,6 +101,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
                      {"actors", ActorsJson(summary, false)},
                      {"boxing", ActorsJson(summary, true)},
                      {"critical_path", PathJson(summary)}};
+  if (summary.crossings) json["crossings"] = Json::parse(CrossingsJson(*summary.crossings));
   return JsonText(json) + "\n";
 }
 

@@ -59,7 +59,7 @@ Utilization UtilizationOf(const SimulatedRun& run) {
     // Every firing of an actor takes the same time.
     for (const int32_t actor : stream.actors) {
       const double seconds = static_cast<double>(run.net.firings[actor]) *
-                             run.options.actor_seconds[run.net.specs[actor].actor] / round;
+                             run.FiringSeconds(actor) / round;
       busy += seconds;
       if (run.doing[actor] == Doing::kComputing) result.devices[stream.rank].compute += seconds;
     }

@@ -47,6 +47,8 @@ absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std:
 // --cluster, read and checked; without it a made-up CPU that says nothing of its rates
 // (oneflow_core/cost/kernel_cost.h).
 absl::StatusOr<proto::Cluster> ClusterToSimulate();
+// The same, of a plan in --processes, where they are given.
+absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan);
 
 // --steps where it is given, else two: the second is one among others.
 int64_t StepsToSimulate(const Arguments& args);
