@@ -156,8 +156,8 @@ class Counting {
     std::map<std::pair<int, int>, Route> of;
     const auto accumulates = [&](int member) {
       const proto::Actor& actor = net_.actor(members[member].actor);
-      return actor.output_size() > 0 && net_.registers[actor.output(0)].proto->fill_mode() ==
-                                            proto::Register::ACCUMULATE;
+      return actor.output_size() > 0 &&
+             net_.registers[actor.output(0)].proto->fill_mode() == proto::Register::ACCUMULATE;
     };
     for (int p = 0; p < work.pieces(); ++p) {
       const ExchangeWork::Piece piece = work.At(p);

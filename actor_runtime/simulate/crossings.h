@@ -1,5 +1,5 @@
-// Crossings: what a step of a plan sends between processes, worked out from the plan alone: how many
-// messages, pulls and bytes the communicators of its processes would count.
+// Crossings: what a step of a plan sends between processes, worked out from the plan alone: how
+// many messages, pulls and bytes the communicators of its processes would count.
 //
 //   ASSIGN_OR_RETURN(Crossings crossings, CrossingsOf(plan, "train", /*processes=*/2));
 //   crossings.all.bytes_received ...

@@ -32,7 +32,7 @@ struct Event {
   int64_t number = 0;   // events of one moment come in the order in which they were made
   int32_t stream = -1;  // whose firing it is of; -1: a message
   Message message;
-  bool landed = false;  // else the firing ends
+  bool landed = false;                        // else the firing ends
   bool operator<(const Event& other) const {  // the earliest first
     return time != other.time ? time > other.time : number > other.number;
   }

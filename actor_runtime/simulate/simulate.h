@@ -32,7 +32,7 @@ namespace oneflow {
 struct SimulateOptions {
   int64_t steps = 1;                  // where weights lag: rounds of them (Program.steps_a_round)
   std::vector<double> actor_seconds;  // of one firing, by actor of the program
-  std::vector<double> link_seconds;  // the same, of exchanges between processes; empty: none are
+  std::vector<double> link_seconds;   // the same, of exchanges between processes; empty: none are
   double message_seconds = 0;         // from the end of a firing to a worker other than its own
   // One worker drives all streams of a device, and one all host streams, one firing after the
   // other: the threaded runtime on CPU. Else every stream goes by itself.
@@ -54,7 +54,7 @@ struct SimulatedRun {
   std::vector<Doing> doing;        // by concrete actor
   std::vector<int64_t> first;  // by concrete actor: place of its firing 0 in `spans`; and the end
   std::vector<Span> spans;
-  std::vector<int32_t> order;     // concrete actors, as their firings began
+  std::vector<int32_t> order;  // concrete actors, as their firings began
   // Of each of these: its worker, whose other streams waited. Not of exchanges between processes,
   // which keep it for a part of their span.
   std::vector<char> occupies;

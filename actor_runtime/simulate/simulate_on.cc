@@ -49,9 +49,10 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
   ASSIGN_OR_RETURN(const int ranks, RanksAProcess(plan, 1));
   const int each = std::min(ranks, cluster.level(0).size());
   if (each > 0 && ranks % each == 0) return ranks / each;
-  return InputError("cluster", absl::StrCat("its processes of ", each,
-                                            " devices cannot hold the plan's ", ranks, " evenly"),
-                    "give --processes=N, a number that divides them");
+  return InputError(
+      "cluster",
+      absl::StrCat("its processes of ", each, " devices cannot hold the plan's ", ranks, " evenly"),
+      "give --processes=N, a number that divides them");
 }
 
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,

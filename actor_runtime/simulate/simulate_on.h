@@ -26,7 +26,8 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
 
 // On CPU devices one worker drives all streams of a device and messages between workers take the
 // first level's latency, as in the threaded runtime. On others every stream goes by itself, and
-// latencies are the primitives' own. What crosses processes takes the time of its link. Proves the plan first: a file may have been edited.
+// latencies are the primitives' own. What crosses processes takes the time of its link. Proves the
+// plan first: a file may have been edited.
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps);
 

@@ -63,9 +63,9 @@ struct SimulationSummary {
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   double flops_a_device_second = 0;
   std::vector<Device> stages;
-  std::vector<Actor> actors;                       // the costliest first
-  std::vector<PathPiece> critical_path;            // of the whole run
-  std::optional<Crossings> crossings;  // of a plan in several processes; the caller's to give
+  std::vector<Actor> actors;             // the costliest first
+  std::vector<PathPiece> critical_path;  // of the whole run
+  std::optional<Crossings> crossings;    // of a plan in several processes; the caller's to give
   std::map<std::string, double> critical_seconds;  // of the path, by kernel; "(messages)"
 };
 

@@ -57,8 +57,8 @@ class Costing {
     if (actor.kernel().empty()) return ActorTime{firing};
     // A send takes as long as the receive that it is fired with.
     if (actor.kernel() == "send") {
-      ASSIGN_OR_RETURN(ActorTime time, Seconds(program_.actor(actor.exchange().partner()), cluster,
-                                               kernels, far));
+      ASSIGN_OR_RETURN(ActorTime time,
+                       Seconds(program_.actor(actor.exchange().partner()), cluster, kernels, far));
       // What goes to another process is read by no worker.
       if (IsFar(actor, cluster)) time.worker = firing;
       return time;

@@ -108,8 +108,8 @@ Verb ExplainVerb() {
       "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
       "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
       "> plan.html\n",
-      Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "format", "program", "full",
-                           "steps", "after"}),
+      Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "format", "program",
+                           "full", "steps", "after"}),
       Explain};
 }
 

@@ -41,8 +41,8 @@ Verb SimulateVerb() {
           "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --processes=2\n"
           "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
           "--format=json\n",
-          Flags({kPlanFlags},
-                {"plan", "memory", "cluster", "threads", "processes", "program", "steps", "trace", "format"}),
+          Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "program",
+                               "steps", "trace", "format"}),
           SimulatePlan};
 }
 
