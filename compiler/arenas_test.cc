@@ -11,12 +11,15 @@
 namespace oneflow {
 namespace {
 
-constexpr double kTotal = 1.031;  // of all bytes
-constexpr double kRest = 1.08;    // of those that are neither weights nor optimizer
+// Of all bytes, and of those that are neither weights nor optimizer.
+struct Limits {
+  double total = 1.031, rest = 1.08;
+};
 
 proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
-                   const std::string& schedule, int chunks = 0) {
+                   const std::string& schedule, proto::DeviceKind device, int chunks = 0) {
   CompileOptions options;
+  options.device_kind = device;
   options.mesh = *ParseMesh(mesh);
   options.train.set_batch(batch);
   options.train.set_micro_batches(micro_batches);
@@ -28,21 +31,30 @@ proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, i
   return *std::move(plan);
 }
 
-void CheckLimits(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
-                 const std::string& schedule = "1f1b") {
-  const proto::Plan plan = PlanOf(model, mesh, batch, micro_batches, schedule);
+void CheckLimitsOn(proto::DeviceKind device, const GptConfig& model, const std::string& mesh,
+                   int batch, int micro_batches, const std::string& schedule, Limits limits) {
+  const proto::Plan plan = PlanOf(model, mesh, batch, micro_batches, schedule, device);
   double total = 0, rest = 0;
   for (const proto::StageMemory& m : plan.memory()) {
+    if (m.kind() != proto::DEVICE) continue;  // pinned memory of the host has no bound in the plan
     const auto arena = static_cast<double>(m.arena_bytes());
     const auto bound = static_cast<double>(LowerBoundBytes(plan, m.stage()));
     const auto kept = static_cast<double>(m.persistent_bytes());
     total = std::max(total, arena / bound);
     rest = std::max(rest, (arena - kept) / (bound - kept));
   }
-  INFO(model.layers << " layers, mesh " << mesh << ", " << micro_batches
-                    << " micro-batches: " << total << " of all bytes, " << rest << " of the rest");
-  CHECK(total <= kTotal);
-  CHECK(rest <= kRest);
+  INFO(proto::DeviceKind_Name(device) << ", " << model.layers << " layers, mesh " << mesh << ", "
+                                      << micro_batches << " micro-batches, " << schedule << ": "
+                                      << total << " of all bytes, " << rest << " of the rest");
+  CHECK(total <= limits.total);
+  CHECK(rest <= limits.rest);
+}
+
+void CheckLimits(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
+                 const std::string& schedule = "1f1b") {
+  for (const proto::DeviceKind device : {proto::CPU, proto::CUDA}) {
+    CheckLimitsOn(device, model, mesh, batch, micro_batches, schedule, {});
+  }
 }
 
 }  // namespace
@@ -56,7 +68,10 @@ TEST_CASE("arenas of GPT-2 124M are close to their lower bound on 1, 2, 4 and 8 
   }
   CheckLimits(model, "pipe=4", 32, 8);
   CheckLimits(model, "pipe=2,data=2,tensor=2", 32, 4);
-  CheckLimits(model, "pipe=4,tensor=2", 32, 8);
+  CheckLimitsOn(proto::CPU, model, "pipe=4,tensor=2", 32, 8, "1f1b", {});
+  // The first exchange of gradients goes on while the last micro-batch is still in its backward, so
+  // what it packs and writes cannot use the bytes of saved activations (docs/performance.md).
+  CheckLimitsOn(proto::CUDA, model, "pipe=4,tensor=2", 32, 8, "1f1b", {.total = 1.053});
   CheckLimits(model, "pipe=8", 64, 16);
 }
 
@@ -91,14 +106,18 @@ TEST_CASE("of interleaved chunks the stage that takes most is close to its lower
   };
   for (const auto& [mesh, chunks, total] :
        {Case{"pipe=8", 3, 1.042}, Case{"pipe=4", 3, 1.125}, Case{"pipe=4", 2, 1.07}}) {
-    const proto::Plan plan = PlanOf(model, mesh, 64, 32, "interleaved", chunks);
-    int64_t arena = 0, bound = 0;
-    for (const proto::StageMemory& m : plan.memory()) {
-      arena = std::max(arena, m.arena_bytes());
-      bound = std::max(bound, LowerBoundBytes(plan, m.stage()));
+    for (const proto::DeviceKind device : {proto::CPU, proto::CUDA}) {
+      const proto::Plan plan = PlanOf(model, mesh, 64, 32, "interleaved", device, chunks);
+      int64_t arena = 0, bound = 0;
+      for (const proto::StageMemory& m : plan.memory()) {
+        if (m.kind() != proto::DEVICE) continue;
+        arena = std::max(arena, m.arena_bytes());
+        bound = std::max(bound, LowerBoundBytes(plan, m.stage()));
+      }
+      INFO(proto::DeviceKind_Name(device)
+           << ", " << mesh << ", " << chunks << " chunks: " << arena << " bytes, bound " << bound);
+      CHECK(static_cast<double>(arena) <= total * static_cast<double>(bound));
     }
-    INFO(mesh << ", " << chunks << " chunks: " << arena << " bytes, bound " << bound);
-    CHECK(static_cast<double>(arena) <= total * static_cast<double>(bound));
   }
 }
 

@@ -55,6 +55,12 @@ def system_dependencies():
         deps = ["@system_gflags//:library"],
     )
     system_library(
+        name = "system_crypto",
+        headers = ["openssl/x509.h"],
+        linkopts = ["-lcrypto"],
+        packages = ["libssl-dev"],
+    )
+    system_library(
         name = "system_onednn",
         headers = ["dnnl.hpp"],
         linkopts = ["-ldnnl"],

@@ -7,32 +7,43 @@
 //     rank-00003.bin     the slices that rank 3 wrote
 //     graph.textproto    the logical graph          train.textproto   the facts of training
 //
-// A checkpoint is complete or absent: it is written as step-00000020.tmp, synced, its manifest
-// last, then renamed. A crash leaves at most a .tmp folder, which nobody reads and the next save of
-// that step removes.
+// A checkpoint is complete or absent, whichever process dies when: it is written to a folder of the
+// attempt, DIR/attempt-3.tmp/step-00000020, where each process writes and syncs the files of its
+// own ranks and hands over a part: which slices it wrote, where, with which checksums. One process
+// merges the parts to the manifest, which is written last, syncs and renames the folder. A crash
+// leaves at most .tmp folders, which nobody reads and the next attempt removes. The bytes of a
+// checkpoint do not depend on how many processes write it.
 //
-//   const CheckpointInfo info = {.step = 20, .seed = 1};
-//   ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Create("run/ckpt", plan, info));
-//   context.save = [&](const Piece& piece) { return writer->Write(piece); };
+//   RETURN_IF_ERROR(BeginAttempt("run/ckpt", /*attempt=*/3));      // one process, before the
+//   others const CheckpointInfo info = {.step = 20, .seed = 1}; const WriterOptions options =
+//   {.attempt = 3, .process = 1, .ranks = {4, 8}}; ASSIGN_OR_RETURN(auto writer,
+//   CheckpointWriter::Create("run/ckpt", plan, info, options)); context.save = [&](const Piece&
+//   piece) { return writer->Write(piece); };
 //   ... run program "save" ...
-//   ASSIGN_OR_RETURN(std::string folder, writer->Commit());
+//   ASSIGN_OR_RETURN(std::string part, writer->Finish());
+//   ... one process gets the parts of all ...
+//   ASSIGN_OR_RETURN(std::string folder, CommitParts("run/ckpt", plan, info, options, parts));
+//   EndAttempt("run/ckpt", 3);
 //
 //   ASSIGN_OR_RETURN(std::string folder, LatestCheckpoint("run/ckpt"));
 //   ASSIGN_OR_RETURN(auto reader, CheckpointReader::Open(folder));
 //   RETURN_IF_ERROR(reader->CheckVariables(plan));
+//   RETURN_IF_ERROR(reader->VerifyPieces(plan, {4, 8}));
 //   context.load = [&](const Piece& piece) { return reader->Load(piece); };
 //   ... run program "load" ...
-//
-// One process writes a checkpoint; any number may read it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/exec/net.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
@@ -48,23 +59,49 @@ struct CheckpointInfo {
   std::optional<proto::Optimizer> optimizer = std::nullopt;
 };
 
+// Which process writes.
+struct WriterOptions {
+  // No two attempts that write to one folder have the same number, unless the older one is known to
+  // be over.
+  int64_t attempt = 0;
+  int64_t process = 0;   // its index among those of the attempt
+  RankRange ranks = {};  // that it owns; empty: all
+  // Asked before each write, sync and renaming: once it is false the call ends with ABORTED. It is
+  // how a process that was stopped for a while learns that the job went on without it. null: always
+  // true. Thread-safe.
+  std::function<bool()> may_write = nullptr;
+};
+
+// Makes DIR, if need be, and the folder that attempt `attempt` writes to, and ends all other
+// attempts: what they have not committed by the time this returns OK, they cannot commit any more,
+// for the folder that they would rename is gone. The attempt that has begun last is the one that
+// writes; who may begin one is for the caller to decide (a coordinator, a lock). What older
+// attempts and older releases left under names that end in .tmp is removed.
+absl::Status BeginAttempt(const std::string& dir, int64_t attempt);
+
+// Removes the attempt's folder, with what was not committed. Optional: the next attempt does it.
+void EndAttempt(const std::string& dir, int64_t attempt);
+
+// Writes the slices of one process. Errors are ABORTED where the attempt is over.
 class CheckpointWriter {
  public:
-  // Makes DIR, if need be, and the folder to write to. Keeps what it needs of `plan`.
+  // Makes the folder to write to, or finds it: other processes write there, too. Keeps what it
+  // needs of `plan`. Requires that BeginAttempt was called.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(const std::string& dir,
                                                                   const proto::Plan& plan,
-                                                                  const CheckpointInfo& info);
-  // Removes what was not committed.
+                                                                  const CheckpointInfo& info,
+                                                                  const WriterOptions& options);
+  // Removes the files that it wrote unless they were handed over.
   ~CheckpointWriter();
 
-  // Stores a slice of a variable of the plan. Replicas have the same bits; of a plan's program
-  // `save` the lowest rank that holds a slice writes it, so the same run writes the same files. A
-  // slice that is already there is skipped. Thread-safe.
+  // Stores a slice of a variable of the plan, of one of the process's ranks. Replicas have the same
+  // bits; of a plan's program `save` the lowest rank that holds a slice writes it, so the same run
+  // writes the same files. A slice that is already there is skipped. Thread-safe.
   absl::Status Write(const Piece& piece);
 
-  // Makes the checkpoint appear, in place of an older one of that step; returns its folder. All
-  // variables must have been written whole. Call it once, when no Write is running.
-  absl::StatusOr<std::string> Commit();
+  // Makes durable what was written; returns the part to be merged. Call it once, when no Write is
+  // running.
+  absl::StatusOr<std::string> Finish();
 
  private:
   struct Impl;
@@ -72,11 +109,22 @@ class CheckpointWriter {
   std::unique_ptr<Impl> impl_;
 };
 
+// Makes the checkpoint appear, in place of an older one of that step; returns its folder. Takes the
+// parts of all processes of the attempt, in any order; they may be any bytes. `plan`, `info` and
+// options.attempt are those of the writers; process and ranks of the options do not matter.
+// INTERNAL unless the parts are good and make up all variables, and the files have the bytes that
+// the parts tell of; ABORTED where the attempt is over. If it fails there is no checkpoint, or it
+// is complete all the same (the last sync failed).
+absl::StatusOr<std::string> CommitParts(const std::string& dir, const proto::Plan& plan,
+                                        const CheckpointInfo& info, const WriterOptions& options,
+                                        std::span<const std::string> parts);
+
 class CheckpointReader {
  public:
   // Opens the folder of one step and verifies the manifest, that its slices make up the variables,
-  // the graph, the facts of training, and how long each file is. What slices hold is verified where
-  // it is read: Verify and Load. Refusals name the file, and the variable and its block.
+  // the graph and the facts of training. Files of slices are opened and verified where they are
+  // read: Verify, VerifyPieces and Load. Refusals name the file, and the variable and its block.
+  // DATA_LOSS or NOT_FOUND: another checkpoint may do. Other errors are no damage.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& folder);
   ~CheckpointReader();
 
@@ -95,11 +143,14 @@ class CheckpointReader {
   // and under any schedule.
   absl::Status CheckSameVariables(const proto::Plan& plan) const;
 
-  // Verifies every byte of every slice: whether Load can fail, before anything is loaded.
+  // Verifies every byte of every slice.
   absl::Status Verify() const;
+  // Verifies the blocks that program "load" of the plan reads on these ranks (empty: all), each
+  // once: whether Load can fail there, before anything is loaded.
+  absl::Status VerifyPieces(const proto::Plan& plan, RankRange ranks) const;
 
-  // Fills piece.data with the piece's slice of variable *piece.name, once the blocks that it is in
-  // are verified. Thread-safe.
+  // Fills piece.data with the piece's slice of variable *piece.name. It reads the blocks that the
+  // slice is in and verifies each before it is copied. Thread-safe.
   absl::Status Load(const Piece& piece) const;
 
  private:
@@ -108,9 +159,18 @@ class CheckpointReader {
   std::unique_ptr<Impl> impl_;
 };
 
+// A folder of DIR with the name of a step.
+struct ListedCheckpoint {
+  int64_t step = 0;
+  std::string folder;
+  bool complete = false;  // it has a manifest
+};
+// Newest first. NOT_FOUND if DIR cannot be read.
+absl::StatusOr<std::vector<ListedCheckpoint>> ListCheckpoints(const std::string& dir);
+
 // The folder of the complete checkpoint of DIR with the highest step. NOT_FOUND if there is none.
-// `skipped`, if given, becomes the folder of a higher step, the highest, that is not complete: it
-// has no manifest; empty if there is none.
+// `skipped`, if given, becomes the folder of a higher step, the highest, that is not complete;
+// empty if there is none.
 absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir,
                                              std::string* skipped = nullptr);
 

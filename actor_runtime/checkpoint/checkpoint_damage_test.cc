@@ -16,8 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMend[] =
-    "; use another checkpoint (remove this folder to resume from the one before)";
+constexpr char kMend[] = "; use another checkpoint";
 const std::string kVersion1 = "actor_runtime/checkpoint/testdata/v1/step-00000003";
 
 void Overwrite(const std::string& path, const std::string& content) {
@@ -144,11 +143,13 @@ struct Large {
   std::string folder, file;
 
   explicit Large(const std::string& dir) {
-    auto writer = *CheckpointWriter::Create(dir, TestPlan(variables), {});
+    const proto::Plan plan = TestPlan(variables);
+    REQUIRE(BeginAttempt(dir, 0).ok());
+    auto writer = *CheckpointWriter::Create(dir, plan, {}, {});
     std::vector<float> values(3077 * 1024, 1);
     const Slice whole{{0, 0}, variables[0].dims};
     REQUIRE(writer->Write(PieceOf(whole, &values)).ok());
-    folder = *writer->Commit();
+    folder = *CommitParts(dir, plan, {}, {}, std::vector{*writer->Finish()});
     file = folder + "/rank-00000.bin";
   }
   Piece PieceOf(const Slice& slice, std::vector<float>* values) const {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -63,9 +64,29 @@ Placement PlacementNumber(int n) {
   }
 }
 
+proto::Plan PlacedPlan(const Placement& placement) {
+  proto::Plan plan = TestPlan();
+  *plan.mutable_mesh() = ToProto(placement.mesh);
+  plan.set_stage_axis(-1);
+  for (int v = 0; v < static_cast<int>(kVariables.size()); ++v) {
+    proto::Register* held = plan.add_persistent();
+    held->set_id(v);
+    *held->mutable_layout() = ToProto(Layout{kVariables[v].dims, placement.cuts[v]});
+    plan.mutable_variable(v)->add_register_(v);
+  }
+  return plan;
+}
+
 absl::Status WriteRank(CheckpointWriter& writer, const Placement& placement, int rank) {
   absl::Status status;
   ForEachPiece(placement, rank, [&](int v, Piece& piece) {
+    bool held = false;
+    for (int lower = 0; lower < rank; ++lower) {
+      const Layout layout = {kVariables[v].dims, placement.cuts[v]};
+      const Coordinate at = placement.mesh.CoordinateOf(lower);
+      held = held || SliceOf(layout, placement.mesh, at) == *piece.slice;
+    }
+    if (held) return;
     std::vector<float> values = Values(v, *piece.slice);
     piece.data = reinterpret_cast<std::byte*>(values.data());
     status.Update(writer.Write(piece));
@@ -73,12 +94,41 @@ absl::Status WriteRank(CheckpointWriter& writer, const Placement& placement, int
   return status;
 }
 
-std::string Save(const std::string& dir, int64_t step, const Placement& placement) {
-  auto writer = *CheckpointWriter::Create(dir, TestPlan(), {.step = step, .seed = 5});
-  for (int rank = 0; rank < placement.mesh.devices(); ++rank) {
-    REQUIRE(WriteRank(*writer, placement, rank).ok());
+absl::StatusOr<std::vector<std::string>> WriteParts(const std::string& dir, int64_t step,
+                                                    const Placement& placement, int processes,
+                                                    const WriterOptions& options) {
+  const int ranks = placement.mesh.devices() / processes;
+  std::vector<std::string> parts;
+  for (int process = processes; process-- > 0;) {
+    WriterOptions share = options;
+    share.process = process;
+    if (processes > 1) share.ranks = {process * ranks, (process + 1) * ranks};
+    ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(
+                                            dir, TestPlan(), {.step = step, .seed = kSeed}, share));
+    for (int rank = process * ranks; rank < (process + 1) * ranks; ++rank) {
+      RETURN_IF_ERROR(WriteRank(*writer, placement, rank));
+    }
+    ASSIGN_OR_RETURN(parts.emplace_back(), writer->Finish());
   }
-  return *writer->Commit();
+  return parts;
+}
+
+absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
+                                    const Placement& placement, int processes,
+                                    const WriterOptions& options) {
+  RETURN_IF_ERROR(BeginAttempt(dir, options.attempt));
+  ASSIGN_OR_RETURN(const auto parts, WriteParts(dir, step, placement, processes, options));
+  ASSIGN_OR_RETURN(std::string folder,
+                   CommitParts(dir, TestPlan(), {.step = step, .seed = kSeed}, options, parts));
+  EndAttempt(dir, options.attempt);
+  return folder;
+}
+
+std::string Save(const std::string& dir, int64_t step, const Placement& placement, int processes) {
+  const absl::StatusOr<std::string> folder = TrySave(dir, step, placement, processes);
+  INFO(folder.status());
+  REQUIRE(folder.ok());
+  return *folder;
 }
 
 absl::Status LoadRank(const CheckpointReader& reader, const Placement& placement, int rank) {

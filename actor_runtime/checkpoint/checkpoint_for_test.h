@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/tensor/layout.h"
@@ -33,12 +34,25 @@ struct Placement {
 };
 Placement PlacementNumber(int n);  // 0 to 4
 
-// Writes and loads all pieces of a rank.
+// Writes the pieces of a rank, but for those that a lower rank holds, too. Loads all of them.
 absl::Status WriteRank(CheckpointWriter& writer, const Placement& placement, int rank);
 absl::Status LoadRank(const CheckpointReader& reader, const Placement& placement, int rank);
 
-// Returns the folder.
-std::string Save(const std::string& dir, int64_t step, const Placement& placement);
+// The plan of a placement: its mesh, and a register for each of kVariables.
+proto::Plan PlacedPlan(const Placement& placement);
+
+// What `processes` processes write, each an equal share of the placement's ranks, as far as it
+// goes: they write one after the other, the last one first.
+constexpr uint64_t kSeed = 5;
+absl::StatusOr<std::vector<std::string>> WriteParts(const std::string& dir, int64_t step,
+                                                    const Placement& placement, int processes,
+                                                    const WriterOptions& options = {});
+// Saves by that many processes, as an attempt of its own; returns the folder.
+absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
+                                    const Placement& placement, int processes,
+                                    const WriterOptions& options = {});
+std::string Save(const std::string& dir, int64_t step, const Placement& placement,
+                 int processes = 1);
 // REQUIREs that every rank loads what was saved.
 void CheckLoads(const CheckpointReader& reader, const Placement& placement);
 

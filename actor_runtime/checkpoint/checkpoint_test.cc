@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,19 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the manifest says of each slice but for its place: of replicas, the first to come is kept.
-std::vector<std::string> StoredSlices(const std::string& folder) {
-  const Manifest manifest = *ParseManifest(ReadFile(folder + "/manifest.json"), folder);
-  std::vector<std::string> slices;
-  for (const StoredVariable& v : manifest.variables) {
-    for (const StoredSlice& s : v.slices) {
-      slices.push_back(v.name + ToString(s.slice.begin) + ToString(s.slice.size) +
-                       s.run.checksums.front());
-    }
-  }
-  return slices;
-}
-
 TEST_CASE("Any placement loads what any other has saved") {
   const TemporaryDirectory dir;
   for (int from = 0; from < 5; ++from) {
@@ -37,6 +26,34 @@ TEST_CASE("Any placement loads what any other has saved") {
     const auto reader = *CheckpointReader::Open(folder);
     for (int to = 0; to < 5; ++to) CheckLoads(*reader, PlacementNumber(to));
   }
+}
+
+TEST_CASE("However many processes save, the bytes are those of one") {
+  const TemporaryDirectory dir;
+  // As a release wrote them that knew one process only: checksums of manifests, which have those of
+  // all other bytes.
+  const std::vector<std::string> sums = {"7911bbe66b7d9a0b", "4f5fa0e14e55ab41", "b3c1e5da479bc0ff",
+                                         "9e95d1f6c1551501", "fbb9cd90aaa5a737"};
+  int compared = 0;
+  for (int n = 0; n < 5; ++n) {
+    const Placement placement = PlacementNumber(n);
+    const std::string alone = Save(dir.path() + "/alone", n, placement);
+    const std::string manifest = ReadFile(alone + "/manifest.json");
+    CHECK(manifest.substr(manifest.size() - 20, 16) == sums[n]);
+    CheckLoads(**CheckpointReader::Open(alone), PlacementNumber(0));
+    for (const int processes : {2, 3, 4, 6, 8}) {
+      if (placement.mesh.devices() % processes != 0) continue;
+      const std::string many = Save(dir.path() + "/many", n, placement, processes);
+      for (const auto& entry : fs::directory_iterator(alone)) {
+        const std::string name = entry.path().filename();
+        REQUIRE(ReadFile(alone + "/" + name) == ReadFile(many + "/" + name));
+        ++compared;
+      }
+      CHECK(std::distance(fs::directory_iterator(many), {}) ==
+            std::distance(fs::directory_iterator(alone), {}));
+    }
+  }
+  CHECK(compared > 40);
 }
 
 TEST_CASE("A checkpoint knows where it comes from") {
@@ -54,8 +71,11 @@ TEST_CASE("A checkpoint knows where it comes from") {
 
   proto::Plan plan = TestPlan({});
   *plan.mutable_mesh() = ToProto(*ParseMesh("pipe=2,data=8x4"));
-  auto writer = *CheckpointWriter::Create(dir.path(), plan, {.step = 1, .tokens = 900});
-  const auto other = *CheckpointReader::Open(*writer->Commit());
+  const CheckpointInfo info = {.step = 1, .tokens = 900};
+  REQUIRE(BeginAttempt(dir.path(), 0).ok());
+  auto writer = *CheckpointWriter::Create(dir.path(), plan, info, {});
+  const std::vector<std::string> parts = {*writer->Finish()};
+  const auto other = *CheckpointReader::Open(*CommitParts(dir.path(), plan, info, {}, parts));
   CHECK(other->mesh() == "pipe=2,data=8x4");
   CHECK(other->tokens() == 900);
 }
@@ -64,7 +84,9 @@ TEST_CASE("Devices save at once; the manifest does not show who was first") {
   const TemporaryDirectory dir;
   const Placement placement = PlacementNumber(3);
   const std::string alone = Save(dir.path() + "/alone", 1, placement);
-  auto writer = *CheckpointWriter::Create(dir.path() + "/together", TestPlan(), {1, 5});
+  const std::string top = dir.path() + "/together";
+  REQUIRE(BeginAttempt(top, 0).ok());
+  auto writer = *CheckpointWriter::Create(top, TestPlan(), {1, kSeed}, {});
   std::vector<absl::Status> statuses(placement.mesh.devices());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < placement.mesh.devices(); ++rank) {
@@ -72,32 +94,47 @@ TEST_CASE("Devices save at once; the manifest does not show who was first") {
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& status : statuses) CHECK(status.ok());
-  const std::string together = *writer->Commit();
+  const std::vector<std::string> parts = {*writer->Finish()};
+  const std::string together = *CommitParts(top, TestPlan(), {1, kSeed}, {}, parts);
   CheckLoads(**CheckpointReader::Open(together), PlacementNumber(0));
-  CHECK(StoredSlices(alone) == StoredSlices(together));
+  CHECK(ReadFile(alone + "/manifest.json") == ReadFile(together + "/manifest.json"));
 }
 
 TEST_CASE("A checkpoint is complete or absent") {
   const TemporaryDirectory dir;
   const std::string folder = dir.path() + "/step-00000007";
+  const std::string temporary = dir.path() + "/attempt-0.tmp/step-00000007";
+  REQUIRE(BeginAttempt(dir.path(), 0).ok());
   {
-    auto writer = *CheckpointWriter::Create(dir.path(), TestPlan(), {.step = 7});
+    const CheckpointInfo info = {.step = 7};
+    auto writer = *CheckpointWriter::Create(dir.path(), TestPlan(), info, {});
     REQUIRE(WriteRank(*writer, PlacementNumber(1), 0).ok());
-    CHECK_FALSE(fs::exists(folder));
-    const absl::Status half = writer->Commit().status();
+    CHECK(fs::exists(temporary + "/rank-00000.bin"));
+  }
+  CHECK_FALSE(fs::exists(temporary));
+  {
+    const CheckpointInfo info = {.step = 7};
+    auto writer = *CheckpointWriter::Create(dir.path(), TestPlan(), info, {});
+    REQUIRE(WriteRank(*writer, PlacementNumber(1), 0).ok());
+    const std::vector<std::string> parts = {*writer->Finish()};
+    const absl::Status half = CommitParts(dir.path(), TestPlan(), info, {}, parts).status();
     CHECK(Message(half) == "w: has 63 of 105 elements of [5,7,3]");
     CHECK_FALSE(fs::exists(folder));
-    CHECK(fs::exists(folder + ".tmp"));
   }
-  CHECK_FALSE(fs::exists(folder + ".tmp"));
+  CHECK(fs::exists(temporary));  // it was handed over
+  EndAttempt(dir.path(), 0);
+  CHECK(fs::is_empty(dir.path()));
 
-  // The leftovers of a crash do no harm.
-  fs::create_directories(folder + ".tmp");
-  std::ofstream(folder + ".tmp/rank-00009.bin") << "half";
+  // What a crash leaves, and what it left of older releases, does no harm.
+  for (const std::string left : {"attempt-0.tmp", "attempt-3.ended.tmp", "step-00000007.tmp"}) {
+    fs::create_directories(dir.path() + "/" + left + "/step-00000007");
+    dir.Write(left + "/rank-00009.bin", "half");
+    dir.Write(left + "/step-00000007/rank-00009.bin", "half");
+  }
   CHECK_FALSE(LatestCheckpoint(dir.path()).ok());
   Save(dir.path(), 7, PlacementNumber(1));
   CHECK_FALSE(fs::exists(folder + "/rank-00009.bin"));
-  CHECK_FALSE(fs::exists(folder + ".tmp"));
+  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
 }
 
 TEST_CASE("Saving a step again replaces its checkpoint") {
@@ -105,7 +142,7 @@ TEST_CASE("Saving a step again replaces its checkpoint") {
   Save(dir.path(), 7, PlacementNumber(1));
   const std::string folder = Save(dir.path(), 7, PlacementNumber(0));
   CHECK_FALSE(fs::exists(folder + "/rank-00001.bin"));
-  CHECK_FALSE(fs::exists(folder + ".tmp"));
+  CHECK_FALSE(fs::exists(dir.path() + "/attempt-0.tmp"));
   CheckLoads(**CheckpointReader::Open(folder), PlacementNumber(2));
 }
 
@@ -126,6 +163,21 @@ TEST_CASE("LatestCheckpoint: the highest complete step") {
   CHECK(*LatestCheckpoint(dir.path()) == dir.path() + "/step-00000020");
   CHECK(*LatestCheckpoint(dir.path(), &skipped) == dir.path() + "/step-00000020");
   CHECK(skipped == dir.path() + "/step-00000300");
+}
+
+TEST_CASE("ListCheckpoints: newest first, complete or not") {
+  const TemporaryDirectory dir;
+  CHECK(ListCheckpoints(dir.path() + "/no").status().code() == absl::StatusCode::kNotFound);
+  CHECK(ListCheckpoints(dir.path())->empty());
+  Save(dir.path(), 9, PlacementNumber(0));
+  Save(dir.path(), 100000000, PlacementNumber(0));
+  fs::create_directories(dir.path() + "/step-00000021");
+  fs::create_directories(dir.path() + "/attempt-1.tmp/step-00000022");
+  const auto all = *ListCheckpoints(dir.path());
+  REQUIRE(all.size() == 3);
+  CHECK((all[0].step == 100000000 && all[0].complete));
+  CHECK((all[1].folder == dir.path() + "/step-00000021" && !all[1].complete));
+  CHECK((all[2].step == 9 && all[2].complete));
 }
 
 TEST_CASE("A plan of another model is refused, with both sides") {
@@ -176,9 +228,10 @@ TEST_CASE("CheckSameVariables: a plan that lacks variables of the checkpoint is 
 TEST_CASE("CheckpointWriter: mistakes") {
   const TemporaryDirectory dir;
   const std::string file = dir.Write("file", "");
-  CHECK_THAT(Message(CheckpointWriter::Create(file, TestPlan(), {}).status()),
-             Catch::StartsWith(file + ": cannot be written to"));
-  auto writer = *CheckpointWriter::Create(dir.path(), TestPlan(), {});
+  CHECK_THAT(Message(BeginAttempt(file, 0)), Catch::StartsWith(file + ": cannot be written to"));
+  REQUIRE(BeginAttempt(dir.path(), 0).ok());
+  const WriterOptions share = {.ranks = {0, 1}};
+  auto writer = *CheckpointWriter::Create(dir.path(), TestPlan(), {}, share);
   const std::string name = "no";
   const Dims dims = {1};
   const Slice slice = {{0}, {1}};
@@ -186,6 +239,8 @@ TEST_CASE("CheckpointWriter: mistakes") {
   CHECK(writer->Write(piece).code() == absl::StatusCode::kInternal);
   piece.name = &kVariables[0].name;
   CHECK(writer->Write(piece).code() == absl::StatusCode::kInternal);
+  CHECK_THAT(Message(WriteRank(*writer, PlacementNumber(1), 1)),
+             Catch::Contains("saved by rank 1, which is not of this process"));
 }
 
 }  // namespace

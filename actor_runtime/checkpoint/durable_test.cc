@@ -1,8 +1,5 @@
 #include "actor_runtime/checkpoint/durable.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
@@ -10,17 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "actor_runtime/checkpoint/system_calls_for_test.h"
 #include "actor_runtime/data/temporary_directory.h"
-
-namespace {
-std::function<void(const std::string& path)> on_sync;  // null: nobody listens
-}  // namespace
-
-// Stands before the C library's.
-extern "C" int fsync(int fd) {
-  if (on_sync) on_sync(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)));
-  return static_cast<int>(syscall(SYS_fsync, fd));
-}
 
 namespace oneflow {
 namespace {
@@ -30,9 +18,12 @@ namespace fs = std::filesystem;
 // What is synced while `act` goes on, in order.
 std::vector<std::string> Synced(const std::function<absl::Status()>& act) {
   std::vector<std::string> paths;
-  on_sync = [&](const std::string& path) { paths.push_back(path); };
+  OnSystemCall([&](const SystemCall& call) {
+    if (call.name == "fsync") paths.push_back(call.path);
+    return 0;
+  });
   const absl::Status status = act();
-  on_sync = nullptr;
+  OnSystemCall(nullptr);
   INFO(status);
   CHECK(status.ok());
   return paths;
@@ -57,13 +48,15 @@ TEST_CASE("an old folder goes when the new one has its name on the disk, not bef
     fs::create_directory(from);
     REQUIRE(WriteDurably(from + "/text", replaces ? "second" : "first").ok());
     bool old_there = false;
-    on_sync = [&](const std::string& path) {
-      CHECK(path == top);
+    OnSystemCall([&](const SystemCall& call) {
+      if (call.name != "fsync") return 0;
+      CHECK(call.path == top);
       CHECK(fs::exists(to + "/text"));
       old_there = fs::exists(from + "/text");
-    };
+      return 0;
+    });
     CHECK(ReplaceFolder(from, to).ok());
-    on_sync = nullptr;
+    OnSystemCall(nullptr);
     CHECK(old_there == replaces);
     CHECK_FALSE(fs::exists(from));
     CHECK(fs::file_size(to + "/text") == (replaces ? 6 : 5));

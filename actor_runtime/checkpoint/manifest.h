@@ -95,7 +95,11 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view w
 // How long each file is that holds slices. Requires a manifest that ParseManifest returned.
 std::map<std::string, int64_t> FileSizes(const Manifest& manifest);
 
-// Whether the slices lie inside the variable, do not overlap and leave nothing out.
+// Fails unless the slice is inside the variable and has as many bytes as its elements take.
+absl::Status CheckSlice(const StoredVariable& variable, const StoredSlice& slice);
+
+// Fails unless each element of the variable is in exactly one slice: the slices are inside, do not
+// overlap and leave nothing out. Takes n log n steps for n slices.
 absl::Status CheckCover(const StoredVariable& variable);
 
 }  // namespace oneflow

@@ -1,21 +1,25 @@
-// CheckpointReader and LatestCheckpoint.
+// CheckpointReader.
+//
+// Invariant: at most kMostOpenFiles files are open but for those that are just read from. A
+// checkpoint may have more files than a process may have open.
 #include <algorithm>
-#include <filesystem>
+#include <cstring>
 #include <map>
-#include <optional>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <span>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/checkpoint/manifest.h"
 #include "actor_runtime/checkpoint/run_file.h"
-#include "actor_runtime/checkpoint/slice_copy.h"
-#include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/checkpoint/shared_runs.h"
+#include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -23,16 +27,11 @@
 namespace oneflow {
 namespace {
 
-namespace fs = std::filesystem;
-
-std::string_view TextOf(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+constexpr size_t kMostOpenFiles = 64;
 
 template <typename Message>
-absl::Status ParseBytes(std::span<const std::byte> bytes, const std::string& path,
-                        Message* message) {
-  const absl::Status parsed = ParseText(TextOf(bytes), path, "text proto", message);
+absl::Status ParseBytes(std::string_view text, const std::string& path, Message* message) {
+  const absl::Status parsed = ParseText(text, path, "text proto", message);
   if (!parsed.ok()) return absl::DataLossError(absl::StrCat(parsed.message(), kUseAnother));
   if (message->ByteSizeLong() > 0) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(path, ": is empty", kUseAnother));
@@ -46,6 +45,31 @@ std::string Describe(DType dtype, const Dims& dims) {
   return absl::StrCat(ToAbsl(Name(dtype)), ToString(dims));
 }
 
+// The different slices of a variable that the ranks hold.
+absl::StatusOr<std::vector<Slice>> PiecesOf(const proto::Plan& plan,
+                                            const proto::Variable& variable, const StageMesh& mesh,
+                                            RankRange ranks) {
+  std::vector<Slice> pieces;
+  for (const int id : variable.register_()) {
+    if (id < 0 || id >= plan.persistent_size()) {
+      return InputError("plan, variable " + variable.name(), "its register is not persistent");
+    }
+    const proto::Register& held = plan.persistent(id);
+    ASSIGN_OR_RETURN(const Layout layout,
+                     LayoutFromProto(held.layout(), mesh.mesh, "plan, " + held.name()));
+    for (int rank = ranks.begin; rank < ranks.end; ++rank) {
+      if (mesh.StageOf(rank) != held.stage()) continue;
+      pieces.push_back(SliceOf(layout, mesh.mesh, mesh.mesh.CoordinateOf(rank)));
+    }
+  }
+  const auto less = [](const Slice& a, const Slice& b) {
+    return std::tie(a.begin, a.size) < std::tie(b.begin, b.size);
+  };
+  std::sort(pieces.begin(), pieces.end(), less);
+  pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
+  return pieces;
+}
+
 }  // namespace
 
 struct CheckpointReader::Impl {
@@ -54,32 +78,43 @@ struct CheckpointReader::Impl {
   proto::Graph graph;
   proto::Train train;
   std::map<std::string, const StoredVariable*, std::less<>> variables;
-  std::map<std::string, RunFile, std::less<>> files;  // of slices
+  std::map<std::string, int64_t> sizes;                                // of the files of slices
+  mutable std::mutex mutex;                                            // a std one: see writer.cc
+  mutable std::map<std::string, std::shared_ptr<const RunFile>> open;  // under `mutex`
 
   absl::Status ReadManifest();
   template <typename Message>
   absl::Status ReadText(const char* name, const StoredRun& run, Message* message) const;
-  absl::Status OpenFiles();
-  // Verifies the blocks that hold what `slice` shares with `stored`.
+  absl::StatusOr<std::shared_ptr<const RunFile>> File(const StoredVariable& variable,
+                                                      const StoredSlice& stored) const;
+  // The blocks of what is stored that hold elements of `slice`.
+  std::set<int64_t> BlocksOf(const StoredVariable& variable, const StoredSlice& stored,
+                             const Slice& slice) const;
   absl::Status Verify(const StoredVariable& variable, const StoredSlice& stored,
-                      const Slice& slice) const;
+                      const std::set<int64_t>& blocks, ReadBuffer* buffer) const;
+  // Copies what the piece shares with what is stored, and counts it.
+  absl::Status Load(const StoredVariable& variable, const StoredSlice& stored, const Piece& piece,
+                    ReadBuffer* buffer, int64_t* copied) const;
   absl::StatusOr<const StoredVariable*> Find(const std::string& name, DType dtype, const Dims& dims,
                                              std::string_view wanted_by) const;
+  absl::StatusOr<const StoredVariable*> Find(const proto::Variable& variable,
+                                             std::string_view wanted_by) const;
   absl::Status AnotherModel(std::string_view wanted_by, std::string_view difference) const;
-  const RunFile& File(const StoredSlice& s) const { return files.find(s.run.file)->second; }
 };
 
 absl::Status CheckpointReader::Impl::ReadManifest() {
   const std::string path = folder + "/manifest.json";
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  const absl::StatusOr<RunFile> file = RunFile::Open(path);
   if (absl::IsNotFound(file.status())) {
     return absl::NotFoundError(folder +
                                ": no checkpoint: it has no manifest.json; "
                                "give the folder of one step");
   }
   RETURN_IF_ERROR(file.status());
-  ASSIGN_OR_RETURN(manifest, ParseManifest(TextOf(file->bytes()), path));
+  ASSIGN_OR_RETURN(const std::string text, file->ReadAll());
+  ASSIGN_OR_RETURN(manifest, ParseManifest(text, path));
   for (const StoredVariable& variable : manifest.variables) variables[variable.name] = &variable;
+  sizes = FileSizes(manifest);
   RETURN_IF_ERROR(ReadText("graph.textproto", manifest.graph, &graph));
   return ReadText("train.textproto", manifest.train, &train);
 }
@@ -88,51 +123,96 @@ template <typename Message>
 absl::Status CheckpointReader::Impl::ReadText(const char* name, const StoredRun& run,
                                               Message* message) const {
   const std::string path = folder + "/" + name;
-  if (manifest.version == 1) {  // has no checksum of it
-    ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-    return ParseBytes(file.bytes(), path, message);
-  }
-  const absl::StatusOr<RunFile> file = RunFile::Open(path, run.bytes);
+  const bool verified = manifest.version > 1;  // version 1 has no checksum of it
+  const absl::StatusOr<RunFile> file =
+      verified ? RunFile::Open(path, run.bytes) : RunFile::Open(path);
   if (absl::IsNotFound(file.status())) return MissingFile(path, "what was trained, and how");
   RETURN_IF_ERROR(file.status());
-  RETURN_IF_ERROR(file->Verify(run, 0, run.bytes, manifest.block, "the file"));
-  return ParseBytes(file->Bytes(run), path, message);
+  ReadBuffer buffer;
+  std::string text;
+  if (!verified) {
+    ASSIGN_OR_RETURN(text, file->ReadAll());
+  }
+  for (int64_t b = 0; verified && b * manifest.block < run.bytes; ++b) {
+    ASSIGN_OR_RETURN(const auto bytes, file->Read(run, b, manifest.block, "the file", &buffer));
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return ParseBytes(text, path, message);
 }
 
-absl::Status CheckpointReader::Impl::OpenFiles() {
-  const std::map<std::string, int64_t> sizes = FileSizes(manifest);
-  for (const StoredVariable& variable : manifest.variables) {
-    for (const StoredSlice& stored : variable.slices) {
-      const std::string& name = stored.run.file;
-      if (files.contains(name)) continue;
-      const std::string path = folder + "/" + name;
-      absl::StatusOr<RunFile> file = RunFile::Open(path, sizes.at(name));
-      if (absl::IsNotFound(file.status())) return MissingFile(path, "variable " + variable.name);
-      RETURN_IF_ERROR(file.status());
-      files.emplace(name, *std::move(file));
-    }
+absl::StatusOr<std::shared_ptr<const RunFile>> CheckpointReader::Impl::File(
+    const StoredVariable& variable, const StoredSlice& stored) const {
+  const std::string& name = stored.run.file;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = open.find(name); it != open.end()) return it->second;
+  }
+  const std::string path = folder + "/" + name;
+  absl::StatusOr<RunFile> opened = RunFile::Open(path, sizes.at(name));
+  if (absl::IsNotFound(opened.status())) return MissingFile(path, "variable " + variable.name);
+  RETURN_IF_ERROR(opened.status());
+  auto file = std::make_shared<const RunFile>(*std::move(opened));
+  const std::lock_guard lock(mutex);
+  if (open.size() >= kMostOpenFiles) open.clear();
+  open[name] = file;
+  return file;
+}
+
+std::set<int64_t> CheckpointReader::Impl::BlocksOf(const StoredVariable& variable,
+                                                   const StoredSlice& stored,
+                                                   const Slice& slice) const {
+  const auto element = static_cast<int64_t>(SizeOf(variable.dtype));
+  std::set<int64_t> blocks;
+  ForShared(stored.slice, slice, [&](int64_t source, int64_t, int64_t count) {
+    const int64_t last = ((source + count) * element - 1) / manifest.block;
+    int64_t b = source * element / manifest.block;
+    if (!blocks.empty()) b = std::max(b, *blocks.rbegin() + 1);  // sources ascend
+    for (; b <= last; ++b) blocks.insert(blocks.end(), b);
+  });
+  return blocks;
+}
+
+absl::Status CheckpointReader::Impl::Verify(const StoredVariable& variable,
+                                            const StoredSlice& stored,
+                                            const std::set<int64_t>& blocks,
+                                            ReadBuffer* buffer) const {
+  if (blocks.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto file, File(variable, stored));
+  const std::string what = "variable " + variable.name;
+  for (const int64_t b : blocks) {
+    RETURN_IF_ERROR(file->Read(stored.run, b, manifest.block, what, buffer).status());
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckpointReader::Impl::Verify(const StoredVariable& variable,
-                                            const StoredSlice& stored, const Slice& slice) const {
-  Slice shared = Intersect(stored.slice, slice);
-  for (size_t d = 0; d < shared.begin.size(); ++d) shared.begin[d] -= stored.slice.begin[d];
+absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable, const StoredSlice& stored,
+                                          const Piece& piece, ReadBuffer* buffer,
+                                          int64_t* copied) const {
+  if (Intersect(stored.slice, *piece.slice).elements() == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto file, File(variable, stored));
   const auto element = static_cast<int64_t>(SizeOf(variable.dtype));
-  const int64_t block = manifest.block;
   const std::string what = "variable " + variable.name;
-  int64_t verified = 0;  // blocks that are, or need not be
   absl::Status status;
-  ForRuns(
-      stored.slice.size, shared, 0, shared.elements(), [&](int64_t, int64_t index, int64_t count) {
-        const int64_t last = ((index + count) * element - 1) / block;
-        if (!status.ok() || last < verified) return;
-        const int64_t first = std::max(verified, index * element / block);
-        status = File(stored).Verify(stored.run, first * block,
-                                     std::min((last + 1) * block, stored.run.bytes) - first * block,
-                                     block, what);
-        verified = last + 1;
+  int64_t b = -1;  // the block that is in `bytes`
+  std::span<const std::byte> bytes;
+  // Bytes, not elements: blocks of somebody else's may end within one.
+  const auto copy = [&](int64_t source, std::byte* destination, int64_t count) -> absl::Status {
+    while (count > 0) {
+      if (b != source / manifest.block) {
+        b = source / manifest.block;
+        ASSIGN_OR_RETURN(bytes, file->Read(stored.run, b, manifest.block, what, buffer));
+      }
+      const auto rest = bytes.subspan(source - b * manifest.block);
+      const int64_t n = std::min(count, static_cast<int64_t>(rest.size()));
+      std::memcpy(destination, rest.data(), n);
+      source += n, destination += n, count -= n;
+    }
+    return absl::OkStatus();
+  };
+  *copied += ForShared(
+      stored.slice, *piece.slice, [&](int64_t source, int64_t destination, int64_t count) {
+        if (!status.ok()) return;
+        status = copy(source * element, piece.data + destination * element, count * element);
       });
   return status;
 }
@@ -164,12 +244,18 @@ absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
   return AnotherModel(wanted_by, difference);
 }
 
+absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
+    const proto::Variable& variable, std::string_view wanted_by) const {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(variable.dtype(), variable.name()));
+  const Dims dims(variable.layout().dim().begin(), variable.layout().dim().end());
+  return Find(variable.name(), dtype, dims, wanted_by);
+}
+
 absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
     const std::string& folder) {
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
   RETURN_IF_ERROR(impl->ReadManifest());
-  RETURN_IF_ERROR(impl->OpenFiles());
   return std::unique_ptr<CheckpointReader>(new CheckpointReader(std::move(impl)));
 }
 
@@ -185,9 +271,7 @@ const proto::Train& CheckpointReader::train() const { return impl_->train; }
 
 absl::Status CheckpointReader::CheckVariables(const proto::Plan& plan) const {
   for (const proto::Variable& v : plan.variable()) {
-    ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(v.dtype(), v.name()));
-    const Dims dims(v.layout().dim().begin(), v.layout().dim().end());
-    RETURN_IF_ERROR(impl_->Find(v.name(), dtype, dims, plan.model()).status());
+    RETURN_IF_ERROR(impl_->Find(v, plan.model()).status());
   }
   return absl::OkStatus();
 }
@@ -208,10 +292,27 @@ absl::Status CheckpointReader::CheckSameVariables(const proto::Plan& plan) const
 }
 
 absl::Status CheckpointReader::Verify() const {
+  ReadBuffer buffer;
   for (const StoredVariable& variable : impl_->manifest.variables) {
     for (const StoredSlice& stored : variable.slices) {
-      RETURN_IF_ERROR(impl_->Verify(variable, stored, stored.slice));
-      impl_->File(stored).Release(stored.run);
+      const std::set<int64_t> all = impl_->BlocksOf(variable, stored, stored.slice);
+      RETURN_IF_ERROR(impl_->Verify(variable, stored, all, &buffer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::VerifyPieces(const proto::Plan& plan, RankRange ranks) const {
+  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  if (ranks.size() == 0) ranks = {0, mesh.ranks()};
+  ReadBuffer buffer;
+  for (const proto::Variable& v : plan.variable()) {
+    ASSIGN_OR_RETURN(const StoredVariable* variable, impl_->Find(v, plan.model()));
+    ASSIGN_OR_RETURN(const std::vector<Slice> pieces, PiecesOf(plan, v, mesh, ranks));
+    for (const StoredSlice& stored : variable->slices) {
+      std::set<int64_t> blocks;
+      for (const Slice& piece : pieces) blocks.merge(impl_->BlocksOf(*variable, stored, piece));
+      RETURN_IF_ERROR(impl_->Verify(*variable, stored, blocks, &buffer));
     }
   }
   return absl::OkStatus();
@@ -220,41 +321,13 @@ absl::Status CheckpointReader::Verify() const {
 absl::Status CheckpointReader::Load(const Piece& piece) const {
   ASSIGN_OR_RETURN(const StoredVariable* variable,
                    impl_->Find(*piece.name, piece.dtype, *piece.dims, impl_->manifest.model));
+  ReadBuffer buffer;
   int64_t copied = 0;
   for (const StoredSlice& stored : variable->slices) {
-    const RunFile& file = impl_->File(stored);
-    RETURN_IF_ERROR(impl_->Verify(*variable, stored, *piece.slice));
-    copied += CopyShared(stored.slice, file.Bytes(stored.run).data(), *piece.slice, piece.data,
-                         SizeOf(piece.dtype));
-    file.Release(stored.run);
+    RETURN_IF_ERROR(impl_->Load(*variable, stored, piece, &buffer, &copied));
   }
   if (copied == piece.slice->elements()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(*piece.name, ": the piece is outside the tensor"));
-}
-
-absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir, std::string* skipped) {
-  std::error_code error;
-  fs::directory_iterator entries(dir, error);
-  if (error) {
-    return absl::NotFoundError(absl::StrCat(dir, ": ", error.message(), "; check the path"));
-  }
-  std::optional<std::pair<int64_t, std::string>> latest, incomplete;
-  for (const fs::directory_entry& entry : entries) {
-    const std::string name = entry.path().filename();
-    int64_t step;
-    if (!absl::StartsWith(name, "step-") || !absl::SimpleAtoi(name.substr(5), &step)) continue;
-    if (!entry.is_directory(error)) continue;
-    auto& highest = fs::exists(entry.path() / "manifest.json", error) ? latest : incomplete;
-    highest = std::max(highest, std::optional(std::pair(step, entry.path().string())));
-  }
-  if (skipped != nullptr) *skipped = incomplete > latest ? incomplete->second : "";
-  if (latest) return latest->second;
-  if (fs::exists(fs::path(dir) / "manifest.json", error)) {
-    return absl::NotFoundError(
-        dir +
-        ": is one checkpoint itself; give the folder that it is in, of which the latest is taken");
-  }
-  return absl::NotFoundError(dir + ": holds no complete checkpoint; train with --checkpoint_dir");
 }
 
 }  // namespace oneflow

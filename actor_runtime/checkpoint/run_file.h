@@ -1,13 +1,17 @@
-// A file of a checkpoint whose bytes are verified when they are read, block by block.
+// A file of a checkpoint that is read block by block, each verified before it is used.
 //
 //   ASSIGN_OR_RETURN(const RunFile file, RunFile::Open(path, size));
-//   RETURN_IF_ERROR(file.Verify(run, first, count, block, "variable w"));
-//   ... file.Bytes(run).subspan(first, count) are what was written ...
-//   file.Release(run);
+//   ReadBuffer buffer;
+//   ASSIGN_OR_RETURN(auto bytes, file.Read(run, /*b=*/0, block, "variable w", &buffer));
+//   ... bytes are what was written as block 0 of the run ...
+//
+// It reads with pread and maps nothing: a disk that fails, or a file that somebody cuts short
+// meanwhile, is a status and never a signal.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,34 +19,49 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/checkpoint/manifest.h"
-#include "actor_runtime/data/mapped_file.h"
 
 namespace oneflow {
 
 // What ends the errors of a damaged checkpoint.
-inline constexpr char kUseAnother[] =
-    "; use another checkpoint (remove this folder to resume from the one before)";
+inline constexpr char kUseAnother[] = "; use another checkpoint";
+
+// Memory that grows to the largest size asked for and keeps no old content.
+class ReadBuffer {
+ public:
+  std::span<std::byte> Take(size_t bytes);
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  size_t size_ = 0;
+};
 
 class RunFile {
  public:
-  // DATA_LOSS unless the file has exactly `size` bytes, NOT_FOUND where there is none.
+  // NOT_FOUND where there is no file, DATA_LOSS where reading fails.
+  static absl::StatusOr<RunFile> Open(const std::string& path);
+  // DATA_LOSS, too, unless the file has exactly `size` bytes.
   static absl::StatusOr<RunFile> Open(const std::string& path, int64_t size);
+  RunFile(RunFile&& other) noexcept;
+  RunFile& operator=(RunFile&&) = delete;
+  ~RunFile();
 
-  // Verifies the blocks of `run`, of `block` bytes each, that bytes [first, first + count) of it
-  // are in; with the last block the zeros behind it. DATA_LOSS names file, bytes, block and `what`.
-  // Requires a run within the file. Thread-safe.
-  absl::Status Verify(const StoredRun& run, int64_t first, int64_t count, int64_t block,
-                      std::string_view what) const;
+  int64_t size() const { return size_; }
+  // The whole file, unverified.
+  absl::StatusOr<std::string> ReadAll() const;
 
-  std::span<const std::byte> Bytes(const StoredRun& run) const {
-    return file_.bytes().subspan(run.offset, run.bytes);
-  }
-  // Gives the memory of a run back: else the process holds the checkpoint beside the arena.
-  void Release(const StoredRun& run) const { file_.Release(Bytes(run)); }
+  // Block `b` of `run`, whose blocks have `block` bytes each, but for the last one. Verified with
+  // it are the zeros behind the last one. DATA_LOSS names file, bytes, block and `what`. The bytes
+  // are in `buffer`. Requires a block of a run within the file. Thread-safe.
+  absl::StatusOr<std::span<const std::byte>> Read(const StoredRun& run, int64_t b, int64_t block,
+                                                  std::string_view what, ReadBuffer* buffer) const;
 
  private:
-  explicit RunFile(MappedFile file) : file_(std::move(file)) {}
-  MappedFile file_;
+  RunFile(std::string path, int fd, int64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+  absl::Status ReadAt(int64_t offset, std::span<std::byte> bytes) const;
+
+  std::string path_;
+  int fd_;
+  int64_t size_;
 };
 
 }  // namespace oneflow

@@ -74,10 +74,10 @@ struct Runtime::Impl {
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
   bool synchronous = false;
-  bool cut_short = false;  // control thread: the last run failed
-  std::function<absl::Status()> communicators_made;
-  uint32_t epoch = 0;      // control thread
-  int64_t steps_done = 0;  // control thread: of the last run
+  bool cut_short = false;              // control thread: the last run failed
+  std::function<absl::Status()> meet;  // null: there are no other processes
+  uint32_t epoch = 0;                  // control thread
+  int64_t steps_done = 0;              // control thread: of the last run
   std::mutex running_mutex;
   std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a whole run
   std::vector<std::unique_ptr<Worker>> workers;
@@ -129,7 +129,7 @@ struct Runtime::Impl {
         bus->mailbox(WorkerOf(ranks[member], loaded->ranks())).WakeIfParked();
       });
     }
-    return communicators_made ? communicators_made() : absl::OkStatus();
+    return meet ? meet() : absl::OkStatus();
   }
 
   void Prepare(int program, const RunContext& context, int64_t steps) {
@@ -226,6 +226,8 @@ struct Runtime::Impl {
     absl::Status status = failure;
     const bool ahead = std::any_of(workers.begin(), workers.end(),
                                    [](const auto& worker) { return worker->ahead(); });
+    // Others may still finish the last step, and need what members here have entered.
+    if (status.ok() && stopped && meet) status = meet();
     // A device would wait for members that enter no more.
     for (const auto& communicator : communicators) {
       if (ahead) communicator->Abort(absl::CancelledError("the run was stopped"));
@@ -254,7 +256,7 @@ struct Runtime::Impl {
     }
     // Members may have entered what others have not, and never will. All processes know of each
     // stop, but not of whose streams have gone ahead.
-    if (!status.ok() || ahead || (stopped && communicators_made)) communicators.clear();
+    if (!status.ok() || ahead || (stopped && meet)) communicators.clear();
     cut_short = !status.ok();
     return status;
   }
@@ -284,7 +286,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->draw_worker = options.draw_worker;
   impl->synchronous = options.synchronous;
-  impl->communicators_made = options.communicators_made;
+  impl->meet = options.meet;
   RETURN_IF_ERROR(impl->Build(options));
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }

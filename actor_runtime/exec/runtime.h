@@ -42,9 +42,10 @@ struct RuntimeOptions {
   // next; all processes must run the same programs and steps. null: plans with such groups are
   // refused.
   CommunicatorMaker make_communicator;
-  // Called when this process has made its communicators, before any of its devices enters one: it
-  // returns when all processes have made theirs. null: there are no others.
-  std::function<absl::Status()> communicators_made;
+  // Returns when all processes have called it as often. They meet when each has made its
+  // communicators, before any device enters one, and after a run that was stopped, before what its
+  // streams have entered ahead is dropped. null: there are no others.
+  std::function<absl::Status()> meet;
   Isa isa = BestIsa();        // what kernels compute with; one that the processor has
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel; of the host's actors
                               // alone where there is a backend

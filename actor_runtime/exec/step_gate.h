@@ -43,7 +43,9 @@ class StepGate {
     return (begun & kEnds) != 0 ? begun & kSteps : kNoEnd;
   }
 
-  // Any thread. The steps that have begun; no other begins until EndAt.
+  // Any thread. The steps that have begun.
+  int64_t begun() const { return begun_.load() & kSteps; }
+  // The same; no other begins until EndAt.
   int64_t Hold() { return begun_.fetch_or(kHeld) & kSteps; }
   // Any thread, once in a run. At least what Hold said, unless the run has not begun. The workers
   // of the run must be woken.

@@ -5,7 +5,6 @@
 
 #include <glog/logging.h>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
@@ -14,33 +13,17 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kMostNamed = 4;
-constexpr size_t kLongestName = 200;
 
 // A connection that has not presented a process in this time is closed.
 constexpr JobTime kPatience = 10 * kJobSecond;
-
-// The time does not tell how many bytes agree.
-bool SameSecret(const std::string& a, const std::string& b) {
-  unsigned char difference = a.size() != b.size();
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
-    if (b.empty()) difference = 1;
-  }
-  return difference == 0;
-}
-
-// A text of another process, fit for a sentence.
-std::string Clean(const std::string& text) {
-  return absl::CHexEscape(text.substr(0, kLongestName));
-}
 
 std::string Seconds(JobTime t) {
   return absl::StrFormat("%.1f s", static_cast<double>(t) / kJobSecond);
 }
 
 std::string DescribeRun(uint64_t run, const std::string& program, int64_t first, int64_t steps) {
-  return absl::StrCat("run ", run, ", program ", Clean(program), ", ", steps, " steps from step ",
-                      first);
+  return absl::StrCat("run ", run, ", program ", CleanText(program), ", ", steps,
+                      " steps from step ", first);
 }
 
 }  // namespace
@@ -97,128 +80,6 @@ void Coordinator::Close(uint64_t connection, JobTime now, Emit emit) {
             Name(process), ": its connection broke: it was killed, or exited without a word")),
         emit);
   }
-}
-
-void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool again, Emit emit) {
-  proto::JobToMember message;
-  WriteError(why, message.mutable_refused()->mutable_error());
-  message.mutable_refused()->set_again(again);
-  emit({.connection = connection, .message = std::move(message)});
-  connections_[connection].closing = true;
-  emit({.kind = CoordinatorAction::kClose, .connection = connection});
-}
-
-absl::Status Coordinator::CheckFacts(const proto::JobPresent& present) const {
-  const JobIdentity& self = options_.self;
-  const std::string who =
-      DescribeProcess(Clean(present.host()), present.process(), Clean(present.ranks()));
-  const std::string zero = absl::StrCat("process 0 on host ", self.host);
-  if (present.processes() != self.processes) {
-    return InputError(who,
-                      absl::StrCat("was started as one of ", present.processes(), " processes, ",
-                                   zero, " as one of ", self.processes),
-                      "start all with the same number");
-  }
-  const auto count = std::min<size_t>(self.facts.size(), present.fact_size());
-  for (size_t i = 0; i < count; ++i) {
-    const JoinFact& ours = self.facts[i];
-    const proto::JobPresent::Fact& theirs = present.fact(i);
-    if (theirs.name() != ours.name) {
-      return InputError(
-          who,
-          absl::StrCat("presents ", Clean(theirs.name()), " where ", zero, " presents ", ours.name),
-          "start the same build everywhere");
-    }
-    const bool open = theirs.value().empty() && present.process() != 0;
-    if (!open && theirs.value() != ours.value) {
-      return InputError(who,
-                        absl::StrCat(ours.name, " ", Clean(theirs.value()), ", ", zero, " has ",
-                                     Clean(ours.value)),
-                        "start all processes with the same build, files and flags");
-    }
-  }
-  if (present.fact_size() != static_cast<int>(self.facts.size())) {
-    return InputError(
-        who,
-        absl::StrCat("presents ", present.fact_size(), " facts, ", zero, " ", self.facts.size()),
-        "start the same build everywhere");
-  }
-  return absl::OkStatus();
-}
-
-void Coordinator::Present(uint64_t connection, const proto::JobPresent& present, Emit emit) {
-  if (!SameSecret(present.token(), options_.self.token)) {
-    return Refuse(connection, absl::PermissionDeniedError("refused"), false, emit);
-  }
-  const std::string who =
-      DescribeProcess(Clean(present.host()), present.process(), Clean(present.ranks()));
-  const int64_t attempt = options_.self.attempt;
-  if (present.attempt() < attempt && !options_.policy.accept_older_attempts) {
-    return Refuse(connection,
-                  absl::AbortedError(absl::StrCat(who, " is of attempt ", present.attempt(),
-                                                  "; attempt ", attempt, " is under way")),
-                  false, emit);
-  }
-  if (present.attempt() > attempt) {
-    const auto why = absl::AbortedError(
-        absl::StrCat("attempt ", attempt, " is over: ", who, " is of attempt ", present.attempt()));
-    Refuse(connection, why, true, emit);
-    return End(why, emit);
-  }
-  if (ending_) {
-    return Refuse(connection, status_.ok() ? absl::AbortedError("the job has ended") : status_,
-                  false, emit);
-  }
-  const int process = present.process();
-  if (process < 0 || process >= std::max(processes(), present.processes())) {
-    return Refuse(
-        connection,
-        InputError(who, absl::StrCat("there is no such process among ", present.processes()),
-                   "number them from 0"),
-        false, emit);
-  }
-  if (const absl::Status facts = CheckFacts(present); !facts.ok()) {
-    Refuse(connection, facts, false, emit);
-    // An attempt under way has nothing to do with who comes late; one that gathers cannot succeed.
-    if (!AllJoined()) End(facts, emit);
-    return;
-  }
-  Process& joins = processes_[process];
-  if (joins.connection.has_value()) {
-    return Refuse(
-        connection,
-        InputError(who,
-                   absl::StrCat("there is a process ", process, " already, on host ", joins.host),
-                   "give each process an index of its own"),
-        false, emit);
-  }
-  connections_[connection].process = process;
-  joins.connection = connection;
-  joins.host = Clean(present.host());
-  joins.ranks = Clean(present.ranks());
-  joins.heard = listened_;
-  joins.echoed = now_;  // it listens to us from the next message on
-  if (connection != kLocalConnection) ++others_there_;
-  ++joined_;
-  proto::JobToMember message;
-  message.mutable_accepted()->set_silence(options_.silence);
-  message.mutable_accepted()->set_beat(Beat());
-  message.mutable_accepted()->set_host(options_.self.host);
-  Send(process, std::move(message), emit);
-  if (AllJoined()) WelcomeAll(emit);
-}
-
-void Coordinator::WelcomeAll(Emit emit) {
-  std::map<std::string, int> on_host;
-  std::vector<int> index(processes());
-  for (int p = 0; p < processes(); ++p) index[p] = on_host[processes_[p].host]++;
-  for (int p = 0; p < processes(); ++p) {
-    proto::JobToMember message;
-    message.mutable_welcome()->set_processes_on_host(on_host[processes_[p].host]);
-    message.mutable_welcome()->set_index_on_host(index[p]);
-    Send(p, std::move(message), emit);
-  }
-  if (stop_ == Stop::kAsked) FreezeAll(emit);
 }
 
 void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& message, JobTime now,
@@ -328,7 +189,7 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
 void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   Posted& posted = posts_[post.key()];
   if (posted.value.has_value()) {
-    return End(absl::InternalError(absl::StrCat(Name(process), " posts ", Clean(post.key()),
+    return End(absl::InternalError(absl::StrCat(Name(process), " posts ", CleanText(post.key()),
                                                 ", which ", Name(posted.by), " has posted")),
                emit);
   }
@@ -360,8 +221,8 @@ void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
     int other = 0;
     while (processes_[other].parts == rounds_) ++other;
     return End(absl::FailedPreconditionError(absl::StrCat(Name(process), " is in round ",
-                                                          Clean(part.name()), ", ", Name(other),
-                                                          " in round ", Clean(round_))),
+                                                          CleanText(part.name()), ", ", Name(other),
+                                                          " in round ", CleanText(round_))),
                emit);
   }
   ++from.parts;

@@ -1,5 +1,6 @@
 #include "actor_runtime/job/job.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/strings.h"
 
@@ -7,6 +8,11 @@ namespace oneflow {
 
 std::string DescribeProcess(const std::string& host, int process, const std::string& ranks) {
   return absl::StrCat("host ", host, " (process ", process, ranks.empty() ? "" : ", ", ranks, ")");
+}
+
+std::string CleanText(const std::string& text) {
+  constexpr size_t kLongest = 200;
+  return absl::Utf8SafeCHexEscape(text.substr(0, kLongest));
 }
 
 void WriteError(const absl::Status& status, proto::JobError* error) {

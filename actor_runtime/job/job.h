@@ -51,6 +51,9 @@ struct JobPolicy {
 // "host b (process 1, ranks 4 to 7)".
 std::string DescribeProcess(const std::string& host, int process, const std::string& ranks = "");
 
+// A text of another process, fit for a sentence: without control characters, and cut if long.
+std::string CleanText(const std::string& text);
+
 // Statuses on the wire. A code out of range becomes UNKNOWN; OK is no error, and becomes it, too.
 void WriteError(const absl::Status& status, proto::JobError* error);
 absl::Status ReadError(const proto::JobError& error);

@@ -7,6 +7,15 @@
 
 namespace oneflow {
 
+JobCredentials CredentialsOf(const JobKeys& keys) {
+  grpc::SslServerCredentialsOptions server(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  server.pem_root_certs = keys.ca;
+  server.pem_key_cert_pairs.push_back({keys.key, keys.certificate});
+  const grpc::SslCredentialsOptions client{keys.ca, keys.key, keys.certificate};
+  return {grpc::SslServerCredentials(server), grpc::SslCredentials(client), kJobCertificateName};
+}
+
 std::shared_ptr<grpc::Channel> OpenJobChannel(const std::string& address,
                                               const JobCredentials& credentials) {
   grpc::ChannelArguments arguments;

@@ -78,6 +78,16 @@ class Worker {
   std::thread thread_;  // the last member: it uses the others
 };
 
+// HOST of HOST:PORT; brackets of an IPv6 address go with it.
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+bool IsNumeric(const std::string& host) {
+  return host.front() == '[' || host.find_first_not_of("0123456789.") == std::string::npos;
+}
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || (IsNumeric(host) && host.rfind("127.", 0) == 0);
+}
+
 absl::Status CheckOptions(const MemberOptions& options) {
   if (options.processes < 1) {
     return InputError("--processes", absl::StrCat(options.processes, " is less than 1"), "");
@@ -104,6 +114,14 @@ absl::Status CheckOptions(const MemberOptions& options) {
     return InputError("--coordinator", absl::StrCat("\"", options.coordinator, "\""),
                       "give HOST:PORT");
   }
+  if (!options.keys.has_value() && !(IsLoopback(HostOf(options.coordinator)) &&
+                                     (options.listen.empty() || IsLoopback(options.listen)))) {
+    return InputError(
+        "--coordinator",
+        absl::StrCat(options.coordinator, " is not on loopback, and there are no keys of the job"),
+        "make a folder of keys with --make_job_keys=FOLDER and give it to all "
+        "processes");
+  }
   return absl::OkStatus();
 }
 
@@ -114,6 +132,7 @@ class Member::Impl {
   Impl(MemberOptions options, MemberCallbacks callbacks)
       : options_(std::move(options)),
         callbacks_(std::move(callbacks)),
+        credentials_(options_.keys.has_value() ? CredentialsOf(*options_.keys) : JobCredentials()),
         state_({.self = Identity(),
                 .coordinator = options_.coordinator,
                 .join = FromSeconds(options_.join_seconds),
@@ -244,6 +263,7 @@ class Member::Impl {
  private:
   JobIdentity Identity() {
     if (options_.host.empty()) options_.host = HostName();
+    if (options_.token.empty() && options_.keys.has_value()) options_.token = options_.keys->token;
     return {.process = options_.process,
             .processes = options_.processes,
             .attempt = options_.attempt,
@@ -251,6 +271,14 @@ class Member::Impl {
             .ranks = options_.ranks,
             .token = options_.token,
             .facts = options_.facts};
+  }
+
+  std::string ListenAddress() const {
+    const std::string host = HostOf(options_.coordinator);
+    const std::string port = options_.coordinator.substr(host.size());
+    if (!options_.listen.empty()) return options_.listen + port;
+    // A name may lead to another address here than elsewhere.
+    return IsLoopback(host) || IsNumeric(host) ? options_.coordinator : "[::]" + port;
   }
 
   absl::Status Over() const {
@@ -285,7 +313,7 @@ class Member::Impl {
             }};
     const JobTime until = BootTime() + std::min(kPortWait, FromSeconds(options_.join_seconds));
     for (;;) {
-      auto server = JobServer::Start(options_.coordinator, {}, coordinator, events);
+      auto server = JobServer::Start(ListenAddress(), credentials_, coordinator, events);
       if (server.ok()) {
         server_ = *std::move(server);
         if (callbacks_.on_listen) callbacks_.on_listen(server_->port());
@@ -330,7 +358,7 @@ class Member::Impl {
       ++streams_;
     }
     auto stream = JobStream::Open(
-        options_.coordinator, {},
+        options_.coordinator, credentials_,
         {.message =
              [this, number](const proto::JobToMember& message) {
                Do([&](auto emit) { state_.Receive(number, message, BootTime(), emit); });
@@ -405,6 +433,7 @@ class Member::Impl {
 
   MemberOptions options_;
   const MemberCallbacks callbacks_;
+  const JobCredentials credentials_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

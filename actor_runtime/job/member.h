@@ -23,6 +23,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
+#include "actor_runtime/job/job_keys.h"
 
 namespace oneflow {
 
@@ -41,6 +43,12 @@ struct MemberOptions {
   std::vector<JoinFact> facts;  // process 0's are the measure
   std::string host;             // empty: this machine's name
   std::string ranks;            // "ranks 4 to 7", for sentences; may be empty
+  // Needed, and then used, for a coordinator that is not on loopback; with them `token` may be
+  // empty: theirs counts.
+  std::optional<JobKeys> keys;
+  // Process 0: the address to listen at, HOST or [HOST], in place of the coordinator's; empty: the
+  // coordinator's if that is loopback or numeric, else all of this host's.
+  std::string listen;
   double join_seconds = 60;
   double silence_seconds = 5;  // process 0's counts for all
   JobPolicy policy;

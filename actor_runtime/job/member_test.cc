@@ -205,5 +205,132 @@ TEST_CASE("A process that goes without a word ends the others") {
   }
 }
 
+TEST_CASE("Who comes to a job that runs changes nothing") {
+  auto heard = HeardOf(2);
+  auto members = JoinAll(heard, [](MemberOptions& options) { options.attempt = 1; });
+  for (const Joined& member : members) REQUIRE(member.ok());
+  MemberOptions good = Options((*members[0])->port(), 1, 2);
+  good.attempt = 1;
+  const auto refusal = [](const MemberOptions& options) {
+    const Joined joined = Member::Join(options, {});
+    REQUIRE_FALSE(joined.ok());
+    return std::string(joined.status().message());
+  };
+  MemberOptions other = good;
+  other.token = "guess";
+  CHECK(refusal(other) == absl::StrCat("host b (process 1): the coordinator at ", good.coordinator,
+                                       " refuses it; give all processes of the job the same "
+                                       "token"));
+  other = good;
+  other.attempt = 0;
+  CHECK(refusal(other) == "host b (process 1) is of attempt 0; attempt 1 is under way");
+  CHECK(absl::StrContains(refusal(good), "there is a process 1 already"));
+  other = good;
+  other.facts[1].value = "8";
+  CHECK(absl::StrContains(refusal(other), "build 8, process 0 on host a has 7"));
+  other = Options((*members[0])->port(), 0, 2);
+  other.join_seconds = 0.1;
+  CHECK(absl::StrContains(refusal(other), "cannot listen at"));
+  std::vector<std::future<absl::Status>> leaving;
+  for (Joined& member : members) {
+    leaving.push_back(std::async(std::launch::async, [&] { return (*member)->Leave(); }));
+  }
+  for (auto& one : leaving) CHECK(one.get().ok());
+}
+
+TEST_CASE("A newer attempt ends the one that is there, and takes its port") {
+  auto heard = HeardOf(2);
+  auto members = JoinAll(heard);
+  for (const Joined& member : members) REQUIRE(member.ok());
+  const int port = (*members[0])->port();
+  std::vector<std::future<Joined>> joining;
+  for (int p = 0; p < 2; ++p) {
+    MemberOptions options = Options(port, p, 2);
+    options.attempt = 1;
+    joining.push_back(
+        std::async(std::launch::async, [options] { return Member::Join(options, {}); }));
+  }
+  for (int p = 0; p < 2; ++p) {
+    CHECK(heard[p]->End() ==
+          absl::AbortedError("attempt 0 is over: host b (process 1) is of attempt 1"));
+  }
+  members.clear();  // The old process 0 exits; its port is free.
+  for (auto& one : joining) CHECK(one.get().ok());
+}
+
+TEST_CASE("Options that cannot be are refused before anything is sent") {
+  const auto refusal = [](const MemberOptions& options) {
+    const Joined joined = Member::Join(options, {});
+    REQUIRE_FALSE(joined.ok());
+    CHECK(joined.status().code() == absl::StatusCode::kInvalidArgument);
+    return std::string(joined.status().message());
+  };
+  CHECK(refusal({.coordinator = "127.0.0.1:1", .processes = 0}).rfind("--processes", 0) == 0);
+  CHECK(refusal({.coordinator = "127.0.0.1:1", .process = 2, .processes = 2})
+            .rfind("--process_index", 0) == 0);
+  for (const char* address : {"", ":1", "h", "h:", "h:x", "127.0.0.1:70000", "127.0.0.1:0"}) {
+    CAPTURE(address);
+    CHECK(
+        refusal({.coordinator = address, .process = 1, .processes = 2}).rfind("--coordinator", 0) ==
+        0);
+  }
+  for (const char* address : {"10.0.0.1:4000", "node7:4000", "[fd00::1]:4000", "127.evil.org:4"}) {
+    CAPTURE(address);
+    CHECK(absl::StrContains(refusal({.coordinator = address, .process = 1, .processes = 2}),
+                            "is not on loopback, and there are no keys of the job; make"));
+  }
+  CHECK(absl::StrContains(refusal({.coordinator = "127.0.0.1:0", .listen = "0.0.0.0"}),
+                          "is not on loopback"));
+  CHECK(absl::StrContains(
+      refusal({.coordinator = "127.0.0.1:0", .processes = 2, .silence_seconds = -1}),
+      "silence_seconds"));
+}
+
+TEST_CASE("Reports arrive in order; large parts and answers pass") {
+  auto heard = HeardOf(2);
+  auto members = JoinAll(heard);
+  for (const Joined& member : members) REQUIRE(member.ok());
+  std::vector<std::string> expected;
+  for (int step = 0; step < 200; ++step) {
+    const double loss = step * 0.5;
+    (*members[1])->Report(3, step, {&loss, 1});
+    expected.push_back(absl::StrCat("3/", step, ":1:", loss));
+  }
+  CHECK(heard[0]->Reports(200) == expected);
+  constexpr size_t kLarge = 24 << 20;
+  std::vector<std::future<absl::StatusOr<std::string>>> rounds;
+  for (int p = 0; p < 2; ++p) {
+    rounds.push_back(std::async(std::launch::async, [&, p] {
+      return (*members[p])
+          ->Round("manifest", std::string(kLarge, static_cast<char>('a' + p)),
+                  [](std::span<const std::string> parts) {
+                    return absl::StatusOr<std::string>(parts[0] + parts[1]);
+                  });
+    }));
+  }
+  for (auto& one : rounds) {
+    const auto answer = one.get();
+    REQUIRE(answer.ok());
+    CHECK(answer->size() == 2 * kLarge);
+    CHECK(answer->front() == 'a');
+    CHECK(answer->back() == 'b');
+  }
+}
+
+TEST_CASE("A process whose beats are suspended is given up by name, and may not write") {
+  auto heard = HeardOf(3);
+  auto members = JoinAll(heard, [](MemberOptions& options) {
+    options.silence_seconds = 2;
+    options.policy.suspend_beats = options.process == 1;
+  });
+  for (const Joined& member : members) REQUIRE(member.ok());
+  for (int p = 0; p < 3; ++p) {
+    const absl::Status end = heard[p]->End();
+    CHECK(end.code() == absl::StatusCode::kUnavailable);
+    CHECK(absl::StrContains(end.message(), "host b (process 1) has been silent for 2."));
+    CHECK_FALSE((*members[p])->MayWrite());
+  }
+}
+
 }  // namespace
 }  // namespace oneflow

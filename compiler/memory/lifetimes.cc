@@ -155,7 +155,9 @@ class Observation {
       return elsewhere && (partner >= 0 ? often : !often && large);
     };
     const bool fetched = add(r.writer);
-    bool sent = false;
+    // The scratch of a collective is free when it completes, which the next one of its stream
+    // knows.
+    bool sent = fetched && r.workspace && !often;
     for (const NetReader& reader : r.readers) sent = add(reader.actor) || sent;
     seen.fetched = fetched;
     seen.sent = sent;

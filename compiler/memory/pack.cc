@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace oneflow {
@@ -142,6 +143,8 @@ int64_t MostAtOnce(const std::vector<Piece>& pieces) {
   return most;
 }
 
+int64_t Enough(int64_t least) { return static_cast<int64_t>(kEnough * static_cast<double>(least)); }
+
 // The largest piece that ends beyond `enough`, but for the first in order; -1: there is none.
 int LargestBeyond(int64_t enough, const Packing& packing, const std::vector<int64_t>& bytes,
                   const std::vector<int>& order) {
@@ -158,9 +161,79 @@ void MoveFirst(int piece, std::vector<int>* order) {
   std::rotate(order->begin(), at, at + 1);
 }
 
-}  // namespace
+using Couples = std::vector<std::pair<int, int>>;
 
-Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart) {
+// Moments that two have in common.
+int64_t Common(const Spans& a, const Spans& b) {
+  return LengthOf(a) + LengthOf(b) - LengthOf(Union(a, b));
+}
+
+// Disjoint couples of `apart` of the same bytes, those that have most moments in common first: what
+// is exchanged takes the bytes of what had been exchanged before it.
+Couples CouplesOf(const std::vector<Piece>& pieces, const Couples& apart) {
+  std::vector<std::pair<int64_t, std::pair<int, int>>> ranked;
+  for (const auto& [a, b] : apart) {
+    if (BytesOf(pieces[a]) != BytesOf(pieces[b])) continue;
+    const int64_t common = Common(pieces[a].spans, pieces[b].spans);
+    if (common > 0) ranked.push_back({-common, {a, b}});
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<bool> taken(pieces.size(), false);
+  Couples couples;
+  for (const auto& [ignored, couple] : ranked) {
+    const auto& [a, b] = couple;
+    if (taken[a] || taken[b]) continue;
+    taken[a] = taken[b] = true;
+    couples.push_back(couple);
+  }
+  return couples;
+}
+
+// `pieces` with one for both of each couple.
+struct Joined {
+  std::vector<Piece> pieces;
+  Couples apart;
+  std::vector<int> piece_of;  // by piece that was given
+};
+
+Joined Join(const std::vector<Piece>& pieces, const Couples& apart, const Couples& couples) {
+  Joined joined;
+  std::vector<int> other(pieces.size(), -1);
+  for (const auto& [a, b] : couples) other[a] = b, other[b] = a;
+  std::vector<std::vector<int>> members;
+  joined.piece_of.resize(pieces.size());
+  for (int i = 0; i < std::ssize(pieces); ++i) {
+    if (other[i] >= 0 && other[i] < i) {
+      joined.piece_of[i] = joined.piece_of[other[i]];
+      continue;
+    }
+    joined.piece_of[i] = static_cast<int>(joined.pieces.size());
+    joined.pieces.push_back(pieces[i]);
+    members.push_back({i});
+    if (other[i] < 0) continue;
+    members.back().push_back(other[i]);
+    Piece& both = joined.pieces.back();
+    both.spans = both.parts[0].spans = Union(pieces[i].spans, pieces[other[i]].spans);
+  }
+  const std::set<std::pair<int, int>> known(apart.begin(), apart.end());
+  const auto never_meet = [&](int a, int b) {
+    return known.contains({a, b}) || known.contains({b, a}) ||
+           Common(pieces[a].spans, pieces[b].spans) == 0;
+  };
+  std::set<std::pair<int, int>> seen;
+  for (const auto& [a, b] : apart) {
+    const int x = joined.piece_of[a], y = joined.piece_of[b];
+    if (x == y || !seen.insert(std::minmax(x, y)).second) continue;
+    const bool all = std::all_of(members[x].begin(), members[x].end(), [&](int i) {
+      return std::all_of(members[y].begin(), members[y].end(),
+                         [&](int j) { return never_meet(i, j); });
+    });
+    if (all) joined.apart.emplace_back(x, y);
+  }
+  return joined;
+}
+
+Packing PackInOrders(const std::vector<Piece>& pieces, const Couples& apart, int64_t enough) {
   const Parts parts(pieces, apart);
   std::vector<int64_t> bytes, lengths;
   for (const Piece& piece : pieces) {
@@ -178,7 +251,6 @@ Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, 
     Packing packing = FirstFit(parts, other).packing();
     if (packing.bytes < best.bytes) best = std::move(packing), order = other;
   }
-  const int64_t enough = static_cast<int64_t>(kEnough * static_cast<double>(MostAtOnce(pieces)));
   const int64_t checks = std::max<int64_t>(1, std::ssize(pieces) * parts.size());
   const int64_t moves = std::min(kMoves, kChecks / checks);
   Packing last = best;
@@ -189,6 +261,23 @@ Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, 
     last = FirstFit(parts, order).packing();
     if (last.bytes < best.bytes) best = last, in_vain = 0;
   }
+  return best;
+}
+
+}  // namespace
+
+Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart,
+             int64_t bound) {
+  const int64_t most = MostAtOnce(pieces);
+  Packing best = PackInOrders(pieces, apart, Enough(most));
+  if (apart.empty() || bound >= most || best.bytes <= bound + bound / 50) return best;
+  const Joined joined = Join(pieces, apart, CouplesOf(pieces, apart));
+  Packing packing = PackInOrders(joined.pieces, joined.apart, Enough(bound));
+  if (packing.bytes >= best.bytes) return best;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    best.offsets[i] = packing.offsets[joined.piece_of[i]];
+  }
+  best.bytes = packing.bytes;
   return best;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct Packing {
 // gained any more, and the smallest of all counts. In an order, each piece goes to the least offset
 // that is free of those before it. Deterministic.
 // `apart`: pairs of pieces of one part that never hold something at once, whatever their spans say.
-Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart = {});
+// `bound`: bytes that any packing takes. Where spans ask for more, and the packing takes a fiftieth
+// more than the bound, pairs of `apart` that have the same bytes are tried as one piece, too.
+Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart = {},
+             int64_t bound = std::numeric_limits<int64_t>::max());
 
 }  // namespace oneflow

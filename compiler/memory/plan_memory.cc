@@ -88,7 +88,7 @@ std::vector<std::pair<int, int>> Apart(const std::vector<Lifetime>& lives,
   return apart;
 }
 
-Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& frames) {
+Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& frames, int64_t bound) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<bool> framed(lives.size(), false);
   std::vector<int> piece_of(lives.size(), -1);
@@ -102,7 +102,7 @@ Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& fram
     piece_of[i] = static_cast<int>(pieces.size());
     pieces.push_back(PieceOf(lives[i]));
   }
-  const Packing packing = Pack(pieces, Apart(lives, piece_of));
+  const Packing packing = Pack(pieces, Apart(lives, piece_of), bound);
   Layout layout{std::vector<Layout::Place>(lives.size()), packing.bytes};
   auto offset = packing.offsets.begin();
   for (const FrameLayout& frame : frames) {
@@ -122,13 +122,13 @@ Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& fram
 // frames have had their turn: with many of them, which save little, it would take longer for it.
 // Joins, which rings have none of, are tried where it is more than a fiftieth over `bound` without.
 Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
-  Layout plain = LaidOut(stage, {});
+  Layout plain = LaidOut(stage, {}, bound);
   std::optional<Layout> best;
   const auto lay = [&](const std::vector<PlaceRing>& rings, FrameJoin join = {}) {
     for (const bool longer : {false, true}) {
       const std::vector<FrameLayout> frames = LayFrames(stage, longer, rings, join);
       if (frames.empty()) continue;
-      Layout framed = LaidOut(stage, frames);
+      Layout framed = LaidOut(stage, frames, bound);
       if (!best || framed.bytes < best->bytes) best = std::move(framed);
     }
   };

@@ -247,15 +247,55 @@ TEST_CASE("pieces that are never there at once share bytes, whatever their spans
   CHECK(packing.offsets[0] != packing.offsets[1]);
 }
 
+TEST_CASE("pieces that are never there at once may be packed as one") {
+  // Gradients that are written one after the other and heard to be over at the end only, the sum of
+  // each, in whose bytes the ones before it may lie, and activations that go one by one.
+  std::mt19937 random(5);
+  int64_t apart_only = 0, as_one = 0;
+  for (int round = 0; round < 20; ++round) {
+    constexpr int kSums = 12, kEnd = 2 * kSums;
+    std::vector<Piece> pieces;
+    std::vector<std::pair<int, int>> apart;
+    const auto add = [&](int64_t bytes, int64_t first, int64_t last) {
+      pieces.push_back({{{first, last}}, {{0, bytes, {{first, last}}}}});
+    };
+    for (int i = 0; i < kSums; ++i) add(8 * (1 + random() % 4), i, kEnd);
+    for (int i = 0; i < kSums; ++i) add(pieces[i].parts[0].bytes, i, kEnd + kSums - i);
+    for (int i = 0; i < kSums; ++i) add(1 + random() % 24, 0, kSums - i);
+    for (int sum = 0; sum < kSums; ++sum) {
+      for (int i = 0; i < sum; ++i) apart.emplace_back(i, kSums + sum);
+    }
+    int64_t gradients = 0;
+    for (int i = 0; i < kSums; ++i) gradients += pieces[i].parts[0].bytes;
+    const Packing packing = Pack(pieces, apart, gradients);
+    apart_only += Pack(pieces, apart).bytes;
+    as_one += packing.bytes;
+    std::vector<Spans> spans;
+    for (const Piece& piece : pieces) spans.push_back(piece.spans);
+    Pairs meetings = Meetings(spans);
+    for (const auto& [a, b] : apart) meetings.Remove(a, b);
+    for (size_t j = 0; j < pieces.size(); ++j) {
+      const int64_t begin = packing.offsets[j], end = begin + pieces[j].parts[0].bytes;
+      CHECK(end <= packing.bytes);
+      for (size_t k = 0; k < j; ++k) {
+        const int64_t other = packing.offsets[k], other_end = other + pieces[k].parts[0].bytes;
+        CHECK((!meetings.Contains(j, k) || end <= other || other_end <= begin));
+      }
+    }
+  }
+  INFO(as_one << " bytes, " << apart_only << " where each has its own offset");
+  CHECK(as_one < apart_only);
+}
+
 namespace {
 
 // Gradients that are summed up once a step on a stream of exchanges, and then applied.
 struct Sums {
   PlanBuilder b{{{"data", 2}}};
-  std::vector<int> gradients, sums;
+  std::vector<int> gradients, sums, scratch;
   proto::Plan plan;
 
-  Sums(int n, int64_t elements) {
+  Sums(int n, int64_t elements, bool with_scratch = false) {
     std::vector<int> backward, exchanges, update;
     for (int i = 0; i < n; ++i) {
       const std::string number = std::to_string(i);
@@ -263,6 +303,10 @@ struct Sums {
       sums.push_back(b.Register("sum" + number, 0, 1, elements));
       backward.push_back(b.Actor("backward" + number, 0, {}, {gradients[i]}));
       exchanges.push_back(b.AllReduce("exchange" + number, 0, {0}, {gradients[i]}, sums[i]));
+      if (with_scratch) {
+        scratch.push_back(b.Register("scratch" + number, 0, 1, elements));
+        b.program().mutable_actor(exchanges[i])->set_workspace(scratch[i]);
+      }
       update.push_back(b.Actor("update" + number, 0, {{sums[i]}}, {}));
     }
     b.Stream("compute", 0, {{{b.Segment("B", 0, backward)}, 1}, {{b.Segment("U", 0, update)}, 1}});
@@ -299,6 +343,11 @@ TEST_CASE("what an exchange writes may lie where the one before it on its stream
   }
   CHECK(large.plan.memory(0).register_bytes() == 5 * (1 << 16));
   CHECK(Sums(4, 16).plan.memory(0).register_bytes() == 8 * 64);
+}
+
+TEST_CASE("exchanges of one stream have their scratch in the same bytes") {
+  const Sums sums(4, 1 << 14, /*with_scratch=*/true);
+  CHECK(sums.plan.memory(0).register_bytes() == 6 * (1 << 16));  // 5 without any
 }
 
 TEST_CASE("what is sent shares its place with what comes back for it, once it is sent") {

@@ -234,6 +234,22 @@ TEST_CASE("plans print one line an actor and a register") {
           Catch::Contains("  a1 sum all_reduce stage=0 r0/2+1 -> r1 group=data reduce=max\n"));
   CHECK_THAT(PlanSummary(marked, ""), Catch::Contains(": 1 actor, 200 bytes a step to a device"));
   CHECK(PlanSummary(SomePlan(), "live").find("proof: live\n") != std::string::npos);
+  CHECK_THAT(PlanSummary(SomePlan(), ""), Catch::Contains("\n    addresses repeat every step\n"));
+  proto::Plan turns = SomePlan();  // 2 fills a step in 3 slots
+  turns.mutable_program(0)->set_micro_batches(2);
+  for (proto::Register& r : *turns.mutable_program(0)->mutable_register_()) {
+    r.set_slots(3), r.set_fires_per_fill(1);
+  }
+  CHECK_THAT(PlanSummary(turns, ""),
+             Catch::Contains("\n    addresses repeat every 3 steps, those of "
+                             "a micro-batch every 3 micro-batches\n"));
+  turns.set_device_kind(proto::CUDA);
+  *turns.add_memory() = turns.memory(0);
+  turns.mutable_memory(1)->set_kind(proto::HOST_PINNED);
+  CHECK_THAT(PlanSummary(turns, ""),
+             Catch::Contains("2 GPUs, 1 stage") && Catch::Contains("memory of a GPU of stage 0") &&
+                 Catch::Contains("pinned memory of the host for a GPU of stage 0") &&
+                 Catch::Contains("a step to a GPU\n") && !Catch::Contains("device"));
   CHECK(BytesText(0) == "0 bytes");
   CHECK(BytesText(1023) == "1,023 bytes");
   CHECK(BytesText(-1023) == "-1,023 bytes");

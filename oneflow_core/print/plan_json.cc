@@ -5,6 +5,7 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/plan/address_period.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
@@ -70,9 +71,12 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
                       {"seconds", known.seconds()},
                       {"why", known.why()}});
   }
+  const AddressPeriod period = AddressPeriodOf(plan, program);
   return {{"name", program.name()},
           {"micro_batches", program.micro_batches()},
           {"micro_batch_size", program.micro_batch_size()},
+          {"address_period_steps", period.steps},
+          {"address_period_micro_batches", period.micro_batches},
           {"stages", std::move(stages)},
           {"boxing", std::move(boxing)},
           {"actors", std::move(actors)}};

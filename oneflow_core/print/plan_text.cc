@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
+#include "oneflow_core/plan/address_period.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -36,6 +37,10 @@ int64_t Devices(const proto::Mesh& mesh) {
   int64_t devices = 1;
   for (const auto& axis : mesh.axis()) devices = Product(devices, axis.size());
   return devices;
+}
+
+const char* DeviceWord(const proto::Plan& plan) {
+  return plan.device_kind() == proto::CUDA ? "GPU" : "device";
 }
 
 // "f32[4,256,768]", then what the mesh cuts: "/data:0/tensor:2".
@@ -116,7 +121,8 @@ std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
 }
 
 // Communication of one step, by kernel: actors, and bytes that one device receives.
-std::string BoxingText(const proto::Program& program, const proto::ProgramFacts& facts) {
+std::string BoxingText(const proto::Plan& plan, const proto::Program& program) {
+  const proto::ProgramFacts& facts = FactsOf(plan, program);
   const std::vector<double> firings = FiringsOf(program);
   std::map<std::string, std::pair<int, double>> sums;
   for (int a = 0; a < program.actor_size(); ++a) {
@@ -127,11 +133,26 @@ std::string BoxingText(const proto::Program& program, const proto::ProgramFacts&
   }
   std::string text;
   for (const auto& [kernel, sum] : sums) {
-    absl::StrAppend(&text, "    ", kernel, ": ", sum.first,
-                    sum.first == 1 ? " actor, " : " actors, ",
-                    BytesText(static_cast<int64_t>(sum.second)), " a step to a device\n");
+    absl::StrAppend(
+        &text, "    ", kernel, ": ", sum.first, sum.first == 1 ? " actor, " : " actors, ",
+        BytesText(static_cast<int64_t>(sum.second)), " a step to a ", DeviceWord(plan), "\n");
   }
   return text;
+}
+
+// "    addresses repeat every 3 steps, those of a micro-batch every 4 micro-batches".
+std::string PeriodText(const proto::Plan& plan, const proto::Program& program) {
+  const auto every = [](int64_t n, const char* one, const char* many) {
+    if (n == 0) return absl::StrCat("after more ", many, " than can be counted");
+    return n == 1 ? absl::StrCat("every ", one) : absl::StrCat("every ", n, " ", many);
+  };
+  const AddressPeriod period = AddressPeriodOf(plan, program);
+  std::string text = "    addresses repeat " + every(period.steps, "step", "steps");
+  if (program.micro_batches() > 1) {
+    absl::StrAppend(&text, ", those of a micro-batch ",
+                    every(period.micro_batches, "micro-batch", "micro-batches"));
+  }
+  return text + "\n";
 }
 
 std::string ProgramSummary(const proto::Plan& plan, const proto::Program& program) {
@@ -150,17 +171,16 @@ std::string ProgramSummary(const proto::Plan& plan, const proto::Program& progra
       absl::StrAppend(&text, "    stage ", s, ": ", OrderText(program, stream), "\n");
     }
   }
-  return text + BoxingText(program, FactsOf(plan, program));
+  return text + PeriodText(plan, program) + BoxingText(plan, program);
 }
 
 std::string Header(const proto::Plan& plan) {
   const int64_t devices = Devices(plan.mesh());
   return absl::StrCat(
       "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
-      "\nmesh ", MeshText(plan.mesh()), ": ", devices,
-      plan.device_kind() == proto::CUDA ? " GPU" : " device", devices == 1 ? ", " : "s, ",
-      StagesOf(plan), StagesOf(plan) == 1 ? " stage" : " stages", "; batch ", plan.train().batch(),
-      " in ", plan.train().micro_batches(),
+      "\nmesh ", MeshText(plan.mesh()), ": ", devices, " ", DeviceWord(plan),
+      devices == 1 ? ", " : "s, ", StagesOf(plan), StagesOf(plan) == 1 ? " stage" : " stages",
+      "; batch ", plan.train().batch(), " in ", plan.train().micro_batches(),
       plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
       plan.train().schedule(), plan.train().precision() == proto::BF16 ? ", precision bf16" : "",
       plan.train().residual() == proto::BF16 ? ", residual bf16" : "", "\n");
@@ -188,11 +208,11 @@ std::string MemoryText(const proto::Plan& plan) {
   for (int arena = 0; arena < plan.memory_size(); ++arena) {
     const proto::StageMemory& m = plan.memory(arena);
     if (m.kind() == proto::HOST_PINNED) {
-      absl::StrAppend(&text, "pinned memory of the host for a device of stage ", m.stage(), ": ",
+      absl::StrAppend(&text, "pinned memory of the host for a GPU of stage ", m.stage(), ": ",
                       BytesText(m.arena_bytes()), "\n");
       continue;
     }
-    absl::StrAppend(&text, "memory of a device of stage ", m.stage(), ": ",
+    absl::StrAppend(&text, "memory of a ", DeviceWord(plan), " of stage ", m.stage(), ": ",
                     BytesText(m.arena_bytes()), " = weights and optimizer ",
                     BytesText(m.persistent_bytes()), " + registers and workspaces ",
                     BytesText(m.register_bytes()), "; lower bound ",

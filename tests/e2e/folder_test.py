@@ -67,7 +67,7 @@ class FolderTest(unittest.TestCase):
         process.wait()
         self.assertTrue(os.path.exists(self.dir + "/ckpt/lock"))
         last = self.steps()[-1]
-        self.assertIn(f"--resume=auto: the run goes on from ckpt/step-{last:08}\n", self.train(f"--steps={last + 1}", "--resume=auto"))
+        self.assertIn(f"oneflow: the run goes on from ckpt/step-{last:08}\n", self.train(f"--steps={last + 1}", "--resume=auto"))
         self.assertFalse(os.path.exists(self.dir + "/ckpt/lock"))
 
     def test_a_resumed_run_loses_no_line_of_the_metrics_before_its_first_step(self):
@@ -85,20 +85,45 @@ class FolderTest(unittest.TestCase):
 
     def test_resume_auto_begins_where_there_is_nothing_to_go_on_from(self):
         self.assertIn("--resume=auto: ckpt holds no complete checkpoint: the run begins\n", self.train("--steps=2", "--resume=auto"))
-        self.assertIn("--resume=auto: the run goes on from ckpt/step-00000002\n", self.train("--steps=4", "--resume=auto"))
+        self.assertIn("oneflow: the run goes on from ckpt/step-00000002\n", self.train("--steps=4", "--resume=auto"))
         self.assertNotIn("--resume=auto", self.train("--steps=4", "--checkpoint_dir=whole"))
         self.assertEqual(*(read_slices(f"{self.dir}/{folder}/step-00000004") for folder in ("ckpt", "whole")))
-        # A checkpoint that is damaged is no reason to begin anew, nor is one given in the place of its folder.
         self.assertIn("is one checkpoint itself", self.train("--checkpoint_dir=ckpt/step-00000004", "--resume=auto", code=2))
-        with open(self.dir + "/ckpt/step-00000004/graph.textproto", "w"):
-            pass
-        self.assertIn("is cut short", self.train("--steps=5", "--resume=auto", code=2))
-        self.assertEqual([2, 4], self.steps())
         # One that is not complete is passed over.
         os.remove(self.dir + "/ckpt/step-00000004/manifest.json")
         self.assertIn("the run goes on from ckpt/step-00000002\n", self.train("--steps=5", "--resume=auto"))
         self.train("--steps=1", "--resume=false")
         self.assertEqual([[1], [2, 4, 5]], [self.steps(), self.steps("ckpt/old-1")])
+
+    def test_resume_goes_back_to_the_newest_checkpoint_that_verifies(self):
+        self.train("--steps=8", "--checkpoint_every=2")
+        self.train("--steps=8", "--checkpoint_dir=whole")
+        slices = f"{self.dir}/ckpt/step-00000008/rank-00000.bin"
+        with open(slices, "r+b") as file:
+            file.seek(100)
+            byte = file.read(1)[0]
+            file.seek(100)
+            file.write(bytes([byte ^ 1]))
+        os.truncate(self.dir + "/ckpt/step-00000006/graph.textproto", 0)
+        error = self.train("--steps=8", "--resume=auto", "--keep=2")
+        self.assertRegex(error, "oneflow: warning: ckpt/step-00000008 is skipped: ckpt/step-00000008/rank-00000.bin: is damaged: bytes .*, "
+                         "do not match their checksum; ckpt/step-00000004 is used instead\n"
+                         "oneflow: warning: ckpt/step-00000006 is skipped: ckpt/step-00000006/graph.textproto: is cut short: it has 0 "
+                         "bytes, and had .* when it was written; ckpt/step-00000004 is used instead\n"
+                         "oneflow: the run goes on from ckpt/step-00000004\n"
+                         "oneflow: checkpoints of later steps are moved to ckpt/old-1\n")
+        # What is damaged does not count as one of the newest.
+        self.assertEqual([[4, 8], [6, 8]], [self.steps(), self.steps("ckpt/old-1")])
+        self.assertEqual(*(read_slices(f"{self.dir}/{folder}/step-00000008") for folder in ("ckpt", "whole")))
+        # Where none is good the run does not begin anew: that is for the user to say.
+        for step in [4, 8]:
+            os.truncate(f"{self.dir}/ckpt/step-{step:08}/train.textproto", 1)
+        for resume in ["--resume=auto", "--resume"]:
+            error = self.train("--steps=9", resume, code=2)
+            self.assertRegex(error, "oneflow: error: ckpt: none of its checkpoints can be used:\n"
+                             "  ckpt/step-00000008: ckpt/step-00000008/train.textproto: is cut short: .*\n"
+                             "  ckpt/step-00000004: ckpt/step-00000004/train.textproto: is cut short: .*\n")
+        self.assertEqual([4, 8], self.steps())
 
     def test_keep_leaves_the_newest(self):
         self.train("--steps=3", "--checkpoint_every=1")
@@ -112,7 +137,7 @@ class FolderTest(unittest.TestCase):
         self.train("--steps=1")
         shutil.copytree(self.dir + "/ckpt/step-00000001", self.dir + "/ckpt/step-00000000")
         error = self.train("--steps=2", "--keep=1", "--resume", code=1, preexec_fn=a_full_disk)
-        self.assertIn("ckpt/step-00000002.tmp/rank-00000.bin: cannot be written: File too large", error)
+        self.assertIn("ckpt/attempt-0.tmp/step-00000002/rank-00000.bin: cannot be written: File too large", error)
         self.assertEqual(["step-00000000", "step-00000001"], sorted(os.listdir(self.dir + "/ckpt")))
         self.train("--steps=2", "--keep=1", "--resume")
         self.assertEqual([2], self.steps())

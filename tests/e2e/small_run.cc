@@ -168,7 +168,8 @@ void RunEveryProgram(const SmallRun& run) {
   const auto runtime = Started(run, plan);
   const Chain tokens(run.model.vocab);
   const TemporaryDirectory directory;
-  const auto writer = Value(CheckpointWriter::Create(directory.path(), plan, {}));
+  Check(BeginAttempt(directory.path(), 0));
+  const auto writer = Value(CheckpointWriter::Create(directory.path(), plan, {}, {}));
   std::unique_ptr<CheckpointReader> reader;
   RunContext zeros, eval, save, load;
   zeros.load = [](const Piece& piece) {
@@ -191,7 +192,12 @@ void RunEveryProgram(const SmallRun& run) {
     } else if (name == "init") {
       Check(RunWatched(run, runtime.get(), name, {.seed = run.seed}, 1));
     } else {
-      if (name == "load") reader = Value(CheckpointReader::Open(Value(writer->Commit())));
+      if (name == "load") {
+        const std::vector<std::string> parts = {Value(writer->Finish())};
+        const std::string folder = Value(CommitParts(directory.path(), plan, {}, {}, parts));
+        reader = Value(CheckpointReader::Open(folder));
+        Check(reader->VerifyPieces(plan, {}));
+      }
       Check(RunWatched(run, runtime.get(), name, *contexts.at(name), 2));
     }
   }

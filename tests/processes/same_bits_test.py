@@ -17,7 +17,8 @@ CASES = {
     "interleaved": ([], ["--mesh=pipe=2,data=2", "--micro_batches=4", "--schedule=interleaved", "--chunks=2"], [2, 4],
                     True),
     "zero bubble": ([], ["--mesh=pipe=2,data=2", "--micro_batches=4", "--schedule=zero_bubble"], [2, 4], False),
-    "2bw": ([], ["--mesh=pipe=2", "--micro_batches=4", "--schedule=2bw"], [2], True),
+    "2bw": ([], ["--mesh=pipe=2", "--micro_batches=4", "--schedule=2bw", "--clip=0", "--steps_a_round=2"], [2],
+            True),
     "bf16": ([], ["--mesh=data=2,tensor=2", "--precision=bf16"], [2, 4], True),
     "recompute": ([], ["--mesh=pipe=2,tensor=2", "--micro_batches=4", "--recompute=full"], [2, 4], False),
     "sharded on data": ([], ["--mesh=data=4", "--shard=weights"], [2, 4], True),
@@ -73,6 +74,19 @@ class SameBitsTest(unittest.TestCase):
                     many = self.train(processes, f"{name} {processes}", "--steps=6", "--checkpoint_every=4")
                     self.assertEqual(one[0], many[0], f"{name}, {processes} processes")
                     self.assertEqual(one[1], many[1], f"{name}, {processes} processes")
+
+    def test_resumed_by_another_number(self):
+        run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
+        run("compile", "--graph=gpt.textproto", "--batch=16", "--mesh=pipe=2,data=2", "--micro_batches=2",
+            "--out=gpt.plan", cwd=self.dir)
+        whole = self.train(1, "whole", "--steps=6")
+        for numbers in [(1, 4), (4, 2), (2, 1)]:
+            name = "from {} to {}".format(*numbers)
+            self.train(numbers[0], name, "--steps=3")
+            resumed = self.train(numbers[1], name, "--steps=6", "--resume=true")
+            self.assertEqual(whole[0], resumed[0], name)
+            for path, content in whole[1].items():
+                self.assertEqual(content, resumed[1][path], f"{name}: {path}")
 
 
 if __name__ == "__main__":

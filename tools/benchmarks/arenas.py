@@ -20,13 +20,13 @@ MESHES = [
 ]
 
 
-def memory_of(oneflow, folder, preset, mesh, batch, micro_batches, schedule):
+def memory_of(oneflow, folder, preset, mesh, batch, micro_batches, schedule, device):
     graph, plan = os.path.join(folder, preset), os.path.join(folder, "plan")
     if not os.path.exists(graph):
         subprocess.run([oneflow, "model", "gpt", "--preset=" + preset, "--out=" + graph], check=True,
                        stdout=subprocess.DEVNULL)
     line = [oneflow, "compile", "--graph=" + graph, f"--batch={batch}", f"--micro_batches={micro_batches}",
-            "--schedule=" + schedule, "--out=" + plan]
+            "--schedule=" + schedule, "--device=" + device, "--out=" + plan]
     if subprocess.run(line + (["--mesh=" + mesh] if mesh else []), stdout=subprocess.DEVNULL).returncode != 0:
         sys.exit(f"tools/bench arenas: oneflow compile failed on {preset}, mesh {mesh}")
     explained = subprocess.run([oneflow, "explain", "--plan=" + plan, "--format=json"], check=True, capture_output=True)
@@ -35,6 +35,7 @@ def memory_of(oneflow, folder, preset, mesh, batch, micro_batches, schedule):
 
 def add_flags(parser):
     parser.add_argument("--presets", default=",".join(PRESETS))
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--schedule", default="1f1b", help="another than 1f1b: on the meshes with stages")
 
 
@@ -46,7 +47,8 @@ def run(args, folder_of_binaries):
             for mesh, batch, micro_batches in MESHES:
                 if args.schedule != "1f1b" and "pipe" not in mesh:
                     continue
-                stages = memory_of(oneflow, folder, preset, mesh, batch, micro_batches, args.schedule)
+                stages = memory_of(oneflow, folder, preset, mesh, batch, micro_batches, args.schedule,
+                                   args.device)
                 arena, bound, kept = ([int(s[k]) for s in stages]
                                       for k in ["arena_bytes", "lower_bound_bytes", "persistent_bytes"])
                 row = {"preset": preset, "mesh": mesh or "one device", "micro_batches": micro_batches,

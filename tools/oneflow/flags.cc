@@ -14,6 +14,7 @@ DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
 DEFINE_string(checkpoint, "",
               "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
+DEFINE_string(job_dir, "", "directory of a submitted job, which all of its nodes see");
 DEFINE_string(format, "text", "text or json; explain: dot, html and memory, too");
 
 DEFINE_string(
@@ -132,8 +133,11 @@ DEFINE_string(coordinator, "",
 DEFINE_string(interface, "",
               "network device on which processes exchange tensors, as `ip link` names it; empty: "
               "loopback");
+DEFINE_string(job_dir, "",
+              "folder of the job, where status.json and outcome.json are written; empty: nowhere");
 DEFINE_string(resume, "false",
-              "go on from the latest checkpoint of --checkpoint_dir; auto: if there is one");
+              "go on from the newest checkpoint of --checkpoint_dir that is not damaged; auto: if "
+              "there is one");
 DEFINE_int64(
     keep, 0,
     "checkpoints to keep, the newest: older ones go when a newer one is on the disk; 0: all");

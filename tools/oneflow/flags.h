@@ -15,6 +15,7 @@ DECLARE_string(checkpoint_dir);
 DECLARE_string(checkpoint);
 DECLARE_string(trace);
 DECLARE_string(format);
+DECLARE_string(job_dir);
 
 // Model.
 DECLARE_string(preset);
@@ -86,6 +87,7 @@ DECLARE_int32(processes);
 DECLARE_int32(process_index);
 DECLARE_string(coordinator);
 DECLARE_string(interface);
+DECLARE_string(job_dir);
 
 // data and generate.
 DECLARE_string(text);

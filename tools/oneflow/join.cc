@@ -1,6 +1,7 @@
 #include "tools/oneflow/join.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <span>
@@ -16,6 +17,8 @@
 
 namespace oneflow {
 namespace {
+
+constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 
 std::string Digest(std::span<const std::byte> bytes) {
   return absl::StrCat(absl::Hex(XXH3_64bits(bytes.data(), bytes.size()), absl::kZeroPad16));
@@ -42,12 +45,14 @@ std::string NewToken() {
 }  // namespace
 
 absl::StatusOr<JobPlace> PlaceFromFlags() {
-  JobPlace place;
-  if (FLAGS_processes > 1) place.processes = FLAGS_processes;
-  place.starts_others = FLAGS_process_index < 0;
-  place.process = std::max(0, FLAGS_process_index);
-  place.coordinator = FLAGS_coordinator.empty() ? "127.0.0.1:0" : FLAGS_coordinator;
-  return place;
+  PlaceFlags flags;
+  flags.coordinator = FLAGS_coordinator;
+  if (FLAGS_process_index >= 0) flags.process_index = FLAGS_process_index;
+  if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
+  return FindPlace(flags, [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
 }
 
 absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
@@ -81,10 +86,13 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
   ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
   options.ranks = mesh.ranks();
   options.interface = FLAGS_interface;
-  options.member.coordinator = place.coordinator;
+  options.member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
   options.member.process = place.process;
   options.member.processes = place.processes;
   options.member.attempt = place.attempt;
+  const int each = options.ranks / place.processes, first = place.process * each;
+  options.member.ranks = each == 1 ? absl::StrCat("rank ", first)
+                                   : absl::StrCat("ranks ", first, " to ", first + each - 1);
   options.member.facts = std::move(facts);
   const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
   options.member.token = token == nullptr ? "" : token;
@@ -105,16 +113,29 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
   return together;
 }
 
-absl::Status LeaveTogether(Together together, const absl::Status& status) {
-  if (together.processes == nullptr) return status;
-  Processes& processes = *together.processes;
-  // An interruption that all have agreed upon is a good end of theirs.
-  const bool good = status.ok() || (absl::IsCancelled(status) && processes.stopped());
-  const absl::Status left = good ? processes.Leave() : processes.Fail(status);
-  const absl::Status outcome = good && left.ok() ? status : left;
-  const bool first = processes.IsFirst();
-  if (together.children) together.children->Await();
-  return first ? outcome : Quiet(outcome);
+absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report) {
+  const Processes* const processes = together.processes.get();
+  absl::Status outcome = status;
+  if (processes != nullptr) {
+    // An interruption that all have agreed upon is a good end of theirs.
+    const bool good = status.ok() || (absl::IsCancelled(status) && processes->stopped());
+    const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
+    if (!left.ok()) outcome = left;
+  }
+  const std::string sentence(outcome.message());
+  const NamedProcess named = ProcessNamedIn(sentence);
+  JobOutcome end{.code = ExitCode(outcome), .host = named.host, .sentence = sentence};
+  if (outcome.ok()) end.sentence = "done";
+  if (processes != nullptr && named.process >= 0 && named.process < processes->count()) {
+    end.rank = named.process * processes->ranks().size();
+  }
+  end.step = processes == nullptr ? 0 : processes->steps_done();
+  if (const absl::Status told = report.End(end); outcome.ok()) outcome = told;
+  // After a failure one of them may never end by itself.
+  if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
+  if (processes == nullptr) return outcome;
+  // One process tells it: the first, or, where that is the one which is gone, the next.
+  return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
 }
 
 }  // namespace oneflow

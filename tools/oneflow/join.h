@@ -9,20 +9,14 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/job/job.h"
+#include "actor_runtime/job/place.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
+#include "tools/oneflow/job_report.h"
 #include "tools/oneflow/processes/launch.h"
 #include "tools/oneflow/processes/processes.h"
 
 namespace oneflow {
-
-// Which of how many.
-struct JobPlace {
-  int process = 0, processes = 1;
-  std::string coordinator;
-  int64_t attempt = 0;
-  bool starts_others = false;
-};
 
 // This process among others; one alone has neither.
 struct Together {
@@ -45,8 +39,8 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
                                        std::vector<JoinFact> facts);
 
-// Ends what was begun together: with `status`, of this process, or a good end. Returns the job's
-// outcome. Of processes other than the first it is quiet, for the first tells it.
-absl::Status LeaveTogether(Together together, const absl::Status& status);
+// Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
+// of all, which `report` has now. It is quiet in all processes but the one that tells it.
+absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
 
 }  // namespace oneflow

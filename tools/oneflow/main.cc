@@ -16,7 +16,8 @@ namespace {
 std::vector<Verb> Verbs() {
   return {ModelVerb(),    CompileVerb(), ExplainVerb(),   VerifyVerb(),
           RunVerb(),      DataVerb(),    TrainVerb(),     GenerateVerb(),
-          SimulateVerb(), DiffVerb(),    CalibrateVerb(), DevicesVerb()};
+          SimulateVerb(), DiffVerb(),    CalibrateVerb(), DevicesVerb(),
+          SubmitVerb(),   StatusVerb(),  LogsVerb(),      CancelVerb()};
 }
 
 std::string Usage() {

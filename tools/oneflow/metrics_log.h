@@ -35,6 +35,8 @@ struct MetricsOptions {
   int ranks = 0;
   std::function<void(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds)>
       worked;
+  // Called for each step when its line is written, on one thread at a time; null: nobody listens.
+  std::function<void(int64_t steps_done, double loss, double tokens_per_second)> on_step;
 };
 
 class MetricsLog {

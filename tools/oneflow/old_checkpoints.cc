@@ -19,25 +19,42 @@ namespace fs = std::filesystem;
 
 bool IsOfStep(const fs::path& path) { return path.filename().string().starts_with("step-"); }
 
+// Moves entries of `dir` to a new folder DIR/old-N.
+absl::StatusOr<std::string> MoveAside(const std::string& dir,
+                                      const std::vector<fs::path>& entries) {
+  std::error_code error;
+  fs::path aside;
+  for (int n = 1; aside.empty() || fs::exists(aside, error); ++n)
+    aside = fs::path(dir) / ("old-" + std::to_string(n));
+  if (!error) fs::create_directory(aside, error);
+  for (const fs::path& entry : entries) {
+    if (!error) fs::rename(entry, aside / entry.filename(), error);  // a success clears the error
+  }
+  if (!error) return aside.string();
+  return WriteError("--checkpoint_dir=" + dir, "cannot set its old checkpoints aside",
+                    error.value(), "give another folder");
+}
+
 }  // namespace
 
 absl::Status SetCheckpointsAside(const std::string& dir) {
   if (!LatestCheckpoint(dir).ok()) return absl::OkStatus();
   std::error_code error;
-  fs::path aside;
-  for (int n = 1; aside.empty() || fs::exists(aside, error); ++n)
-    aside = fs::path(dir) / ("old-" + std::to_string(n));
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(dir, error)) {
     if (IsOfStep(entry.path())) entries.push_back(entry.path());
   }
-  if (!error) fs::create_directory(aside, error);
-  for (const fs::path& entry : entries) {
-    if (!error) fs::rename(entry, aside / entry.filename(), error);  // a success clears the error
+  return MoveAside(dir, entries).status();
+}
+
+absl::StatusOr<std::string> SetLaterAside(const std::string& dir, int64_t step) {
+  ASSIGN_OR_RETURN(const std::vector<ListedCheckpoint> all, ListCheckpoints(dir));
+  std::vector<fs::path> later;
+  for (const ListedCheckpoint& listed : all) {
+    if (listed.complete && listed.step > step) later.emplace_back(listed.folder);
   }
-  if (!error) return absl::OkStatus();
-  return WriteError("--checkpoint_dir=" + dir, "cannot set its old checkpoints aside",
-                    error.value(), "give another folder");
+  if (later.empty()) return "";
+  return MoveAside(dir, later);
 }
 
 absl::Status KeepNewest(const std::string& dir, int64_t keep) {

@@ -75,5 +75,16 @@ TEST_CASE("checkpoints of another run are set aside, each time to a folder of th
   CHECK(In(dir.path()) == Names{"old-1", "old-2"});
 }
 
+TEST_CASE("later checkpoints are set aside, those that are not complete stay") {
+  const TemporaryDirectory dir;
+  for (const char* name : {"step-00000001", "step-00000002", "step-00000004", "step-00000005"}) {
+    Make(dir, name, std::string(name) != "step-00000004");
+  }
+  CHECK(SetLaterAside(dir.path(), 5)->empty());
+  CHECK(*SetLaterAside(dir.path(), 1) == dir.path() + "/old-1");
+  CHECK(In(dir.path()) == Names{"step-00000001", "step-00000004", "old-1"});
+  CHECK(In(dir.path() + "/old-1") == Names{"step-00000002", "step-00000005"});
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
@@ -155,6 +156,25 @@ std::string Graphs(const proto::Graph& was, const proto::Graph& now) {
   return first.empty() ? loss.text() : first;
 }
 
+constexpr char kNotComplete[] = "it has no manifest.json, so it is not complete";
+
+// A checkpoint that is not gone on from.
+struct Skipped {
+  std::string folder, cause;
+};
+
+void WarnOfSkipped(const Skipped& skipped, const std::string& used) {
+  std::fprintf(stderr, "oneflow: warning: %s is skipped: %s; %s is used instead\n",
+               skipped.folder.c_str(), skipped.cause.c_str(), used.c_str());
+}
+
+// An error without its mend, where that is to use another checkpoint: another one is used.
+std::string CauseOf(const absl::Status& status) {
+  absl::string_view cause = status.message();
+  absl::ConsumeSuffix(&cause, "; use another checkpoint");
+  return std::string(cause);
+}
+
 }  // namespace
 
 RunFacts FactsOf(const CheckpointReader& checkpoint) {
@@ -212,22 +232,50 @@ absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir) {
   if (!latest.ok() && std::filesystem::exists(dir + "/manifest.json", error)) {
     return latest.status();
   }
-  std::fprintf(stderr, "oneflow: --resume=auto: %s\n",
-               latest.ok() ? ("the run goes on from " + *latest).c_str()
-                           : (dir + " holds no complete checkpoint: the run begins").c_str());
-  return latest.ok();
+  if (latest.ok()) return true;
+  std::fprintf(stderr, "oneflow: --resume=auto: %s holds no complete checkpoint: the run begins\n",
+               dir.c_str());
+  return false;
 }
 
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir) {
   std::string skipped;
   ASSIGN_OR_RETURN(std::string folder, LatestCheckpoint(dir, &skipped));
-  if (!skipped.empty()) {
-    std::fprintf(stderr,
-                 "oneflow: warning: %s is skipped: it has no manifest.json, so it is not "
-                 "complete; %s is used instead\n",
-                 skipped.c_str(), folder.c_str());
-  }
+  if (!skipped.empty()) WarnOfSkipped({skipped, kNotComplete}, folder);
   return folder;
+}
+
+absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks) {
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  RETURN_IF_ERROR(reader->CheckSameVariables(plan));
+  return reader->VerifyPieces(plan, ranks);
+}
+
+absl::StatusOr<std::string> ChooseCheckpoint(
+    const std::string& dir,
+    const std::function<absl::Status(const std::string& folder)>& verifies) {
+  RETURN_IF_ERROR(LatestCheckpoint(dir).status());
+  ASSIGN_OR_RETURN(const std::vector<ListedCheckpoint> all, ListCheckpoints(dir));
+  std::vector<Skipped> left;
+  absl::Status last;
+  for (const ListedCheckpoint& listed : all) {
+    if (!listed.complete) {
+      left.push_back({listed.folder, kNotComplete});
+      continue;
+    }
+    const absl::Status status = verifies(listed.folder);
+    if (status.ok()) {
+      for (const Skipped& skipped : left) WarnOfSkipped(skipped, listed.folder);
+      return listed.folder;
+    }
+    if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
+    left.push_back({listed.folder, CauseOf(status)});
+    last = status;
+  }
+  if (left.size() == 1) return last;
+  std::string list = dir + ": none of its checkpoints can be used:";
+  for (const Skipped& skipped : left) list += "\n  " + skipped.folder + ": " + skipped.cause;
+  return absl::DataLossError(list);
 }
 
 }  // namespace oneflow

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/exec/net.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
@@ -38,11 +41,30 @@ void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFact
 enum class Resume { kNever, kAlways, kIfThere };
 absl::StatusOr<Resume> ParseResume(std::string_view text);
 
-// Whether a run goes on from a checkpoint of `dir`; kIfThere tells on stderr which it does. An
-// error where kAlways finds none, or where `dir` is one checkpoint itself.
+// Whether a run goes on from a checkpoint of `dir`; kIfThere tells on stderr if it does not. An
+// error where kAlways finds none that is complete, or where `dir` is one checkpoint itself.
 absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir);
 
 // LatestCheckpoint; a folder of a later step that is not complete is told on stderr.
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir);
+
+// Whether a run of the plan can go on from the checkpoint in `folder` on these ranks (empty: all):
+// its variables are the plan's, and the bytes that the ranks load are those that were written.
+// DATA_LOSS and NOT_FOUND mean damage.
+absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks);
+
+// The newest checkpoint of `dir` that verifies. `verifies` is asked about each complete one, newest
+// first, until it says OK; one that it refuses with DATA_LOSS or NOT_FOUND is left, and any other
+// error is returned. Checkpoints that are left, and later ones that are not complete, are told on
+// stderr with the cause, a line each. Where none verifies the error lists them.
+//
+//   ASSIGN_OR_RETURN(const std::string folder, ChooseCheckpoint(dir, [&](const std::string& f) {
+//                      return VerifyCheckpoint(f, plan, ranks);
+//                    }));
+//
+// Of many processes one chooses: its `verifies` asks all others to verify what they load, and says
+// OK if all of them do.
+absl::StatusOr<std::string> ChooseCheckpoint(
+    const std::string& dir, const std::function<absl::Status(const std::string& folder)>& verifies);
 
 }  // namespace oneflow

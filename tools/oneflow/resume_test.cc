@@ -1,9 +1,12 @@
 #include "tools/oneflow/resume.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "actor_runtime/data/temporary_directory.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 
 namespace oneflow {
@@ -162,6 +165,67 @@ TEST_CASE("ChangesOfRun: each kind is one phrase") {
                            "on another mesh: data=2, now tensor=2",
                            "on other data: tokens 1000, now 5",
                            "with another graph: op y: kind mul, now add"});
+}
+
+// Folders with a manifest, and one without.
+std::string Folder(const TemporaryDirectory& dir) {
+  for (const int step : {1, 2, 3, 5}) {
+    const std::string folder = dir.path() + "/step-0000000" + std::to_string(step);
+    std::filesystem::create_directory(folder);
+    if (step != 3) REQUIRE(WriteFile(folder + "/manifest.json", "{}").ok());
+  }
+  return dir.path() + "/step-0000000";
+}
+
+TEST_CASE("ChooseCheckpoint: the newest that verifies, and none is asked about after it") {
+  const TemporaryDirectory dir;
+  const std::string step = Folder(dir);
+  std::vector<std::string> asked;
+  const auto verifies_up_to = [&](int newest) {
+    return [&, newest](const std::string& folder) -> absl::Status {
+      asked.push_back(folder);
+      if (folder <= step + std::to_string(newest)) return absl::OkStatus();
+      return newest == 0 ? absl::NotFoundError(folder + " is gone; use another checkpoint")
+                         : absl::DataLossError(folder + ": is damaged; use another checkpoint");
+    };
+  };
+  CHECK(*ChooseCheckpoint(dir.path(), verifies_up_to(9)) == step + "5");
+  CHECK(*ChooseCheckpoint(dir.path(), verifies_up_to(2)) == step + "2");
+  CHECK(*ChooseCheckpoint(dir.path(), verifies_up_to(1)) == step + "1");
+  CHECK(asked ==
+        std::vector{step + "5", step + "5", step + "2", step + "5", step + "2", step + "1"});
+  const absl::Status none = ChooseCheckpoint(dir.path(), verifies_up_to(0)).status();
+  CHECK(none.code() == absl::StatusCode::kDataLoss);
+  CHECK(std::string(none.message()) ==
+        dir.path() + ": none of its checkpoints can be used:\n  " + step + "5: " + step +
+            "5 is gone\n  " + step + "3: it has no manifest.json, so it is not complete\n  " +
+            step + "2: " + step + "2 is gone\n  " + step + "1: " + step + "1 is gone");
+}
+
+TEST_CASE("ChooseCheckpoint: what is no damage ends the choice") {
+  const TemporaryDirectory dir;
+  const std::string step = Folder(dir);
+  for (const absl::Status& status :
+       {absl::InvalidArgumentError("another model"), absl::AbortedError("process 3 is gone")}) {
+    int asked = 0;
+    CHECK(ChooseCheckpoint(dir.path(), [&](const std::string&) {
+            ++asked;
+            return status;
+          }).status() == status);
+    CHECK(asked == 1);
+  }
+  const TemporaryDirectory empty;
+  const auto fail = [](const std::string&) -> absl::Status { return absl::UnknownError("asked"); };
+  CHECK(ChooseCheckpoint(empty.path(), fail).status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("ChooseCheckpoint: the error about the only one is its own") {
+  const TemporaryDirectory dir;
+  std::filesystem::create_directory(dir.path() + "/step-00000001");
+  REQUIRE(WriteFile(dir.path() + "/step-00000001/manifest.json", "{}").ok());
+  const absl::Status damage = absl::DataLossError("w: is damaged; use another checkpoint");
+  CHECK(ChooseCheckpoint(dir.path(), [&](const std::string&) { return damage; }).status() ==
+        damage);
 }
 
 }  // namespace

@@ -346,14 +346,23 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
-  if (place.processes == 1) return TrainHere(std::move(training));
+  JobReport report(FLAGS_job_dir, place.attempt);
+  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
+    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  };
+  if (place.processes == 1) return LeaveTogether({}, TrainHere(std::move(training)), report);
 
   ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
                    FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
-  training.loop.processes = together.processes.get();
+  Processes& processes = *together.processes;
+  training.loop.processes = &processes;
+  training.loop.writer = {.attempt = place.attempt,
+                          .process = place.process,
+                          .ranks = processes.ranks(),
+                          .may_write = [&] { return processes.member().MayWrite(); }};
   const absl::Status trained = TrainHere(std::move(training));
-  return LeaveTogether(std::move(together), trained);
+  return LeaveTogether(std::move(together), trained, report);
 }
 
 }  // namespace
@@ -392,6 +401,7 @@ Verb TrainVerb() {
                                             "process_index",
                                             "coordinator",
                                             "interface",
+                                            "job_dir",
                                             "format"}),
       Train};
 }

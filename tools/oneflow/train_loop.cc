@@ -48,15 +48,75 @@ proto::Optimizer OptimizerOfRun(const TrainLoopOptions& options) {
   return optimizer;
 }
 
+constexpr char kChosen[] = "chosen ";
+
+std::string Encode(const absl::Status& status) {
+  proto::JobError error;
+  if (!status.ok()) WriteError(status, &error);
+  return error.SerializeAsString();
+}
+
+absl::Status Decode(const std::string& bytes) {
+  proto::JobError error;
+  if (bytes.empty()) return absl::OkStatus();
+  if (!error.ParseFromString(bytes)) return absl::InternalError("a verdict that is none");
+  return ReadError(error);
+}
+
+// What process 0 says to all.
+absl::StatusOr<std::string> Say(Processes& processes, const std::string& what) {
+  return processes.Round("checkpoint to verify", "",
+                         [&](std::span<const std::string>) { return what; });
+}
+
+// Whether all processes can go on from it.
+absl::Status VerifyTogether(Processes& processes, const absl::Status& here) {
+  ASSIGN_OR_RETURN(
+      const std::string all,
+      processes.Round("verdict", Encode(here), [](std::span<const std::string> verdicts) {
+        const auto bad = std::find_if(verdicts.begin(), verdicts.end(),
+                                      [](const auto& v) { return !v.empty(); });
+        return bad == verdicts.end() ? std::string() : *bad;
+      }));
+  return Decode(all);
+}
+
+// Process 0 chooses; all verify what they would load.
+absl::StatusOr<std::string> ChooseTogether(
+    Processes& processes, const std::string& dir,
+    const std::function<absl::Status(const std::string& folder)>& verify) {
+  if (processes.IsFirst()) {
+    ASSIGN_OR_RETURN(const std::string folder,
+                     ChooseCheckpoint(dir, [&](const std::string& it) -> absl::Status {
+                       RETURN_IF_ERROR(Say(processes, it).status());
+                       return VerifyTogether(processes, verify(it));
+                     }));
+    RETURN_IF_ERROR(Say(processes, kChosen + folder).status());
+    return folder;
+  }
+  for (;;) {
+    ASSIGN_OR_RETURN(const std::string said, Say(processes, ""));
+    if (said.starts_with(kChosen)) return said.substr(sizeof(kChosen) - 1);
+    // A refusal has process 0 go on with the next one.
+    (void)VerifyTogether(processes, verify(said));
+  }
+}
+
 class Loop {
  public:
   Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog* log, const TrainLoopOptions& options)
       : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
 
+  ~Loop() {
+    if (begun_) EndAttempt(options_.checkpoint_dir, options_.writer.attempt);
+  }
+
   // That a checkpoint can be written is known before the first step, not after the last.
-  absl::Status CheckFolder() const {
-    if (options_.checkpoint_dir.empty()) return absl::OkStatus();
-    return CheckpointWriter::Create(options_.checkpoint_dir, plan_, {}).status();
+  absl::Status BeginAttempt() {
+    if (options_.checkpoint_dir.empty() || options_.writer.process != 0) return absl::OkStatus();
+    RETURN_IF_ERROR(oneflow::BeginAttempt(options_.checkpoint_dir, options_.writer.attempt));
+    begun_ = true;
+    return absl::OkStatus();
   }
 
   // Initialises or loads the variables; returns the first step to run.
@@ -64,23 +124,30 @@ class Loop {
     RunContext context = Context("init");
     if (!options_.resume) {
       const std::string& dir = options_.checkpoint_dir;
-      if (!dir.empty()) RETURN_IF_ERROR(SetCheckpointsAside(dir));
+      if (!dir.empty() && IsFirst()) RETURN_IF_ERROR(SetCheckpointsAside(dir));
       RETURN_IF_ERROR(Run("init", context, 1));
       return 0;
     }
-    ASSIGN_OR_RETURN(const std::string folder, CheckpointToUse(options_.checkpoint_dir));
+    const std::string& dir = options_.checkpoint_dir;
+    ASSIGN_OR_RETURN(const std::string folder, ChooseFolder());
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-    RETURN_IF_ERROR(reader->CheckSameVariables(plan_));
-    RETURN_IF_ERROR(reader->Verify());
     if (reader->seed() != options_.seed) {
       return InputError("--seed=" + std::to_string(options_.seed),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
                         "resume with the same seed: it orders the data");
     }
-    WarnOfChanges(folder, FactsOf(*reader),
-                  FactsOf(plan_, OptimizerOfRun(options_), options_.tokens));
+    if (IsFirst()) {
+      WarnOfChanges(folder, FactsOf(*reader),
+                    FactsOf(plan_, OptimizerOfRun(options_), options_.tokens));
+    }
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(Run("load", context, 1));
+    if (!IsFirst()) return reader->step();
+    std::fprintf(stderr, "oneflow: the run goes on from %s\n", folder.c_str());
+    ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
+    if (!aside.empty()) {
+      std::fprintf(stderr, "oneflow: checkpoints of later steps are moved to %s\n", aside.c_str());
+    }
     return reader->step();
   }
 
@@ -124,13 +191,22 @@ class Loop {
     info.seed = options_.seed;
     info.tokens = options_.tokens;
     info.optimizer = OptimizerOfRun(options_);
+    const std::string& dir = options_.checkpoint_dir;
     ASSIGN_OR_RETURN(const auto writer,
-                     CheckpointWriter::Create(options_.checkpoint_dir, plan_, info));
+                     CheckpointWriter::Create(dir, plan_, info, options_.writer));
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
     RETURN_IF_ERROR(Run("save", context, 1));
-    RETURN_IF_ERROR(writer->Commit().status());
-    if (options_.keep == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::string part, writer->Finish());
+    const auto commit = [&](std::span<const std::string> parts) {
+      return CommitParts(dir, plan_, info, options_.writer, parts);
+    };
+    if (options_.processes == nullptr) {
+      RETURN_IF_ERROR(commit({&part, 1}).status());
+    } else {
+      RETURN_IF_ERROR(options_.processes->Round("checkpoint", part, commit).status());
+    }
+    if (options_.keep == 0 || !IsFirst()) return absl::OkStatus();
     // The new one is on the disk. One too many costs no run.
     const absl::Status kept = KeepNewest(options_.checkpoint_dir, options_.keep);
     const std::string what(kept.message());
@@ -139,6 +215,19 @@ class Loop {
   }
 
  private:
+  bool IsFirst() const { return options_.writer.process == 0; }
+
+  // The newest checkpoint of which each process can load its part.
+  absl::StatusOr<std::string> ChooseFolder() {
+    const auto verify = [this](const std::string& folder) {
+      return VerifyCheckpoint(folder, plan_, options_.writer.ranks);
+    };
+    if (options_.processes != nullptr) {
+      return ChooseTogether(*options_.processes, options_.checkpoint_dir, verify);
+    }
+    return ChooseCheckpoint(options_.checkpoint_dir, verify);
+  }
+
   // `reports`: a step; those of a run that reports nothing take all their steps.
   absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
                    int64_t reports = 0) {
@@ -161,6 +250,7 @@ class Loop {
   Runtime& runtime_;
   MetricsLog* const log_;  // null: of another process
   const TrainLoopOptions& options_;
+  bool begun_ = false;  // the attempt
 };
 
 absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& options) {
@@ -182,7 +272,8 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                        const TokenSource* eval, MetricsLog* log, const TrainLoopOptions& options) {
   RETURN_IF_ERROR(CheckRounds(plan, options));
   Loop loop(plan, runtime, log, options);
-  RETURN_IF_ERROR(loop.CheckFolder());
+  RETURN_IF_ERROR(loop.BeginAttempt());
+  if (options.processes != nullptr) RETURN_IF_ERROR(options.processes->Meet("folder"));
   // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
   // step.
   if (!options.resume && log != nullptr) RETURN_IF_ERROR(log->Open(0));

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/runtime.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/metrics_log.h"
@@ -27,6 +28,7 @@ struct TrainLoopOptions {
   std::string checkpoint_dir;    // empty: no checkpoints; no other run writes there meanwhile
   int64_t keep = 0;              // complete checkpoints, the newest; 0: all
   bool resume = false;
+  WriterOptions writer;  // of checkpoints; process 0 begins and ends the attempt
   // Once it is true, no device begins a step that none has begun yet (RunOptions): the loop ends
   // early, with a checkpoint. A signal handler may set it. null: it does not end early.
   const std::atomic<bool>* stop = nullptr;
@@ -34,10 +36,10 @@ struct TrainLoopOptions {
   Processes* processes = nullptr;  // that run the plan together; null: this one alone
 };
 
-// Trains from step 0 (program init), or from the latest checkpoint of checkpoint_dir if `resume`
-// (program load), to options.steps. `eval` may be null. Returns CANCELLED where options.stop, or a
-// signal at one of the processes, ended it. Of several processes all call it with the same options;
-// the log is process 0's, and null elsewhere.
+// Trains from step 0 (program init), or from the newest checkpoint of checkpoint_dir that verifies
+// if `resume` (program load), to options.steps. `eval` may be null. Returns CANCELLED where
+// options.stop, or a signal at one of the processes, ended it. Of several processes all call it
+// with the same options; the log is process 0's, and null elsewhere.
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                        const TokenSource* eval, MetricsLog* log, const TrainLoopOptions& options);
 

@@ -72,6 +72,7 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     text.remove_prefix(2);
     const size_t equals = text.find('=');
     std::string name(text.substr(0, equals));
+    std::replace(name.begin(), name.end(), '-', '_');  // as gflags has it
     std::string value;
     if (std::find(verb.flags.begin(), verb.flags.end(), name) == verb.flags.end()) {
       return InputError("--" + name, "`oneflow " + std::string(verb.name) + "` has no such flag",

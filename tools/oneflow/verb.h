@@ -48,6 +48,10 @@ Verb SimulateVerb();
 Verb DiffVerb();
 Verb CalibrateVerb();
 Verb DevicesVerb();
+Verb SubmitVerb();
+Verb StatusVerb();
+Verb LogsVerb();
+Verb CancelVerb();
 
 // Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.
 // An unknown flag is an error that suggests the nearest; a value that does not parse names the

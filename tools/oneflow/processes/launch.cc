@@ -22,9 +22,6 @@
 namespace oneflow {
 namespace {
 
-// By then the others have heard that process 0 is gone, or have missed it.
-constexpr std::chrono::seconds kPatience{10};
-
 absl::StatusOr<std::vector<std::string>> OwnArguments() {
   ASSIGN_OR_RETURN(const std::string all, ReadFile("/proc/self/cmdline"));
   std::vector<std::string> arguments = absl::StrSplit(all, '\0');
@@ -118,8 +115,8 @@ absl::StatusOr<Children> Children::Start(int processes, const std::string& coord
   return children;
 }
 
-void Children::Await() {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+void Children::Await(std::chrono::seconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
   while (!pids_.empty()) {
     std::erase_if(pids_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
     if (std::chrono::steady_clock::now() > end) return;

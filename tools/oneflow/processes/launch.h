@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,8 @@ class Children {
   // Kills those that are there after Await, or if it was not called.
   ~Children();
 
-  // Waits until all have ended, for some seconds at most.
-  void Await();
+  // Waits until all have ended, for so long at most.
+  void Await(std::chrono::seconds patience);
 
  private:
   explicit Children(std::vector<pid_t> pids) : pids_(std::move(pids)) {}

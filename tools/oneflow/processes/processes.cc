@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -85,7 +86,11 @@ void Processes::Configure(RuntimeOptions* options) {
   options->make_communicator = [this](const GroupAcross& across) {
     return MakeCommunicator(across);
   };
-  options->communicators_made = [this] { return CommunicatorsMade(); };
+  options->meet = [this] {
+    // By now the first communicators are made, and all peers are known.
+    if (!std::exchange(started_, true)) network_->Start();
+    return Meet("communicators");
+  };
   options->spin = member_->processes_on_host() <= Cores();
 }
 
@@ -103,10 +108,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
   return network_->MakeCommunicator(group);
 }
 
-absl::Status Processes::CommunicatorsMade() {
-  if (!std::exchange(started_, true)) network_->Start();
-  return Round("communicators", "", [](std::span<const std::string>) { return std::string(); })
-      .status();
+absl::Status Processes::Meet(const std::string& name) {
+  return Round(name, "", [](std::span<const std::string>) { return std::string(); }).status();
 }
 
 void Processes::Attach(Runtime* runtime) {
@@ -151,6 +154,12 @@ absl::Status Processes::Run(std::string_view program, RunContext context, int64_
   }
   const absl::Status status =
       runtime_->Run(program, context, steps, {.gate = reports > 0 ? gate : nullptr});
+  // The last step that began may not be done.
+  if (program == "train") {
+    const int64_t begun = stop_.begun();
+    steps_done_ =
+        context.first_step + reports * (status.ok() ? begun : std::max<int64_t>(0, begun - 1));
+  }
   if (!status.ok()) return Fail(status);
   stopped_ = stop_.StopHere();
   {

@@ -60,6 +60,8 @@ class Processes {
   // wherever it is reported: `reports` times a step of the run. There it returns when all is here.
   absl::Status Run(std::string_view program, RunContext context, int64_t steps,
                    int64_t reports = 0);
+  // Steps of training that are done, at least.
+  int64_t steps_done() const { return steps_done_; }
   // A signal came: all processes end after the same step. Any thread.
   void AskStop() { member_->AskStop(); }
   // Whether the runs end after the last one.
@@ -70,6 +72,9 @@ class Processes {
   using Merge = std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)>;
   absl::StatusOr<std::string> Round(const std::string& name, std::string part, const Merge& merge);
 
+  // Returns when all processes have come here.
+  absl::Status Meet(const std::string& name);
+
   // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
   // process's failure that ours came of.
   absl::Status Fail(const absl::Status& status);
@@ -79,7 +84,6 @@ class Processes {
  private:
   explicit Processes(ProcessesOptions options);
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const GroupAcross& across);
-  absl::Status CommunicatorsMade();
   void End(const absl::Status& why);
 
   const ProcessesOptions options_;
@@ -87,6 +91,7 @@ class Processes {
   std::vector<bool> connected_;  // by process
   bool started_ = false;         // the network's thread
   bool stopped_ = false;
+  int64_t steps_done_ = 0;
   StopPoint stop_;
   ReportQueue reports_;
   std::mutex mutex_;

@@ -34,7 +34,8 @@ class StopPoint {
   // Control thread: of the run in progress, or of the last one; 0 before the first.
   uint64_t number() const { return number_; }
 
-  // Any thread.
+  // Any thread. The steps that have begun in the run in progress, or in the last one.
+  int64_t begun() const { return gate_.begun(); }
   StepPosition Hold();
   // At least what Hold said. `wake`: has the workers of the run in progress look at the gate.
   void EndAt(const StepPosition& end, const std::function<void()>& wake);

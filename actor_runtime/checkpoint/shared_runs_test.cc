@@ -1,4 +1,4 @@
-#include "actor_runtime/checkpoint/slice_copy.h"
+#include "actor_runtime/checkpoint/shared_runs.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -34,7 +34,7 @@ Slice RandomSlice(const Dims& dims, std::mt19937& random) {
   return slice;
 }
 
-TEST_CASE("CopyShared copies what both slices hold and nothing else") {
+TEST_CASE("ForShared tells what both slices hold, in order, and nothing else") {
   std::mt19937 random(1);
   for (int trial = 0; trial < 500; ++trial) {
     Dims dims(random() % 5);
@@ -48,18 +48,22 @@ TEST_CASE("CopyShared copies what both slices hold and nothing else") {
       if (!there) value = -1;
       shared += there;
     }
-    REQUIRE(CopyShared(from, reinterpret_cast<const std::byte*>(source.data()), to,
-                       reinterpret_cast<std::byte*>(got.data()), 4) == shared);
+    int64_t next = 0;
+    REQUIRE(ForShared(from, to, [&](int64_t at, int64_t in, int64_t count) {
+              REQUIRE(at >= next);
+              next = at + count;
+              std::copy_n(source.begin() + at, count, got.begin() + in);
+            }) == shared);
     REQUIRE(got == expected);
   }
 }
 
-TEST_CASE("CopyShared: a scalar") {
-  const double source = 2.5;
-  double destination = 0;
-  CHECK(CopyShared({}, reinterpret_cast<const std::byte*>(&source), {},
-                   reinterpret_cast<std::byte*>(&destination), 8) == 1);
-  CHECK(destination == 2.5);
+TEST_CASE("ForShared: a scalar") {
+  std::vector<int64_t> told;
+  CHECK(ForShared({}, {}, [&](int64_t at, int64_t in, int64_t count) {
+          told.insert(told.end(), {at, in, count});
+        }) == 1);
+  CHECK(told == std::vector<int64_t>{0, 0, 1});
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// Folders of attempts at writing checkpoints. Internal to this folder.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+
+namespace oneflow {
+
+std::string AttemptFolder(const std::string& dir, int64_t attempt);  // DIR/attempt-3.tmp
+std::string StepFolder(const std::string& dir, int64_t step);        // DIR/step-00000020
+std::string TemporaryFolder(const std::string& dir, int64_t attempt, int64_t step);
+
+// ABORTED where options.may_write says no.
+absl::Status MayWrite(const WriterOptions& options);
+
+// `status`, but ABORTED if it is an error and the attempt's folder is gone: whatever failed there,
+// it is because the attempt is over.
+absl::Status OrEnded(absl::Status status, const std::string& dir, int64_t attempt);
+
+}  // namespace oneflow

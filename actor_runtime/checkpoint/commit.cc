@@ -1,0 +1,123 @@
+// CommitParts.
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/checkpoint/attempt.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/checkpoint/durable.h"
+#include "actor_runtime/checkpoint/manifest.h"
+#include "actor_runtime/checkpoint/part.h"
+#include "actor_runtime/checkpoint/run_file.h"
+#include "google/protobuf/text_format.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Text(const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(message, &text);
+  return text;
+}
+
+// But for the files of texts.
+absl::StatusOr<Manifest> ManifestOf(const proto::Plan& plan, const CheckpointInfo& info,
+                                    int64_t attempt, std::span<const std::string> parts) {
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan, mesh"));
+  Manifest manifest;
+  manifest.model = plan.model();
+  manifest.plan = plan.fingerprint();
+  manifest.mesh = ToString(mesh);
+  manifest.step = info.step;
+  manifest.seed = info.seed;
+  manifest.tokens = info.tokens;
+  ASSIGN_OR_RETURN(manifest.variables, MergeParts(plan, info.step, attempt, parts));
+  return manifest;
+}
+
+// Each file has as many bytes as its writer says: it is opened, for what a folder tells of files
+// that other hosts write may be old.
+absl::Status CheckSizes(const std::string& folder, const std::map<std::string, int64_t>& sizes) {
+  for (const auto& [name, size] : sizes) {
+    const std::string path = folder + "/" + name;
+    const absl::StatusOr<RunFile> file = RunFile::Open(path);
+    if (!file.ok()) return absl::InternalError(file.status().message());
+    if (file->size() == size) continue;
+    return absl::InternalError(absl::StrCat(path, ": has ", file->size(),
+                                            " bytes, and its writer says that it has ", size));
+  }
+  return absl::OkStatus();
+}
+
+// A save of this step that failed may have left files of which no part tells.
+absl::Status RemoveOthers(const std::string& folder, const std::map<std::string, int64_t>& sizes,
+                          const WriterOptions& options) {
+  std::error_code error;
+  std::vector<fs::path> others;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!sizes.contains(entry->path().filename())) others.push_back(entry->path());
+  }
+  for (const fs::path& path : others) {
+    RETURN_IF_ERROR(MayWrite(options));
+    if (!error) fs::remove_all(path, error);
+  }
+  return error ? WriteError(folder, "cannot be written to", error.value()) : absl::OkStatus();
+}
+
+absl::Status WriteText(const std::string& path, std::string_view text,
+                       const WriterOptions& options) {
+  RETURN_IF_ERROR(MayWrite(options));
+  ASSIGN_OR_RETURN(DurableFile file, DurableFile::Create(path));
+  RETURN_IF_ERROR(file.WriteAt(0, std::as_bytes(std::span(text))));
+  RETURN_IF_ERROR(MayWrite(options));
+  return file.Sync();
+}
+
+absl::StatusOr<StoredRun> WriteRun(const std::string& folder, const std::string& name,
+                                   std::string_view text, const WriterOptions& options) {
+  RETURN_IF_ERROR(WriteText(folder + "/" + name, text, options));
+  return StoredRun{name, 0, static_cast<int64_t>(text.size()),
+                   ChecksumsOfBlocks(std::as_bytes(std::span(text)))};
+}
+
+absl::Status Commit(const std::string& dir, const proto::Plan& plan, const CheckpointInfo& info,
+                    const WriterOptions& options, std::span<const std::string> parts) {
+  ASSIGN_OR_RETURN(Manifest manifest, ManifestOf(plan, info, options.attempt, parts));
+  const std::string folder = TemporaryFolder(dir, options.attempt, info.step);
+  const std::map<std::string, int64_t> sizes = FileSizes(manifest);
+  RETURN_IF_ERROR(CheckSizes(folder, sizes));
+  RETURN_IF_ERROR(RemoveOthers(folder, sizes, options));
+  proto::Train train = plan.train();
+  if (info.optimizer) *train.mutable_optimizer() = *info.optimizer;
+  ASSIGN_OR_RETURN(manifest.graph,
+                   WriteRun(folder, "graph.textproto", Text(plan.graph()), options));
+  ASSIGN_OR_RETURN(manifest.train, WriteRun(folder, "train.textproto", Text(train), options));
+  RETURN_IF_ERROR(WriteText(folder + "/manifest.json", ToJson(manifest), options));
+  RETURN_IF_ERROR(MayWrite(options));
+  RETURN_IF_ERROR(SyncFolder(folder));
+  RETURN_IF_ERROR(MayWrite(options));
+  return ReplaceFolder(folder, StepFolder(dir, info.step));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CommitParts(const std::string& dir, const proto::Plan& plan,
+                                        const CheckpointInfo& info, const WriterOptions& options,
+                                        std::span<const std::string> parts) {
+  RETURN_IF_ERROR(OrEnded(Commit(dir, plan, info, options, parts), dir, options.attempt));
+  return StepFolder(dir, info.step);
+}
+
+}  // namespace oneflow

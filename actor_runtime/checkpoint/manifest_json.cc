@@ -1,0 +1,221 @@
+#include "actor_runtime/checkpoint/manifest_json.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow::manifest_json {
+Json ToObject(const StoredRun& r) {
+  return {{"file", r.file}, {"offset", r.offset}, {"bytes", r.bytes}, {"xxh3", r.checksums}};
+}
+
+namespace {
+
+constexpr uint64_t kMaxSize = uint64_t{1} << 40;  // of one dimension
+
+Json SliceObject(const StoredSlice& s) {
+  Json object = {{"begin", s.slice.begin}, {"size", s.slice.size}};
+  object.update(ToObject(s.run));
+  return object;
+}
+
+Json VariableObject(const StoredVariable& v) {
+  Json slices = Json::array();
+  for (const StoredSlice& slice : v.slices) slices.push_back(SliceObject(slice));
+  return {{"name", v.name},
+          {"dtype", std::string(Name(v.dtype))},
+          {"dims", v.dims},
+          {"slices", std::move(slices)}};
+}
+
+std::string ChecksumOfText(std::string_view text) {
+  return Checksum(std::as_bytes(std::span(text)));
+}
+
+// The lines that end a manifest which began with `text`.
+std::string EndOf(std::string_view text) {
+  return absl::StrCat("\"xxh3\": \"", ChecksumOfText(text), "\"\n}\n");
+}
+
+}  // namespace
+
+std::string ToText(const Json& header, const std::vector<StoredVariable>& variables) {
+  std::string text = "{\n";
+  for (const auto& [key, value] : header.items()) {
+    absl::StrAppend(&text, JsonText(Json(key)), ": ", JsonText(value), ",\n");
+  }
+  absl::StrAppend(&text, "\"variables\": [");
+  const char* separator = "\n";
+  for (const StoredVariable& variable : variables) {
+    absl::StrAppend(&text, std::exchange(separator, ",\n"), JsonText(VariableObject(variable)));
+  }
+  absl::StrAppend(&text, "\n],\n");
+  return text + EndOf(text);
+}
+
+bool HasChecksum(std::string_view text) {
+  const std::string end = EndOf("");
+  const size_t digits = end.find_last_of('"') - 16;
+  if (text.size() < end.size()) return false;
+  text.remove_prefix(text.size() - end.size());
+  return text.substr(0, digits) == end.substr(0, digits) &&
+         text.substr(digits + 16) == end.substr(digits + 16);
+}
+
+bool IsIntact(std::string_view text) {
+  const size_t end = EndOf("").size();
+  return text.size() >= end &&
+         text.substr(text.size() - end) == EndOf(text.substr(0, text.size() - end));
+}
+
+bool IsIntactVersion1(Json manifest) {
+  const auto it = manifest.find("xxh3");
+  const std::string checksum =
+      it != manifest.end() && it->is_string() ? it->get<std::string>() : "";
+  manifest.erase("xxh3");
+  return checksum == ChecksumOfText(JsonText(manifest));
+}
+
+std::string Fields::String(const char* key) {
+  const Json* value = Find(key, &Json::is_string);
+  return value == nullptr ? "" : value->get<std::string>();
+}
+
+int64_t Fields::Int(const char* key) {
+  const Json* value = Find(key, &Json::is_number_integer);
+  return value == nullptr ? 0 : value->get<int64_t>();
+}
+
+int64_t Fields::Bytes(const char* key) {
+  const int64_t value = Int(key);
+  if (value < 0) Refuse(key);
+  return value;
+}
+
+uint64_t Fields::Unsigned(const char* key) {
+  const Json* value = Find(key, &Json::is_number_unsigned);
+  return value == nullptr ? 0 : value->get<uint64_t>();
+}
+
+std::vector<std::string> Fields::Strings(const char* key) {
+  std::vector<std::string> strings;
+  for (const Json& item : List(key)) {
+    if (!item.is_string()) Refuse(key);
+    strings.push_back(item.is_string() ? item.get<std::string>() : "");
+  }
+  return strings;
+}
+
+Dims Fields::Sizes(const char* key) {
+  Dims dims;
+  for (const Json& item : List(key)) {
+    if (!item.is_number_unsigned() || item.get<uint64_t>() > kMaxSize) {
+      Refuse(key);
+      return {};
+    }
+    dims.push_back(item.get<int64_t>());
+  }
+  return dims;
+}
+
+const Json& Fields::Object(const char* key) {
+  const Json* value = Find(key, &Json::is_object);
+  return value == nullptr ? empty_ : *value;
+}
+
+const Json& Fields::List(const char* key) {
+  static constexpr auto is_array = &Json::is_array;
+  const Json* value = Find(key, is_array);
+  return value == nullptr ? empty_ : *value;
+}
+
+const Json* Fields::Find(const char* key, bool (Json::*is)() const noexcept) {
+  const auto it = object_.is_object() ? object_.find(key) : object_.end();
+  if (it != object_.end() && ((*it).*is)()) return &*it;
+  Refuse(key);
+  return nullptr;
+}
+
+void Fields::Refuse(const char* key) {
+  if (!status_.ok()) return;
+  status_ = absl::DataLossError(
+      absl::StrCat(where_, ": \"", key, "\" is missing or odd; the checkpoint is damaged"));
+}
+
+absl::StatusOr<StoredRun> RunParser::Run(const Json& json, const std::string& at) const {
+  Fields fields(json, at);
+  StoredRun run;
+  run.file = fields.String("file");
+  run.offset = fields.Bytes("offset");
+  run.bytes = fields.Bytes("bytes");
+  run.checksums = version_ == 1 ? std::vector{fields.String("xxh3")} : fields.Strings("xxh3");
+  RETURN_IF_ERROR(fields.status());
+  if (run.file.empty() || run.file.find('/') != std::string::npos) {
+    return absl::DataLossError(absl::StrCat(at, ": no file name: ", run.file));
+  }
+  if (run.bytes > 0 && static_cast<int64_t>(run.checksums.size()) != (run.bytes - 1) / block_ + 1) {
+    return absl::DataLossError(
+        absl::StrCat(at, ": ", run.checksums.size(), " checksums of ", run.bytes, " bytes"));
+  }
+  return run;
+}
+
+absl::StatusOr<StoredRun> RunParser::File(const Json& json, const char* key) const {
+  const std::string at = absl::StrCat(where_, ": ", key);
+  ASSIGN_OR_RETURN(StoredRun run, Run(json, at));
+  if (run.offset == 0 && run.bytes > 0) return run;
+  return absl::DataLossError(absl::StrCat(at, ": has ", run.bytes, " bytes at ", run.offset));
+}
+
+absl::StatusOr<StoredVariable> RunParser::Variable(const Json& json) const {
+  Fields fields(json, where_);
+  StoredVariable variable;
+  variable.name = fields.String("name");
+  variable.dims = fields.Sizes("dims");
+  const std::string dtype = fields.String("dtype");
+  const Json& slices = fields.List("slices");
+  RETURN_IF_ERROR(fields.status());
+  const std::string at = absl::StrCat(where_, ": variable ", variable.name);
+  absl::StatusOr<DType> type = ParseDType(dtype);
+  if (!type.ok()) return Annotate(type.status(), at);
+  variable.dtype = *type;
+  for (const Json& slice : slices) {
+    Fields place(slice, at);
+    StoredSlice stored{{place.Sizes("begin"), place.Sizes("size")}, {}};
+    RETURN_IF_ERROR(place.status());
+    ASSIGN_OR_RETURN(stored.run, Run(slice, at));
+    variable.slices.push_back(std::move(stored));
+  }
+  return variable;
+}
+
+using RunsOfFile = std::map<int64_t, int64_t>;  // bytes, by offset
+
+absl::Status CheckFiles(const std::vector<StoredVariable>& variables) {
+  std::map<std::string, RunsOfFile> files;
+  for (const StoredVariable& variable : variables) {
+    for (const StoredSlice& slice : variable.slices) {
+      const StoredRun& run = slice.run;
+      if (files[run.file].emplace(run.offset, run.bytes).second) continue;
+      return absl::DataLossError(absl::StrCat(run.file, ": two slices are at byte ", run.offset));
+    }
+  }
+  for (const auto& [file, runs] : files) {
+    int64_t next = 0;
+    for (const auto& [offset, bytes] : runs) {
+      if (offset != next) {
+        return absl::DataLossError(
+            absl::StrCat(file, ": a slice is at byte ", offset, ", not ", next));
+      }
+      next = NextRun(offset + bytes);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow::manifest_json

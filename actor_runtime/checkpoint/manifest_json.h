@@ -1,0 +1,78 @@
+// How the JSON of a checkpoint is written and read: what manifests (manifest.h) and parts of them
+// (part.h) share. Internal to this folder.
+//
+// The bytes that are read may be damaged or foreign: none of them reaches a CHECK.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/checkpoint/manifest.h"
+#include "nlohmann/json.hpp"
+
+namespace oneflow::manifest_json {
+
+using Json = nlohmann::ordered_json;
+
+Json ToObject(const StoredRun& run);
+// One line for each entry of `header` and for each variable, then the checksum of these lines.
+std::string ToText(const Json& header, const std::vector<StoredVariable>& variables);
+
+// Whether the text ends with a checksum as ToText writes it; whether that is the text's own.
+bool HasChecksum(std::string_view text);
+bool IsIntact(std::string_view text);
+// Of version 1: the checksum is of everything but itself, whatever the white space.
+bool IsIntactVersion1(Json manifest);
+
+// Typed reading of a JSON object. The first mistake is kept; after it everything reads as empty.
+class Fields {
+ public:
+  Fields(const Json& object, std::string_view where) : object_(object), where_(where) {}
+
+  std::string String(const char* key);
+  int64_t Int(const char* key);
+  int64_t Bytes(const char* key);  // a size or an offset of bytes: >= 0
+  uint64_t Unsigned(const char* key);
+  std::vector<std::string> Strings(const char* key);
+  Dims Sizes(const char* key);  // sizes and offsets in a tensor: >= 0
+  const Json& Object(const char* key);
+  const Json& List(const char* key);
+  bool Has(const char* key) const { return object_.is_object() && object_.contains(key); }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Json* Find(const char* key, bool (Json::*is)() const noexcept);
+  void Refuse(const char* key);
+
+  const Json& object_;
+  const std::string where_;
+  const Json empty_ = Json::array();
+  absl::Status status_;
+};
+
+// Reads runs and variables of one format version, whose blocks have `block` bytes.
+class RunParser {
+ public:
+  RunParser(int64_t version, int64_t block, std::string where)
+      : version_(version), block_(block), where_(std::move(where)) {}
+
+  absl::StatusOr<StoredRun> Run(const Json& json, const std::string& at) const;
+  // A file that is one run.
+  absl::StatusOr<StoredRun> File(const Json& json, const char* key) const;
+  // Its slices are not looked at: CheckCover, CheckSlice.
+  absl::StatusOr<StoredVariable> Variable(const Json& json) const;
+
+ private:
+  const int64_t version_, block_;
+  const std::string where_;
+};
+
+// Fails if bytes of a file belong to two runs, or to none.
+absl::Status CheckFiles(const std::vector<StoredVariable>& variables);
+
+}  // namespace oneflow::manifest_json

@@ -1,0 +1,54 @@
+// A part of a checkpoint: which slices one process has written, where they are and their checksums,
+// as bytes that another process merges. The format is that of the manifest (manifest.h) but for its
+// first lines:
+//
+//   "format": "oneflow checkpoint part",
+//   "version": 2,
+//   "plan": "0123...", "step": 20, "attempt": 3, "process": 1, "ranks": [4,8],   (a line each)
+//   "block": 4194304,
+//
+// "variables" has those only of which the process has written a slice. "ranks" is empty where the
+// process owns all.
+//
+// A part comes over a network: nothing in it is believed before it is checked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/checkpoint/manifest.h"
+#include "actor_runtime/exec/net.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct CheckpointPart {
+  std::string plan;  // fingerprint
+  int64_t step = 0;
+  int64_t attempt = 0;
+  int64_t process = 0;
+  RankRange ranks;  // empty: all
+  std::vector<StoredVariable> variables;
+};
+
+// The variables of a plan, without slices.
+absl::StatusOr<std::vector<StoredVariable>> VariablesOf(const proto::Plan& plan);
+
+// The file of a rank's slices: rank-00003.bin.
+std::string RankFileName(int64_t rank);
+
+std::string ToText(const CheckpointPart& part);
+
+// The variables of `plan` with the slices of all parts; the order of the parts does not matter.
+// INTERNAL unless each part is intact, is of this plan, step and attempt and of another process
+// than the others, and names files of its own ranks only; and unless the slices make up the
+// variables and the files.
+absl::StatusOr<std::vector<StoredVariable>> MergeParts(const proto::Plan& plan, int64_t step,
+                                                       int64_t attempt,
+                                                       std::span<const std::string> parts);
+
+}  // namespace oneflow

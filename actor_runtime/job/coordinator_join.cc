@@ -1,0 +1,147 @@
+// How processes come: what they present, and how all begin.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/job/coordinator.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// The time does not tell how many bytes agree.
+bool SameSecret(const std::string& a, const std::string& b) {
+  unsigned char difference = a.size() != b.size();
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
+    if (b.empty()) difference = 1;
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool again, Emit emit) {
+  proto::JobToMember message;
+  WriteError(why, message.mutable_refused()->mutable_error());
+  message.mutable_refused()->set_again(again);
+  emit({.connection = connection, .message = std::move(message)});
+  connections_[connection].closing = true;
+  emit({.kind = CoordinatorAction::kClose, .connection = connection});
+}
+
+absl::Status Coordinator::CheckFacts(const proto::JobPresent& present) const {
+  const JobIdentity& self = options_.self;
+  const std::string who =
+      DescribeProcess(CleanText(present.host()), present.process(), CleanText(present.ranks()));
+  const std::string zero = absl::StrCat("process 0 on host ", self.host);
+  if (present.processes() != self.processes) {
+    return InputError(who,
+                      absl::StrCat("was started as one of ", present.processes(), " processes, ",
+                                   zero, " as one of ", self.processes),
+                      "start all with the same number");
+  }
+  const auto count = std::min<size_t>(self.facts.size(), present.fact_size());
+  for (size_t i = 0; i < count; ++i) {
+    const JoinFact& ours = self.facts[i];
+    const proto::JobPresent::Fact& theirs = present.fact(i);
+    if (theirs.name() != ours.name) {
+      return InputError(who,
+                        absl::StrCat("presents ", CleanText(theirs.name()), " where ", zero,
+                                     " presents ", ours.name),
+                        "start the same build everywhere");
+    }
+    const bool open = theirs.value().empty() && present.process() != 0;
+    if (!open && theirs.value() != ours.value) {
+      return InputError(who,
+                        absl::StrCat(ours.name, " ", CleanText(theirs.value()), ", ", zero, " has ",
+                                     CleanText(ours.value)),
+                        "start all processes with the same build, files and flags");
+    }
+  }
+  if (present.fact_size() != static_cast<int>(self.facts.size())) {
+    return InputError(
+        who,
+        absl::StrCat("presents ", present.fact_size(), " facts, ", zero, " ", self.facts.size()),
+        "start the same build everywhere");
+  }
+  return absl::OkStatus();
+}
+
+void Coordinator::Present(uint64_t connection, const proto::JobPresent& present, Emit emit) {
+  if (!SameSecret(present.token(), options_.self.token)) {
+    return Refuse(connection, absl::PermissionDeniedError("refused"), false, emit);
+  }
+  const std::string who =
+      DescribeProcess(CleanText(present.host()), present.process(), CleanText(present.ranks()));
+  const int64_t attempt = options_.self.attempt;
+  if (present.attempt() < attempt && !options_.policy.accept_older_attempts) {
+    return Refuse(connection,
+                  absl::AbortedError(absl::StrCat(who, " is of attempt ", present.attempt(),
+                                                  "; attempt ", attempt, " is under way")),
+                  false, emit);
+  }
+  if (present.attempt() > attempt) {
+    const auto why = absl::AbortedError(
+        absl::StrCat("attempt ", attempt, " is over: ", who, " is of attempt ", present.attempt()));
+    Refuse(connection, why, true, emit);
+    return End(why, emit);
+  }
+  if (ending_) {
+    return Refuse(connection, status_.ok() ? absl::AbortedError("the job has ended") : status_,
+                  false, emit);
+  }
+  const int process = present.process();
+  if (process < 0 || process >= std::max(processes(), present.processes())) {
+    return Refuse(
+        connection,
+        InputError(who, absl::StrCat("there is no such process among ", present.processes()),
+                   "number them from 0"),
+        false, emit);
+  }
+  if (const absl::Status facts = CheckFacts(present); !facts.ok()) {
+    Refuse(connection, facts, false, emit);
+    // An attempt under way has nothing to do with who comes late; one that gathers cannot succeed.
+    if (!AllJoined()) End(facts, emit);
+    return;
+  }
+  Process& joins = processes_[process];
+  if (joins.connection.has_value()) {
+    return Refuse(
+        connection,
+        InputError(who,
+                   absl::StrCat("there is a process ", process, " already, on host ", joins.host),
+                   "give each process an index of its own"),
+        false, emit);
+  }
+  connections_[connection].process = process;
+  joins.connection = connection;
+  joins.host = CleanText(present.host());
+  joins.ranks = CleanText(present.ranks());
+  joins.heard = listened_;
+  joins.echoed = now_;  // it listens to us from the next message on
+  if (connection != kLocalConnection) ++others_there_;
+  ++joined_;
+  proto::JobToMember message;
+  message.mutable_accepted()->set_silence(options_.silence);
+  message.mutable_accepted()->set_beat(Beat());
+  message.mutable_accepted()->set_host(options_.self.host);
+  Send(process, std::move(message), emit);
+  if (AllJoined()) WelcomeAll(emit);
+}
+
+void Coordinator::WelcomeAll(Emit emit) {
+  std::map<std::string, int> on_host;
+  std::vector<int> index(processes());
+  for (int p = 0; p < processes(); ++p) index[p] = on_host[processes_[p].host]++;
+  for (int p = 0; p < processes(); ++p) {
+    proto::JobToMember message;
+    message.mutable_welcome()->set_processes_on_host(on_host[processes_[p].host]);
+    message.mutable_welcome()->set_index_on_host(index[p]);
+    Send(p, std::move(message), emit);
+  }
+  if (stop_ == Stop::kAsked) FreezeAll(emit);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,475 @@
+// The two machines one event at a time: refusals, agreement, what is malformed.
+#include "actor_runtime/job/coordinator.h"
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/job/member_state.h"
+
+#include <catch2/catch.hpp>
+
+namespace oneflow {
+namespace {
+
+using proto::JobFromMember;
+using proto::JobToMember;
+
+constexpr JobTime kStart = 50 * kJobSecond;
+
+JobIdentity Identity(int process, int processes) {
+  return {.process = process,
+          .processes = processes,
+          .attempt = 3,
+          .host = absl::StrCat("h", process),
+          .ranks = absl::StrCat("rank ", process),
+          .token = "secret",
+          .facts = {{"plan", "41ad"}, {"build", "7"}}};
+}
+
+JobFromMember Presents(const JobIdentity& self) {
+  JobFromMember message;
+  MemberState({.self = self, .coordinator = "c:1"}, kStart).Start(kStart, [&](MemberAction action) {
+    if (action.kind == MemberAction::kSend) message = action.message;
+  });
+  return message;
+}
+
+// A coordinator and what it has said on each connection; connection p is process p's.
+class Table {
+ public:
+  explicit Table(int processes)
+      : processes_(processes), coordinator({.self = Identity(0, processes)}, kStart) {}
+
+  void Open(uint64_t connection) { coordinator.Open(connection, now); }
+  void Say(uint64_t connection, const JobFromMember& message) {
+    coordinator.Receive(connection, message, now, Emit());
+  }
+  void Join(int process) { Present(process, Identity(process, processes_)); }
+  void Present(uint64_t connection, const JobIdentity& self) {
+    Open(connection);
+    Say(connection, Presents(self));
+  }
+  void JoinAll() {
+    for (int p = 0; p < processes_; ++p) Join(p);
+    for (int p = 0; p < processes_; ++p) REQUIRE(Last(p).has_welcome());
+  }
+  void Tick(JobTime later) {
+    now += later;
+    coordinator.Tick(now, Emit());
+  }
+  const JobToMember& Last(uint64_t connection) {
+    REQUIRE_FALSE(said[connection].empty());
+    return said[connection].back();
+  }
+  std::string Refusal(uint64_t connection) {
+    REQUIRE(Last(connection).has_refused());
+    CHECK(closed[connection]);
+    return Last(connection).refused().error().message();
+  }
+  std::string End(uint64_t connection) {
+    REQUIRE(Last(connection).has_end());
+    return Last(connection).end().message();
+  }
+  Coordinator::Emit Emit() { return emit_; }
+
+  JobTime now = kStart;
+  std::map<uint64_t, std::vector<JobToMember>> said;
+  std::map<uint64_t, bool> closed;
+  std::vector<CoordinatorAction> rounds;
+
+ private:
+  void Take(CoordinatorAction action) {
+    switch (action.kind) {
+      case CoordinatorAction::kSend:
+        CHECK_FALSE(closed[action.connection]);
+        return said[action.connection].push_back(action.message);
+      case CoordinatorAction::kClose: closed[action.connection] = true; return;
+      case CoordinatorAction::kRound: return rounds.push_back(std::move(action));
+      case CoordinatorAction::kReport: return;
+    }
+  }
+
+  const int processes_;
+  const std::function<void(CoordinatorAction)> emit_ = [this](CoordinatorAction action) {
+    Take(std::move(action));
+  };
+
+ public:
+  Coordinator coordinator;
+};
+
+TEST_CASE("Who has not the token learns and changes nothing") {
+  Table table(2);
+  table.Join(0);
+  const size_t said = table.said[0].size();
+  JobIdentity stranger = Identity(1, 2);
+  for (const char* token : {"", "s", "secreT", "secretsecret", "wrong!"}) {
+    stranger.token = token;
+    const uint64_t connection = 100 + table.closed.size();
+    table.Present(connection, stranger);
+    CHECK(table.Refusal(connection) == "refused");
+    // What else it says is not heard.
+    JobFromMember stop;
+    stop.mutable_ask_stop();
+    table.Say(connection, stop);
+    table.coordinator.Close(connection, table.now, table.Emit());
+  }
+  // Nor may it leave the presenting out.
+  table.Open(200);
+  table.Say(200, {});
+  CHECK(table.Refusal(200) == "refused");
+  // Nor wait forever; what comes after the close is nobody's.
+  table.Open(201);
+  table.Tick(11 * kJobSecond);
+  CHECK(table.closed[201]);
+  table.Say(201, Presents(Identity(1, 2)));
+  CHECK(table.said[201].empty());
+  CHECK(table.said[0].size() == said);
+  table.Join(1);
+  CHECK(table.Last(1).has_welcome());
+}
+
+TEST_CASE("A difference is refused by name, on both sides") {
+  struct Case {
+    std::function<void(JobIdentity&)> change;
+    std::string sentence;
+  };
+  const std::vector<Case> cases = {
+      {[](JobIdentity& self) { self.facts[0].value = "c082"; },
+       "plan c082, process 0 on host h0 has 41ad; start all processes with the same build, files "
+       "and flags"},
+      {[](JobIdentity& self) { self.facts[1].name = "colour"; },
+       "presents colour where process 0 on host h0 presents build; start the same build "
+       "everywhere"},
+      {[](JobIdentity& self) { self.facts.pop_back(); },
+       "presents 1 facts, process 0 on host h0 2; start the same build everywhere"},
+      {[](JobIdentity& self) {
+         self.facts.push_back({"seed", "1"});
+       },
+       "presents 3 facts, process 0 on host h0 2; start the same build everywhere"},
+      {[](JobIdentity& self) { self.processes = 4; },
+       "was started as one of 4 processes, process 0 on host h0 as one of 3; start all with the "
+       "same number"}};
+  for (const Case& one : cases) {
+    JobIdentity differs = Identity(1, 3);
+    one.change(differs);
+    const std::string sentence = "host h1 (process 1, rank 1): " + one.sentence;
+    Table table(3);
+    table.Join(0);
+    table.Join(2);
+    table.Present(7, differs);
+    CHECK(table.Refusal(7) == sentence);
+    CHECK(table.End(2) == sentence);
+    CHECK_FALSE(table.Last(0).has_end());  // Process 0 hears last: others may be on their way.
+    table.Tick(Coordinator::kGrace);
+    CHECK(table.End(0) == sentence);
+    CHECK(ReadError(table.Last(0).end()).code() == absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("A value that a process does not know is process 0's") {
+  Table table(2);
+  table.Join(0);
+  JobIdentity open = Identity(1, 2);
+  open.facts[0].value.clear();
+  table.Present(1, open);
+  CHECK(table.Last(1).has_welcome());
+}
+
+TEST_CASE("Who comes late, twice or with a wrong index is refused and changes nothing") {
+  Table table(2);
+  table.Join(0);
+  table.Present(5, Identity(0, 2));
+  CHECK(absl::StrContains(table.Refusal(5), "there is a process 0 already, on host h0"));
+  for (const int index : {-1, 2, 1 << 30}) {
+    table.Present(10 + (index & 7), Identity(index, 2));
+    CHECK(absl::StrContains(table.Refusal(10 + (index & 7)), "there is no such process among 2"));
+  }
+  table.Join(1);
+  CHECK(table.Last(1).has_welcome());
+  JobIdentity late = Identity(1, 2);
+  late.facts[0].value = "c082";
+  table.Present(20, late);
+  CHECK(absl::StrContains(table.Refusal(20), "plan c082"));
+  table.Present(21, Identity(1, 2));
+  CHECK(absl::StrContains(table.Refusal(21), "there is a process 1 already"));
+  CHECK(table.coordinator.status().ok());
+}
+
+TEST_CASE("Attempts: the older is refused, the newer ends this one") {
+  Table table(2);
+  table.JoinAll();
+  JobIdentity other = Identity(1, 2);
+  other.attempt = 2;
+  table.Present(5, other);
+  CHECK(table.Refusal(5) == "host h1 (process 1, rank 1) is of attempt 2; attempt 3 is under way");
+  CHECK_FALSE(table.Last(5).refused().again());
+  CHECK(table.coordinator.status().ok());
+  other.attempt = 4;
+  table.Present(6, other);
+  CHECK(table.Last(6).refused().again());
+  CHECK(table.End(1) == "attempt 3 is over: host h1 (process 1, rank 1) is of attempt 4");
+}
+
+JobFromMember Begins(uint64_t run, const char* program, int64_t first, int64_t steps) {
+  JobFromMember message;
+  message.mutable_begin()->set_run(run);
+  message.mutable_begin()->set_program(program);
+  message.mutable_begin()->set_first_step(first);
+  message.mutable_begin()->set_steps(steps);
+  return message;
+}
+
+TEST_CASE("Processes that begin different things end the attempt, by name") {
+  Table table(3);
+  table.JoinAll();
+  for (const int p : {2, 0, 1}) table.Say(p, Begins(0, "train", 0, 20));
+  table.Say(1, Begins(1, "eval", 0, 4));
+  table.Say(1, Begins(2, "train", 20, 20));
+  table.Say(0, Begins(1, "eval", 0, 4));
+  CHECK(table.coordinator.status().ok());
+  table.Say(2, Begins(1, "train", 20, 20));
+  CHECK(table.End(1) ==
+        "host h2 (process 2, rank 2) begins run 1, program train, 20 steps from step 20; "
+        "host h1 (process 1, rank 1) begins run 1, program eval, 4 steps from step 0");
+}
+
+TEST_CASE("Posts go to who asks, before or after; a key is posted once") {
+  Table table(3);
+  table.JoinAll();
+  JobFromMember fetch, post;
+  fetch.set_fetch("address 1");
+  post.mutable_post()->set_key("address 1");
+  post.mutable_post()->set_value("x");
+  table.Say(0, fetch);
+  CHECK(table.Last(0).has_welcome());
+  table.Say(1, post);
+  CHECK(table.Last(0).value().value() == "x");
+  CHECK(table.Last(1).has_welcome());
+  CHECK(table.Last(2).has_welcome());
+  table.Say(2, fetch);
+  CHECK(table.Last(2).value().key() == "address 1");
+  table.Say(2, post);
+  CHECK(absl::StrContains(table.End(1), "posts address 1, which host h1 (process 1, rank 1) has"));
+}
+
+JobFromMember PartOf(uint64_t number, const char* name, const char* part) {
+  JobFromMember message;
+  message.mutable_part()->set_number(number);
+  message.mutable_part()->set_name(name);
+  message.mutable_part()->set_part(part);
+  return message;
+}
+
+TEST_CASE("A round takes all parts by process and gives all one answer") {
+  Table table(3);
+  table.JoinAll();
+  for (const int p : {2, 0}) table.Say(p, PartOf(0, "commit", p == 0 ? "a" : "c"));
+  CHECK(table.rounds.empty());
+  table.Say(1, PartOf(0, "commit", "b"));
+  REQUIRE(table.rounds.size() == 1);
+  CHECK(table.rounds[0].parts == std::vector<std::string>{"a", "b", "c"});
+  table.coordinator.AnswerRound(0, "whole", table.now, table.Emit());
+  table.coordinator.AnswerRound(0, "again", table.now, table.Emit());
+  for (int p = 0; p < 3; ++p) CHECK(table.Last(p).answer().answer() == "whole");
+  table.Say(2, PartOf(1, "commit 2", ""));
+  table.Say(1, PartOf(1, "outcome", ""));
+  CHECK(table.End(2) ==
+        "host h1 (process 1, rank 1) is in round outcome, host h2 (process 2, "
+        "rank 2) in round commit 2");
+}
+
+TEST_CASE("Word of another waits for the cause") {
+  for (const bool cause_comes : {true, false}) {
+    JobFromMember hearsay;
+    WriteError(absl::UnavailableError("rank 2 does not answer"), hearsay.mutable_failed());
+    Table table(4);
+    table.JoinAll();
+    table.Say(1, hearsay);
+    table.Tick(kJobSecond / 2);
+    CHECK(table.coordinator.status().ok());
+    if (cause_comes) {
+      table.coordinator.Close(2, table.now, table.Emit());
+      CHECK(table.End(3) ==
+            "host h2 (process 2, rank 2): its connection broke: it was killed, or exited without a "
+            "word");
+      continue;
+    }
+    for (const int p : {1, 2, 3}) {
+      JobFromMember beat;
+      beat.mutable_beat()->set_sent(1);
+      table.Say(p, beat);
+    }
+    table.Tick(kJobSecond / 2);
+    CHECK(table.End(3) == "host h1 (process 1, rank 1): rank 2 does not answer");
+  }
+}
+
+TEST_CASE("What no process of this build says ends the attempt, by name, and crashes nothing") {
+  std::vector<JobFromMember> messages(8);
+  messages[1] = Presents(Identity(1, 2));
+  messages[2].mutable_frozen()->set_steps(3);
+  messages[3].mutable_beat()->set_echo(kStart + kJobSecond);
+  messages[4].mutable_beat()->set_echo(-1);
+  messages[5] = PartOf(7, "x", "");
+  messages[6] = PartOf(~0ull, "x", "");
+  messages[7].mutable_failed()->set_code(999);
+  for (const JobFromMember& message : messages) {
+    CAPTURE(message.ShortDebugString());
+    Table table(2);
+    table.JoinAll();
+    table.Say(1, message);
+    CHECK(absl::StrContains(table.End(1), "host h1 (process 1, rank 1)"));
+  }
+}
+
+// A message whose fields are drawn, and whose bytes are often damaged.
+template <typename Message>
+Message Draw(std::mt19937_64& random, const std::vector<Message>& samples) {
+  Message message = samples[random() % samples.size()];
+  std::string bytes = message.SerializeAsString();
+  for (uint64_t i = random() % 4; i > 0 && !bytes.empty(); --i) {
+    bytes[random() % bytes.size()] = static_cast<char>(random());
+  }
+  // What does not parse never reaches a machine.
+  Message damaged;
+  return damaged.ParseFromString(bytes) ? damaged : message;
+}
+
+TEST_CASE("Drawn messages never reach a CHECK") {
+  std::vector<JobFromMember> up = {Presents(Identity(0, 2)),
+                                   Presents(Identity(1, 2)),
+                                   Begins(0, "t", 0, 1),
+                                   PartOf(0, "r", "p"),
+                                   {}};
+  up.resize(12);
+  up[5].mutable_beat()->set_sent(kStart);
+  up[6].mutable_ask_stop();
+  up[7].mutable_frozen()->set_run(1);
+  up[8].mutable_post()->set_key("k");
+  up[9].set_fetch("k");
+  up[10].mutable_report()->add_value(1);
+  up[11].mutable_leave();
+  std::vector<JobToMember> down(11);
+  down[1].mutable_accepted()->set_silence(5 * kJobSecond);
+  down[1].mutable_accepted()->set_beat(kJobSecond / 2);
+  down[2].mutable_refused()->set_again(true);
+  down[3].mutable_welcome()->set_processes_on_host(1);
+  down[4].mutable_beat()->set_echo(kStart);
+  down[5].mutable_freeze();
+  down[6].mutable_stop_at()->set_steps(2);
+  down[7].mutable_value()->set_key("k");
+  down[8].mutable_answer()->set_answer("a");
+  down[9].mutable_farewell();
+  down[10].mutable_answer()->mutable_error()->set_code(-7);
+  int ended = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    std::mt19937_64 random(seed);
+    Coordinator coordinator({.self = Identity(0, 2)}, kStart);
+    MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+    uint64_t stream = 0;
+    int ends = 0;
+    const auto emit = [&](MemberAction action) {
+      if (action.kind == MemberAction::kConnect) stream = action.stream;
+      ends += action.kind == MemberAction::kEnd || action.kind == MemberAction::kLeft;
+    };
+    const auto ignore = [](CoordinatorAction) {};
+    for (uint64_t c = 0; c < 4; ++c) coordinator.Open(c, kStart);
+    for (int p = 0; p < 2; ++p) coordinator.Receive(p, up[p], kStart, ignore);
+    member.Start(kStart, emit);
+    if (seed % 2 == 0) {
+      member.Receive(stream, down[1], kStart, emit);
+      member.Receive(stream, down[3], kStart, emit);
+      member.Fetch("k", emit);
+      member.Round("r", "p", emit);
+    }
+    JobTime now = kStart;
+    for (int i = 0; i < 30; ++i) {
+      now += static_cast<JobTime>(random() % (2 * kJobSecond));
+      coordinator.Receive(random() % 6, Draw(random, up), now, ignore);
+      member.Receive(stream, Draw(random, down), now, emit);
+      if (random() % 4 == 0) coordinator.Tick(now, ignore);
+      if (random() % 4 == 0) member.Tick(now, emit);
+    }
+    CHECK(ends <= 1);
+    CHECK(member.IsOver() == (ends == 1));
+    ended += ends;
+  }
+  CHECK(ended > 1000);
+}
+
+TEST_CASE("A process tries again until it is accepted, then never") {
+  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+  std::vector<MemberAction> actions;
+  const auto emit = [&](MemberAction action) { actions.push_back(std::move(action)); };
+  JobTime now = kStart;
+  member.Start(now, emit);
+  for (uint64_t stream = 1; stream <= 5; ++stream) {
+    REQUIRE(actions.size() == 2);
+    CHECK(actions[0].kind == MemberAction::kConnect);
+    CHECK(actions[0].stream == stream);
+    actions.clear();
+    member.Lose(stream, "no route", now, emit);
+    member.Lose(stream, "no route", now, emit);
+    member.Tick(now, emit);
+    CHECK(actions.empty());
+    now += MemberState::kRetry;
+    member.Tick(now, emit);
+  }
+  actions.clear();
+  JobToMember accepted;
+  accepted.mutable_accepted()->set_silence(5 * kJobSecond);
+  accepted.mutable_accepted()->set_beat(kJobSecond / 2);
+  accepted.mutable_accepted()->set_host("h0");
+  member.Receive(5, accepted, now, emit);  // Of the stream before: changes nothing.
+  CHECK(member.LeaseUntil() == 0);
+  member.Receive(6, accepted, now, emit);
+  CHECK(member.LeaseUntil() == now + 5 * kJobSecond);
+  member.Lose(6, "reset", now, emit);
+  REQUIRE(actions.size() == 1);
+  CHECK(actions[0].status == absl::UnavailableError("host h0 (process 0): its connection broke: "
+                                                    "it was killed, or exited without a word"));
+}
+
+TEST_CASE("Nobody there: the address and the reason are named") {
+  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+  absl::Status end;
+  const auto emit = [&](MemberAction action) { end.Update(action.status); };
+  member.Start(kStart, emit);
+  member.Lose(1, "connection refused", kStart, emit);
+  member.Tick(kStart + 60 * kJobSecond, emit);
+  CHECK(end == absl::DeadlineExceededError("host h1 (process 1, rank 1): no coordinator at c:1 "
+                                           "within 60.0 s: connection refused"));
+}
+
+TEST_CASE("The other clock is known to half of a round trip") {
+  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+  const auto ignore = [](MemberAction) {};
+  member.Start(kStart, ignore);
+  JobToMember message;
+  message.mutable_accepted()->set_silence(5 * kJobSecond);
+  message.mutable_accepted()->set_beat(kJobSecond / 2);
+  member.Receive(1, message, kStart, ignore);
+  CHECK(member.clock_offset().error < 0);
+  // Process 0 is 1000 s ahead; 2 ms there and 8 ms back, then 1 ms and 1 ms, then slow again.
+  const JobTime ms = kJobSecond / 1000, ahead = 1000 * kJobSecond;
+  const JobTime there[] = {2 * ms, ms, 20 * ms}, back[] = {8 * ms, ms, 3 * ms};
+  for (int i = 0; i < 3; ++i) {
+    const JobTime sent = kStart + (i + 1) * kJobSecond;
+    message.mutable_beat()->set_echo(sent);
+    message.mutable_beat()->set_sent(sent + there[i] + ahead);
+    member.Receive(1, message, sent + there[i] + back[i], ignore);
+    const auto offset = member.clock_offset();
+    CHECK(std::abs(offset.offset - ahead) <= offset.error);
+    CHECK(offset.error == (i == 0 ? 5 * ms : ms));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,238 @@
+#include "actor_runtime/job/place.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kMostProcesses = 1 << 20;
+constexpr int kMostPort = 65535;
+// Below the ports that Linux gives away by itself.
+constexpr int64_t kFirstPort = 20000, kPorts = 12000;
+
+using Environment = absl::FunctionRef<std::optional<std::string>(const std::string&)>;
+
+// The variables, read strictly. An empty one counts as absent.
+class Variables {
+ public:
+  explicit Variables(Environment environment) : environment_(environment) {}
+
+  std::optional<std::string> Text(const std::string& name) const {
+    std::optional<std::string> value = environment_(name);
+    return value.has_value() && !value->empty() ? value : std::nullopt;
+  }
+
+  absl::StatusOr<std::optional<int64_t>> Number(const std::string& name, int64_t least,
+                                                int64_t most) const {
+    const std::optional<std::string> text = Text(name);
+    if (!text.has_value()) return std::nullopt;
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(*text, &value) || value < least || value > most) {
+      return InputError(name,
+                        absl::StrCat("\"", *text, "\" is not a number from ", least, " to ", most),
+                        "correct it, or unset it");
+    }
+    return value;
+  }
+
+  absl::StatusOr<int64_t> Needed(const std::string& name, int64_t least, int64_t most,
+                                 const std::string& because) const {
+    ASSIGN_OR_RETURN(const std::optional<int64_t> value, Number(name, least, most));
+    if (!value.has_value()) {
+      return InputError(name, absl::StrCat("is not set, but ", because, " is"),
+                        absl::StrCat("set both, or unset ", because));
+    }
+    return *value;
+  }
+
+ private:
+  Environment environment_;
+};
+
+std::string Address(const std::string& host, int64_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos && host[0] != '[';
+  return is_ipv6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
+}
+
+absl::StatusOr<int64_t> FindAttempt(const Variables& variables) {
+  constexpr int64_t kMost = 1'000'000'000;
+  for (const char* name :
+       {"ONEFLOW_ATTEMPT", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"}) {
+    ASSIGN_OR_RETURN(const std::optional<int64_t> attempt, variables.Number(name, 0, kMost));
+    if (attempt.has_value()) return *attempt;
+  }
+  return 0;
+}
+
+// What a launcher says. Its address is empty if it says none.
+struct Launched {
+  std::string source, index_name, count_name;
+  int64_t index = 0, count = 1;
+  std::string coordinator;
+};
+
+absl::StatusOr<Launched> FromTorchrun(const Variables& variables, bool wants_address) {
+  Launched launched{.source = "torchrun", .index_name = "RANK", .count_name = "WORLD_SIZE"};
+  ASSIGN_OR_RETURN(launched.index,
+                   variables.Needed("RANK", 0, kMostProcesses, launched.count_name));
+  ASSIGN_OR_RETURN(launched.count,
+                   variables.Needed("WORLD_SIZE", 1, kMostProcesses, launched.index_name));
+  if (!wants_address || launched.count == 1) return launched;
+  const std::optional<std::string> host = variables.Text("MASTER_ADDR");
+  if (!host.has_value()) {
+    return InputError("MASTER_ADDR", "is not set, but RANK is",
+                      "set it, or give --coordinator=HOST:PORT");
+  }
+  ASSIGN_OR_RETURN(int64_t port, variables.Needed("MASTER_PORT", 1, kMostPort, "MASTER_ADDR"));
+  if (variables.Text("TORCHELASTIC_RUN_ID").has_value()) {
+    port = port < kMostPort ? port + 1 : port - 1;
+  }
+  launched.coordinator = Address(*host, port);
+  return launched;
+}
+
+absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_address) {
+  Launched launched{
+      .source = "Slurm", .index_name = "SLURM_PROCID", .count_name = "SLURM_STEP_NUM_TASKS"};
+  if (!variables.Text(launched.count_name).has_value()) launched.count_name = "SLURM_NTASKS";
+  ASSIGN_OR_RETURN(launched.index,
+                   variables.Needed("SLURM_PROCID", 0, kMostProcesses, "SLURM_STEP_NODELIST"));
+  ASSIGN_OR_RETURN(launched.count,
+                   variables.Needed(launched.count_name, 1, kMostProcesses, "SLURM_PROCID"));
+  if (!wants_address || launched.count == 1) return launched;
+  const absl::StatusOr<std::string> host = FirstHost(*variables.Text("SLURM_STEP_NODELIST"));
+  if (!host.ok()) {
+    return InputError("SLURM_STEP_NODELIST", std::string(ToStd(host.status().message())),
+                      "give --coordinator=HOST:PORT");
+  }
+  constexpr int64_t kMostId = 0xffffffff;
+  ASSIGN_OR_RETURN(const int64_t job, variables.Needed("SLURM_JOB_ID", 0, kMostId, "SLURM_PROCID"));
+  ASSIGN_OR_RETURN(const int64_t step,
+                   variables.Needed("SLURM_STEP_ID", 0, kMostId, "SLURM_PROCID"));
+  // Neighbours, in job or in step, are on different ports.
+  launched.coordinator = Address(*host, kFirstPort + (job * 101 + step) % kPorts);
+  return launched;
+}
+
+absl::StatusOr<Launched> FromKubernetes(const PlaceFlags& flags, const Variables& variables) {
+  Launched launched{.source = "Kubernetes",
+                    .index_name = "JOB_COMPLETION_INDEX",
+                    .count_name = "ONEFLOW_PROCESSES"};
+  ASSIGN_OR_RETURN(const auto index, variables.Number("JOB_COMPLETION_INDEX", 0, kMostProcesses));
+  launched.index = *index;
+  ASSIGN_OR_RETURN(const auto count, variables.Number("ONEFLOW_PROCESSES", 1, kMostProcesses));
+  if (!count.has_value() && !flags.processes.has_value()) {
+    return InputError("ONEFLOW_PROCESSES", "is not set, but JOB_COMPLETION_INDEX is",
+                      "set it to the number of pods, or give --processes");
+  }
+  launched.count = count.value_or(flags.processes.value_or(1));
+  return launched;
+}
+
+absl::Status CheckFlags(const PlaceFlags& flags) {
+  const auto check = [](const char* name, const std::optional<int64_t>& value, int64_t least) {
+    if (!value.has_value() || (*value >= least && *value <= kMostProcesses)) {
+      return absl::OkStatus();
+    }
+    return InputError(name, absl::StrCat(*value, " is out of range"),
+                      absl::StrCat("use ", least, " to ", kMostProcesses));
+  };
+  RETURN_IF_ERROR(check("--processes", flags.processes, 1));
+  RETURN_IF_ERROR(check("--process_index", flags.process_index, 0));
+  if (flags.process_index.has_value() && !flags.processes.has_value()) {
+    return InputError("--process_index", "does not say of how many", "give --processes, too");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FirstHost(std::string_view hostlist) {
+  const auto error = [&](const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", ToAbsl(hostlist), "\" ", what));
+  };
+  std::string first;
+  for (size_t at = 0; at < hostlist.size() && hostlist[at] != ','; ++at) {
+    if (hostlist[at] == ']') return error("closes a bracket that is not open");
+    if (hostlist[at] != '[') {
+      first += hostlist[at];
+      continue;
+    }
+    const size_t close = hostlist.find(']', at);
+    if (close == std::string_view::npos) return error("leaves a bracket open");
+    const size_t end = hostlist.find_first_of(",-]", at);
+    const std::string_view number = hostlist.substr(at + 1, end - at - 1);
+    if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos) {
+      return error("has no number behind a bracket");
+    }
+    first += number;
+    at = close;
+  }
+  if (first.empty()) return error("names no host");
+  return first;
+}
+
+absl::StatusOr<JobPlace> FindPlace(const PlaceFlags& flags, Environment environment) {
+  const Variables variables(environment);
+  JobPlace place;
+  ASSIGN_OR_RETURN(place.attempt, FindAttempt(variables));
+  RETURN_IF_ERROR(CheckFlags(flags));
+  place.coordinator = flags.coordinator;
+  if (place.coordinator.empty()) {
+    place.coordinator = variables.Text("ONEFLOW_COORDINATOR").value_or("");
+  }
+  const bool wants_address = place.coordinator.empty();
+
+  Launched launched;
+  if (flags.process_index.has_value()) {
+    launched = {.source = "flags",
+                .index_name = "--process_index",
+                .count_name = "--processes",
+                .index = *flags.process_index,
+                .count = *flags.processes};
+  } else if (variables.Text("RANK").has_value() || variables.Text("WORLD_SIZE").has_value()) {
+    ASSIGN_OR_RETURN(launched, FromTorchrun(variables, wants_address));
+  } else if (variables.Text("SLURM_STEP_NODELIST").has_value()) {
+    // A batch script has SLURM_PROCID, too, but is no task of a step.
+    ASSIGN_OR_RETURN(launched, FromSlurm(variables, wants_address));
+  } else if (variables.Text("JOB_COMPLETION_INDEX").has_value()) {
+    ASSIGN_OR_RETURN(launched, FromKubernetes(flags, variables));
+  } else {
+    if (!flags.coordinator.empty()) {
+      return InputError("--coordinator", "is given, but not which process this is",
+                        "give --process_index and --processes, too");
+    }
+    place.source = "alone";
+    place.coordinator.clear();
+    place.processes = static_cast<int>(flags.processes.value_or(1));
+    place.starts_others = place.processes > 1;
+    return place;
+  }
+
+  if (flags.processes.has_value() && *flags.processes != launched.count) {
+    return InputError(
+        "--processes",
+        absl::StrCat(*flags.processes, " contradicts ", launched.count_name, "=", launched.count),
+        "leave the flag out, or start that many");
+  }
+  if (launched.index >= launched.count) {
+    return InputError(
+        launched.index_name,
+        absl::StrCat(launched.index, " is not below ", launched.count_name, "=", launched.count),
+        "number the processes from 0");
+  }
+  place.source = launched.source;
+  place.process = static_cast<int>(launched.index);
+  place.processes = static_cast<int>(launched.count);
+  if (wants_address) place.coordinator = launched.coordinator;
+  if (place.processes > 1 && place.coordinator.empty()) {
+    return InputError("--coordinator",
+                      absl::StrCat("is not given, and ", launched.source, " says none"),
+                      "give --coordinator=HOST:PORT or set ONEFLOW_COORDINATOR, the same in all");
+  }
+  return place;
+}
+
+}  // namespace oneflow

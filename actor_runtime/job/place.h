@@ -1,0 +1,54 @@
+// Which process of a job this one is: a pure function of flags and environment.
+//
+// Index and number of processes come from the first of these that says anything:
+//   --process_index, --processes          whoever starts processes by hand
+//   RANK, WORLD_SIZE                      torchrun, and what imitates it
+//   SLURM_PROCID, SLURM_STEP_NUM_TASKS    a task of a Slurm step (srun); SLURM_NTASKS where the
+//                                         latter is absent
+//   JOB_COMPLETION_INDEX                  a pod of an indexed Kubernetes job; their number is
+//                                         --processes or ONEFLOW_PROCESSES
+//   --processes alone                     this process is to start the others itself
+// and the coordinator's address from --coordinator, else ONEFLOW_COORDINATOR, else what the
+// launcher says: MASTER_ADDR and MASTER_PORT (under torchrun the port after it: its agent holds
+// MASTER_PORT), or the first node of SLURM_STEP_NODELIST and a port made of the ids of job and
+// step. The attempt is ONEFLOW_ATTEMPT, else SLURM_RESTART_COUNT, else TORCHELASTIC_RESTART_COUNT,
+// else 0.
+//
+//   ASSIGN_OR_RETURN(JobPlace place, FindPlace(flags, [](const std::string& name) {
+//     const char* value = std::getenv(name.c_str());
+//     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+//   }));
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+struct PlaceFlags {
+  std::string coordinator;  // empty: not given
+  std::optional<int64_t> process_index, processes;
+};
+
+struct JobPlace {
+  int process = 0, processes = 1;
+  std::string coordinator;  // HOST:PORT; empty where processes is 1, or starts_others
+  int64_t attempt = 0;
+  bool starts_others = false;  // nobody else does
+  std::string source;          // "flags", "torchrun", "Slurm", "Kubernetes" or "alone"
+};
+
+// What is incomplete or contradicts itself is refused with the name of the flag or variable.
+absl::StatusOr<JobPlace> FindPlace(
+    const PlaceFlags& flags,
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment);
+
+// The first name of a list as Slurm writes it: "n3" of "n[3-5,9],m1", "r1n04" of "r[1-2]n[04-07]".
+absl::StatusOr<std::string> FirstHost(std::string_view hostlist);
+
+}  // namespace oneflow

@@ -1,0 +1,158 @@
+#include "actor_runtime/job/place.h"
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+namespace oneflow {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+absl::StatusOr<JobPlace> Find(const Environment& environment, const PlaceFlags& flags = {}) {
+  return FindPlace(flags, [&](const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+std::string Refusal(const Environment& environment, const PlaceFlags& flags = {}) {
+  const absl::StatusOr<JobPlace> place = Find(environment, flags);
+  REQUIRE_FALSE(place.ok());
+  CHECK(place.status().code() == absl::StatusCode::kInvalidArgument);
+  return std::string(place.status().message());
+}
+
+const Environment kTorchrun = {
+    {"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}};
+const Environment kSlurm = {{"SLURM_PROCID", "2"},   {"SLURM_NTASKS", "4"},
+                            {"SLURM_JOB_ID", "117"}, {"SLURM_STEP_ID", "0"},
+                            {"SLURM_JOBID", "117"},  {"SLURM_STEP_NODELIST", "n[03-05,9],m1"}};
+const Environment kPod = {{"JOB_COMPLETION_INDEX", "1"},
+                          {"ONEFLOW_PROCESSES", "2"},
+                          {"ONEFLOW_COORDINATOR", "gpt-0.gpt:4000"}};
+
+Environment With(Environment environment, const std::string& name, const std::string& value) {
+  environment[name] = value;
+  return environment;
+}
+Environment Without(Environment environment, const std::string& name) {
+  environment.erase(name);
+  return environment;
+}
+
+TEST_CASE("Nobody says anything: one process") {
+  const JobPlace place = Find({}).value();
+  CHECK(place.process == 0);
+  CHECK(place.processes == 1);
+  CHECK(place.source == "alone");
+  CHECK_FALSE(place.starts_others);
+  CHECK(Find({}, {.processes = 4})->starts_others);
+  CHECK(Find({}, {.processes = 4})->processes == 4);
+  // The batch script of a Slurm job is no task of a step.
+  CHECK(Find({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})->processes == 1);
+}
+
+TEST_CASE("Flags come before all variables") {
+  const PlaceFlags flags{.coordinator = "h:1", .process_index = 1, .processes = 2};
+  for (const Environment& environment : {Environment(), kTorchrun, kSlurm, kPod}) {
+    const JobPlace place = Find(environment, flags).value();
+    CHECK(place.process == 1);
+    CHECK(place.processes == 2);
+    CHECK(place.coordinator == "h:1");
+    CHECK(place.source == "flags");
+  }
+}
+
+TEST_CASE("torchrun: its agent holds the port") {
+  JobPlace place = Find(kTorchrun).value();
+  CHECK(place.process == 3);
+  CHECK(place.processes == 8);
+  CHECK(place.coordinator == "10.0.0.1:29500");
+  place = Find(With(kTorchrun, "TORCHELASTIC_RUN_ID", "none")).value();
+  CHECK(place.coordinator == "10.0.0.1:29501");
+  CHECK(Find(With(kTorchrun, "MASTER_ADDR", "fd00::1"))->coordinator == "[fd00::1]:29500");
+  CHECK(Find(kTorchrun, {.coordinator = "h:1"})->coordinator == "h:1");
+  // srun torchrun: the inner launcher counts.
+  Environment both = kSlurm;
+  both.insert(kTorchrun.begin(), kTorchrun.end());
+  CHECK(Find(both)->source == "torchrun");
+}
+
+TEST_CASE("Slurm: the first node of the step, and a port of job and step") {
+  const JobPlace place = Find(kSlurm).value();
+  CHECK(place.process == 2);
+  CHECK(place.processes == 4);
+  CHECK(place.coordinator == "n03:31817");
+  CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_TASKS", "3"))->processes == 3);
+  CHECK(Find(With(kSlurm, "SLURM_STEP_ID", "1"))->coordinator == "n03:31818");
+  CHECK(Find(With(kSlurm, "SLURM_JOB_ID", "4294967295"))->processes == 4);
+}
+
+TEST_CASE("Kubernetes: the index of the pod") {
+  const JobPlace place = Find(kPod).value();
+  CHECK(place.process == 1);
+  CHECK(place.processes == 2);
+  CHECK(place.coordinator == "gpt-0.gpt:4000");
+  CHECK(Find(Without(kPod, "ONEFLOW_PROCESSES"), {.processes = 6})->processes == 6);
+}
+
+TEST_CASE("The attempt is the first count of restarts that is set") {
+  CHECK(Find({})->attempt == 0);
+  Environment environment = {{"TORCHELASTIC_RESTART_COUNT", "2"}};
+  CHECK(Find(environment)->attempt == 2);
+  environment["SLURM_RESTART_COUNT"] = "3";
+  CHECK(Find(environment)->attempt == 3);
+  environment["ONEFLOW_ATTEMPT"] = "11";
+  CHECK(Find(environment)->attempt == 11);
+  environment["ONEFLOW_ATTEMPT"] = "";
+  CHECK(Find(environment)->attempt == 3);
+}
+
+TEST_CASE("What is incomplete or contradicts itself is refused by name") {
+  CHECK(Refusal({}, {.process_index = 1}) ==
+        "--process_index: does not say of how many; give --processes, too");
+  CHECK(Refusal({}, {.coordinator = "h:1"}) ==
+        "--coordinator: is given, but not which process this is; give --process_index and "
+        "--processes, too");
+  CHECK(Refusal({}, {.process_index = 2, .processes = 2}) ==
+        "--process_index: 2 is not below --processes=2; number the processes from 0");
+  CHECK(Refusal({}, {.process_index = 1, .processes = 2}).rfind("--coordinator: is not given", 0) ==
+        0);
+  CHECK(Refusal({}, {.processes = 0}).rfind("--processes: 0 is out of range", 0) == 0);
+  CHECK(Refusal(kTorchrun, {.processes = 2}) ==
+        "--processes: 2 contradicts WORLD_SIZE=8; leave the flag out, or start that many");
+  CHECK(Refusal(With(kTorchrun, "RANK", "8")).rfind("RANK: 8 is not below WORLD_SIZE=8", 0) == 0);
+  CHECK(Refusal(With(kTorchrun, "RANK", "three")).rfind("RANK: \"three\" is not a number", 0) == 0);
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    CHECK(Refusal(Without(kTorchrun, name)).rfind(std::string(name) + ": is not set", 0) == 0);
+  }
+  for (const char* name : {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID"}) {
+    CHECK(Refusal(Without(kSlurm, name)).rfind(std::string(name) + ": is not set", 0) == 0);
+  }
+  CHECK(Refusal(With(kSlurm, "SLURM_STEP_NODELIST", "n[1-")).rfind("SLURM_STEP_NODELIST: ", 0) ==
+        0);
+  CHECK(Refusal(Without(kPod, "ONEFLOW_PROCESSES"))
+            .rfind("ONEFLOW_PROCESSES: is not set, but JOB_COMPLETION_INDEX is", 0) == 0);
+  CHECK(Refusal(Without(kPod, "ONEFLOW_COORDINATOR")).rfind("--coordinator: is not given", 0) == 0);
+  CHECK(Refusal(kPod, {.processes = 3}).rfind("--processes: 3 contradicts", 0) == 0);
+  CHECK(Refusal({{"ONEFLOW_ATTEMPT", "-1"}}).rfind("ONEFLOW_ATTEMPT: \"-1\"", 0) == 0);
+}
+
+TEST_CASE("The first name of a host list") {
+  CHECK(FirstHost("n1").value() == "n1");
+  CHECK(FirstHost("n1,n2").value() == "n1");
+  CHECK(FirstHost("n[1-3,7],m2").value() == "n1");
+  CHECK(FirstHost("n[007-012]").value() == "n007");
+  CHECK(FirstHost("n[4,6]-ib,m2").value() == "n4-ib");
+  CHECK(FirstHost("r[1-2]n[04-07]").value() == "r1n04");
+  for (const char* bad : {"", ",n1", "n[", "n]", "n[]", "n[-2]", "n[x]", "n[1"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(FirstHost(bad).ok());
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,255 @@
+"""The loop of a job on one host: attempts, their ends, status, logs, cancel. The trainer is trainer.py."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from tests.e2e.cli import ONEFLOW, read_metrics, run
+from tests.slurm.waiting import wait_for
+
+TRAINER = os.path.abspath("tests/slurm/trainer.py")
+STEPS = 20
+
+
+class JobTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        self.job = self.dir + "/job"
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 50)
+        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256",
+            "--out=gpt.textproto", cwd=self.dir)
+        run("compile", "--graph=gpt.textproto", "--mesh=data=4", "--batch=8", "--out=gpt.plan", cwd=self.dir)
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        if os.path.exists(self.job):
+            subprocess.run([ONEFLOW, "cancel", "--job_dir=" + self.job, "--now"], capture_output=True, check=False)
+            self.wait_until_over()
+
+    def submit(self, *flags, code=0, plan="--plan=gpt.plan"):
+        return run("submit", "--engine=local", "--job_dir=job", plan, "--data=text.txt", f"--steps={STEPS}",
+                   "--checkpoint_every=5", "--oneflow=" + TRAINER, *flags, cwd=self.dir, code=code)
+
+    def behave(self, **attempts):
+        """behave(attempt_1={"wait": 7})"""
+        os.makedirs(self.job, exist_ok=True)
+        with open(self.job + "/behaviour.json", "w", encoding="utf-8") as file:
+            json.dump({name.split("_")[1]: what for name, what in attempts.items()}, file)
+        if not os.path.exists(self.job + "/pipe"):
+            os.mkfifo(self.job + "/pipe")
+
+    def status(self):
+        return json.loads(run("status", "--job_dir=job", "--format=json", cwd=self.dir)[0])
+
+    def wait_until_over(self):
+        return wait_for("the job's end", lambda: (s := self.status())["state"] not in ("running", "queued") and s)
+
+    def wait_for_log(self, attempt, text):
+        path = f"{self.job}/logs/attempt-{attempt}/process-0.log"
+
+        def there():
+            if not os.path.exists(path):
+                return False
+            with open(path, encoding="utf-8") as log:
+                return text in log.read()
+        wait_for(f"'{text}' of attempt {attempt}", there)
+
+    def checkpoints_of_attempts(self):
+        with open(self.job + "/attempts", encoding="utf-8") as lines:
+            return [line.split()[2] for line in lines if line[0] != "-"]
+
+    def check_metrics(self):
+        """Losses are those of a run that was never disturbed."""
+        rows = read_metrics(self.job + "/metrics.jsonl")
+        self.assertEqual([row["step"] for row in rows], list(range(STEPS)))
+        other = self.dir + "/other"
+        if not os.path.exists(other):
+            run("submit", "--engine=local", "--job_dir=other", "--plan=gpt.plan", "--data=text.txt", f"--steps={STEPS}",
+                "--oneflow=" + TRAINER, cwd=self.dir)
+            wait_for("the other job", lambda: os.path.exists(other + "/final.json"))
+        self.assertEqual(rows, read_metrics(other + "/metrics.jsonl"))
+
+    def test_a_job_that_succeeds(self):
+        out, _ = self.submit("--format=json")
+        jobs = json.loads(out)["jobs"]
+        status = self.wait_until_over()
+        self.assertEqual(status["state"], "done")
+        self.assertEqual(status["final"], {"state": "done", "code": 0, "why": "attempt 1"})
+        self.assertEqual(status["outcome"]["code"], 0)
+        self.assertEqual((status["attempt"], status["checkpoint"]), (1, f"step-{STEPS:08}"))
+        with open(self.job + "/jobs", encoding="utf-8") as file:
+            self.assertEqual(file.read().split(), jobs)
+        with open(self.job + "/job.plan", "rb") as copy, open(self.dir + "/gpt.plan", "rb") as plan:
+            self.assertEqual(copy.read(), plan.read())
+        text = run("status", "--job_dir=job", cwd=self.dir)[0]
+        self.assertRegex(text, r"(?m)^state +done$")
+        self.assertRegex(text, r"(?m)^checkpoint +step-00000020$")
+        logs = run("logs", "--job_dir=job", cwd=self.dir)[0]
+        self.assertIn("== loop (job/logs/local.log)\noneflow: attempt 1 goes on from checkpoint none\n", logs)
+        self.assertIn("== process 0 (job/logs/attempt-1/process-0.log)\nprocess 0 on here\nattempt 1: done\n", logs)
+        last = json.loads(run("logs", "--job_dir=job", "--process=0", "--lines=1", "--format=json", cwd=self.dir)[0])
+        self.assertEqual([log["text"] for log in last["logs"]], ["attempt 1: done\n"])
+        self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
+        self.assertEqual(self.status()["state"], "done")
+
+    def test_an_attempt_that_fails_is_followed_by_one_that_goes_on(self):
+        self.behave(attempt_1={"fail": 7, "code": 1}, attempt_2={"die": 12})
+        self.submit()
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.assertEqual(self.checkpoints_of_attempts(), ["none", "step-00000005", "step-00000010"])
+        self.check_metrics()
+
+    def test_code_2_is_final(self):
+        self.behave(attempt_1={"fail": 7, "code": 2})
+        self.submit()
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["final"]["code"], status["attempt"]), ("failed", 2, 1))
+        self.assertEqual(status["outcome"]["sentence"], "as it was told to")
+
+    def test_three_attempts_without_a_newer_checkpoint_end_it(self):
+        self.behave(attempt_1={"die": 7}, attempt_2={"die": 7}, attempt_3={"die": 6}, attempt_4={"die": 8})
+        self.submit()
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["attempt"]), ("failed", 4))
+        self.assertIn("three attempts in a row wrote no newer checkpoint than step-00000005", status["final"]["why"])
+        # Whoever submits again has mended what failed.
+        self.submit()
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.assertEqual(self.status()["attempt"], 5)
+        self.check_metrics()
+
+    def test_restarts_have_a_bound(self):
+        self.behave(attempt_1={"die": 6}, attempt_2={"die": 11}, attempt_3={"die": 16})
+        self.submit("--max_restarts=1")
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["attempt"]), ("failed", 2))
+        self.assertIn("1 restarts were not enough", status["final"]["why"])
+
+    def test_cancel_leaves_a_checkpoint_from_which_another_submit_goes_on(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        status = self.status()
+        self.assertEqual((status["state"], status["training"]), ("running", {"attempt": 1, "step": 7}))
+        pid = int(status["jobs"][0]["id"])
+        self.assertEqual(os.getsid(pid), pid)  # no terminal of ours ends it
+        error = self.submit(code=2)[1]
+        self.assertIn("belongs to a job that runs", error)
+        self.assertIn("oneflow cancel", error)
+        told = json.loads(run("cancel", "--job_dir=job", "--format=json", cwd=self.dir)[0])
+        self.assertEqual(told, {"cancelled": [str(pid)]})
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
+        self.submit()
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.check_metrics()
+
+    def test_cancel_now_leaves_no_process(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        group = int(self.status()["jobs"][0]["id"])
+        run("cancel", "--job_dir=job", "--now", cwd=self.dir)
+        self.assertEqual(self.wait_until_over()["state"], "cancelled")
+        self.assertEqual(self.processes_of(group), [])
+
+    @staticmethod
+    def processes_of(group):
+        """Those that run: zombies aside."""
+        lines = subprocess.run(["ps", "-eo", "pgid=,stat=,pid="], capture_output=True, text=True, check=True).stdout
+        return [pid for pgid, state, pid in map(str.split, lines.splitlines()) if int(pgid) == group and state[0] != "Z"]
+
+    def test_a_loop_that_is_killed_is_stopped_and_goes_on_when_submitted_again(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        group = int(self.status()["jobs"][0]["id"])
+        os.kill(group, signal.SIGKILL)
+        # The trainer lives on and holds the directory.
+        self.assertEqual(self.status()["state"], "running")
+        self.assertIn("belongs to a job that runs", self.submit(code=2)[1])
+        os.killpg(group, signal.SIGKILL)
+        self.assertEqual(self.wait_until_over()["state"], "stopped")
+        self.submit()
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.check_metrics()
+
+    def test_sigterm_at_the_loop_is_handed_on_and_is_no_cancellation(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        os.kill(int(self.status()["jobs"][0]["id"]), signal.SIGTERM)
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["checkpoint"], status["attempt"]), ("stopped", "step-00000007", 1))
+
+    def test_a_graph_is_compiled_and_kept(self):
+        run("submit", "--engine=local", "--job_dir=job", "--graph=gpt.textproto", "--mesh=data=2", "--batch=4",
+            "--data=text.txt", "--steps=2", "--oneflow=" + TRAINER, cwd=self.dir)
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.assertIn("data=2", run("explain", "--plan=job/job.plan", cwd=self.dir)[0])
+        with open(self.job + "/graph.textproto", encoding="utf-8") as copy:
+            with open(self.dir + "/gpt.textproto", encoding="utf-8") as graph:
+                self.assertEqual(copy.read(), graph.read())
+
+    def refuse(self, words, *flags, engine="local"):
+        error = run("submit", "--engine=" + engine, "--job_dir=job", "--plan=gpt.plan", "--data=text.txt", "--steps=2",
+                    *flags, cwd=self.dir, code=2)[1]
+        for word in words:
+            self.assertIn(word, error)
+        self.assertFalse(os.path.exists(self.job))
+
+    def test_refusals(self):
+        self.refuse(["4 ranks do not divide evenly among 3 processes", "divides 4"], "--processes_per_node=3")
+        self.refuse(["--nodes=2", "one node"], "--nodes=2")
+        self.refuse(["--data=", "absent.txt", "cannot be read"], "--data=text.txt,absent.txt")
+        self.refuse(["--eval_data=", "cannot be read"], "--eval_data=absent.txt")
+        self.refuse(["absent.plan"], "--plan=absent.plan")
+        self.refuse(["--job_dir=", "a b", "characters"], "--job_dir=a b")
+        self.refuse(["--checkpoint_dir", "no such flag"], "--checkpoint_dir=ckpt")
+        self.refuse(["--nodes=0", "at least 1"], "--nodes=0", engine="slurm")
+        self.refuse(["--max_jobs=0", "at least 1"], "--max_jobs=0", engine="slurm")
+        self.refuse(["--sbatch_option=account", "no option"], "--sbatch_option=account", engine="slurm")
+        self.refuse(["--engine=pbs", "slurm, local and kubernetes"], engine="pbs")
+        self.refuse(["--image", "is missing"], engine="kubernetes")
+        for verb in ["status", "logs", "cancel"]:
+            error = run(verb, "--job_dir=job", cwd=self.dir, code=2)[1]
+            self.assertIn("is no job's directory", error)
+            self.assertIn("--job_dir: is missing", run(verb, cwd=self.dir, code=2)[1])
+
+    def test_a_dry_run_writes_nothing(self):
+        for engine in ["local", "slurm"]:
+            out, _ = run("submit", "--engine=" + engine, "--job-dir=job", "--plan=gpt.plan", "--data=text.txt", "--steps=2",
+                         "--dry-run", cwd=self.dir)
+            self.assertTrue(out.startswith("#!/bin/bash\n"))
+        self.assertFalse(os.path.exists(self.job))
+
+    def test_a_machine_without_slurm(self):
+        done = subprocess.run([ONEFLOW, "submit", "--engine=slurm", "--job_dir=job", "--plan=gpt.plan", "--data=text.txt"],
+                              cwd=self.dir, env=dict(os.environ, PATH="/nonexistent"), capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--engine=slurm: sinfo: cannot be run", done.stderr)
+
+    def test_foreign_bytes_in_a_job_directory(self):
+        self.submit()
+        self.wait_until_over()
+        for name, text in [("status.json", "[1]"), ("outcome.json", "{"), ("attempts", "x\n\xff\xfe 1\n9\n"),
+                           ("jobs", "-5\n99999999999999999999\nx\n"), ("final.json", '{"state": 3}')]:
+            with open(f"{self.job}/{name}", "w", encoding="latin-1") as file:
+                file.write(text)
+        self.assertEqual(self.status()["state"], "stopped")
+        self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
+        os.rename(self.job + "/job.json", self.job + "/kept.json")
+        with open(self.job + "/job.json", "w", encoding="utf-8") as file:
+            file.write('{"engine": 5}')
+        self.assertIn("job/job.json: --engine=: no such engine", run("status", "--job_dir=job", cwd=self.dir, code=2)[1])
+        os.rename(self.job + "/kept.json", self.job + "/job.json")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,115 @@
+"""Runs every command of docs/operations.md: on this host, under torchrun, on a Slurm of the test's own, as pods would."""
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tests.e2e.cli import ONEFLOW, read_metrics, run
+from tests.slurm import cluster
+from tests.slurm.waiting import wait_for
+
+PAGE = "docs/operations.md"
+
+# What torchrun does for processes of one host, where it is not installed.
+TORCHRUN = f"""#!{sys.executable}
+import os, socket, subprocess, sys
+count = int(next(word for word in sys.argv if word.startswith("--nproc-per-node=")).split("=")[1])
+command = [word for word in sys.argv[1:] if not word.startswith(("--no-python", "--nproc-per-node="))]
+agent = socket.create_server(("127.0.0.1", 0))  # the agent holds the port as long as it lives
+sys.exit(max(child.wait() for child in [
+    subprocess.Popen(command, env=dict(os.environ, RANK=str(i), LOCAL_RANK=str(i), WORLD_SIZE=str(count),
+                                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(agent.getsockname()[1])))
+    for i in range(count)]))
+"""
+
+# No cluster answers; the file is there, and is what it is said to be.
+KUBECTL = """#!/bin/bash
+[[ $1 == apply || $1 == delete ]] && [[ $2 == -f ]] && grep -q '^kind: JobSet$' "$3"
+"""
+
+
+def sections():
+    """{title: [command]}: the lines between ``` of each section."""
+    commands, title, inside = {}, "", False
+    with open(PAGE, encoding="utf-8") as page:
+        for line in page:
+            if line.startswith("## "):
+                title = line[3:].strip()
+            elif line.startswith("```"):
+                inside = not inside
+            elif inside:
+                commands.setdefault(title, []).append(line.strip())
+    return commands
+
+
+class OperationsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.root = temporary.name
+        cls.slurm = cluster.Slurm(cls.root + "/slurm")
+        cls.slurm.__enter__()
+        cls.addClassCleanup(cls.slurm.__exit__)
+        os.makedirs(cls.root + "/bin")
+        os.symlink(os.path.realpath(ONEFLOW), cls.root + "/bin/oneflow")
+        programs = {"kubectl": KUBECTL}
+        if shutil.which("torchrun") is None:
+            programs["torchrun"] = TORCHRUN
+        for name, text in programs.items():
+            with open(f"{cls.root}/bin/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(file.name, 0o755)
+        os.environ["PATH"] = f"{cls.root}/bin:{os.environ['PATH']}"
+        with open(cls.root + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 50)
+        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256",
+            "--out=gpt.textproto", cwd=cls.root)
+        run("compile", "--graph=gpt.textproto", "--mesh=data=2", "--batch=4", "--out=gpt.plan", cwd=cls.root)
+        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=40", "--metrics=whole.jsonl", cwd=cls.root)
+        cls.whole = [row["loss"] for row in read_metrics(cls.root + "/whole.jsonl")]
+        cls.commands = sections()
+
+    def run_section(self, title):
+        """Runs its commands, one after the other; returns the output of each."""
+        outputs = []
+        for command in self.commands[title]:
+            words = shlex.split(command)
+            if words[:2] == ["oneflow", "logs"]:
+                self.wait_until_over(next(word.split("=")[1] for word in words if word.startswith("--job_dir=")))
+            done = subprocess.run(command, shell=True, cwd=self.root, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
+            outputs.append(done.stdout)
+        return outputs
+
+    def wait_until_over(self, job_dir):
+        def over():
+            state = json.loads(run("status", "--job_dir=" + job_dir, "--format=json", cwd=self.root)[0])["state"]
+            return state not in ("running", "queued") and state
+        state = wait_for("the job's end", over, seconds=60)
+        self.assertEqual(state, "done", run("logs", "--job_dir=" + job_dir, cwd=self.root)[0])
+        self.assertEqual([row["loss"] for row in read_metrics(f"{self.root}/{job_dir}/metrics.jsonl")], self.whole)
+
+    def test_every_section_with_commands_is_run(self):
+        self.assertEqual(list(self.commands), ["One host", "torchrun", "Slurm", "Kubernetes"])
+
+    def test_one_host(self):
+        outputs = self.run_section("One host")
+        self.assertEqual(json.loads(outputs[3])["engine"], "local")
+
+    def test_torchrun(self):
+        self.run_section("torchrun")
+
+    def test_slurm(self):
+        self.run_section("Slurm")
+
+    def test_kubernetes(self):
+        self.run_section("Kubernetes")
+
+
+if __name__ == "__main__":
+    cluster.main(__name__)

@@ -1,0 +1,191 @@
+"""What `submit` writes: scripts that shellcheck passes, the loop beside a Slurm that is played, commands of pods."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tests.e2e.cli import read_metrics, run
+
+TRAINER = os.path.abspath("tests/slurm/trainer.py")
+GOLDEN = "tools/oneflow/job/testdata"
+
+
+def missing():
+    if shutil.which("shellcheck") is None:
+        return "not installed: shellcheck (tools/install_deps cluster)"
+    try:
+        import yaml  # pylint: disable=import-outside-toplevel,unused-import
+    except ImportError:
+        return "not installed: python3-yaml (tools/install_deps cluster)"
+    return ""
+
+
+class ScriptTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        self.job = self.dir + "/job"
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 50)
+        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256",
+            "--out=gpt.textproto", cwd=self.dir)
+        run("compile", "--graph=gpt.textproto", "--mesh=data=4", "--batch=8", "--out=gpt.plan", cwd=self.dir)
+
+    def submit(self, engine, *flags):
+        return run("submit", "--engine=" + engine, "--job_dir=job", "--plan=gpt.plan", "--data=text.txt", "--steps=4",
+                   "--checkpoint_every=2", *flags, cwd=self.dir)[0]
+
+    def test_shellcheck(self):
+        for name in ["slurm.sh", "local.sh"]:
+            done = subprocess.run(["shellcheck", f"{GOLDEN}/{name}"], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    # The script beside a Slurm that is played: its commands are shell functions in the folder bin.
+
+    def play(self, squeue="echo 3 N/A", srun="exit 0", final="", cancel=False, environment=None):
+        """Runs the script of a job of two nodes as Slurm's job 12, with 13 behind it. Returns (exit code, output)."""
+        script = self.submit("slurm", "--nodes=2", "--oneflow=/opt/oneflow", "--dry-run")
+        shutil.rmtree(self.job, ignore_errors=True)
+        os.makedirs(self.job + "/logs")
+        os.makedirs(self.dir + "/bin", exist_ok=True)
+        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", f'echo scancel "$@" >>{self.job}/scancelled')]:
+            with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/bash\njob={self.job}\n{text}\n")
+            os.chmod(file.name, 0o755)
+        for name, text in [("job.sh", script), ("attempts", "- submitted now\n"), ("jobs", "11\n12\n13\n"), ("scancelled", ""),
+                           *([("final.json", final)] if final else []), *([("cancel", "")] if cancel else [])]:
+            with open(f"{self.job}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        done = subprocess.run(["bash", self.job + "/job.sh"], capture_output=True, text=True, check=False, env=dict(
+            os.environ, PATH=f"{self.dir}/bin:{os.environ['PATH']}", SLURM_JOB_ID="12", SLURM_CPUS_ON_NODE="8",
+            **(environment or {})))
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout
+
+    def read(self, name):
+        with open(f"{self.job}/{name}", encoding="utf-8") as file:
+            return file.read()
+
+    OUTCOME = """echo '{"attempt":'"$ONEFLOW_ATTEMPT"',"code":%d,"sentence":"not \\"attempt\\":9,\\"code\\":0"}' >$job/outcome.json; """
+
+    def test_the_command_of_an_attempt(self):
+        code, out = self.play(srun='printf "%s\\n" "$@" >$job/srun; ' + self.OUTCOME % 0)
+        self.assertEqual((code, out), (0, "oneflow: attempt 1 goes on from checkpoint none\noneflow: done: attempt 1\n"))
+        words = self.read("srun").split("\n")
+        for word in ["--no-kill", "--kill-on-bad-exit=1", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
+                     f"--output={self.job}/logs/attempt-1/process-%t.log", "/opt/oneflow", "--resume=auto"]:
+            self.assertIn(word, words)
+        self.assertEqual(self.read("scancelled"), "scancel --quiet --state=PENDING 13\n")
+
+    def test_the_outcome_counts_and_not_what_srun_says(self):
+        for srun, code, state in [(self.OUTCOME % 0 + "exit 143", 0, "done"), (self.OUTCOME % 2 + "exit 143", 2, "failed"),
+                                  (self.OUTCOME % 2 + "exit 0", 2, "failed"), ("exit 2", 2, "failed"), ("exit 0", 0, "done")]:
+            with self.subTest(srun):
+                self.assertEqual(self.play(srun=srun)[0], code)
+                self.assertIn(f'"state": "{state}"', self.read("final.json"))
+
+    def test_the_outcome_of_an_older_attempt_does_not_count(self):
+        code, out = self.play(srun=f'[[ -e $job/outcome.json ]] || {{ {self.OUTCOME % 0} sed -i s/:1,/:7,/ $job/outcome.json; }}; exit 143')
+        self.assertEqual(code, 1)
+        self.assertIn("attempt 1 ended early (exit code 143)", out)
+        self.assertIn("three attempts in a row wrote no newer checkpoint than none", out)
+
+    def test_a_job_whose_outcome_is_final_does_nothing(self):
+        code, out = self.play(final='{"state": "failed"}', srun="touch $job/ran")
+        self.assertEqual((code, out), (0, 'oneflow: nothing is left to do: {"state": "failed"}\n'))
+        self.assertFalse(os.path.exists(self.job + "/ran"))
+
+    def test_a_job_that_was_cancelled_begins_nothing(self):
+        code, _ = self.play(cancel=True, srun="touch $job/ran")
+        self.assertEqual(code, 1)
+        self.assertIn('"state": "cancelled"', self.read("final.json"))
+        self.assertFalse(os.path.exists(self.job + "/ran"))
+
+    def test_a_process_that_begins_after_the_cancellation_ends(self):
+        srun = 'while [[ $1 != bash ]]; do shift; done; touch $job/cancel; "$@"; code=$?; echo $code >$job/code; exit $code'
+        self.play(srun=srun)
+        self.assertEqual(self.read("code"), "1\n")
+        self.assertIn('"state": "cancelled"', self.read("final.json"))
+
+    def test_too_few_nodes_leave_it_to_the_successor(self):
+        code, out = self.play(squeue="echo 1 N/A", srun="touch $job/ran")
+        self.assertEqual((code, out), (1, "oneflow: 1 of 2 nodes are left\n"))
+        self.assertFalse(os.path.exists(self.job + "/final.json"))
+
+    def test_no_attempt_is_begun_when_the_time_is_over(self):
+        soon = 'echo 3 "$(date --date="3 minutes" +%FT%T)"'
+        code, out = self.play(squeue=soon, srun="exit 143")
+        self.assertEqual(code, 1)
+        self.assertEqual(out.count("goes on from checkpoint"), 1)  # the first is begun in any time
+        self.assertIn("the job's time is over", out)
+        self.assertFalse(os.path.exists(self.job + "/final.json"))
+        late = 'echo 3 "$(date --date="5 minutes" +%FT%T)"'
+        self.assertEqual(self.play(squeue=late, srun="exit 143")[1].count("goes on from checkpoint"), 3)
+
+    def test_a_controller_that_does_not_answer_does_not_end_the_job(self):
+        self.assertEqual(self.play(squeue="exit 1", srun=self.OUTCOME % 0)[0], 0)
+
+    def test_a_script_that_is_told_to_stop_begins_no_other_attempt(self):
+        code, out = self.play(srun="kill -TERM $PPID; exit 143")
+        self.assertEqual(code, 1)
+        self.assertTrue(out.endswith("oneflow: told to stop\n"), out)
+        self.assertFalse(os.path.exists(self.job + "/final.json"))
+
+    # Kubernetes.
+
+    def manifest(self, *flags):
+        import yaml  # pylint: disable=import-outside-toplevel
+        out = self.submit("kubernetes", "--image=example/oneflow:1", "--volume_claim=scratch", *flags)
+        self.assertEqual(out, f"start it with: kubectl apply -f {self.job}/jobset.yaml\n")
+        with open(self.job + "/jobset.yaml", encoding="utf-8") as file:
+            return yaml.safe_load(file)
+
+    def pod(self, manifest, index, restart=0):
+        """The process of a pod: its command with the environment that Kubernetes gives it."""
+        container = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+        environment = {"PATH": f"{self.dir}/bin:{os.environ['PATH']}", "JOB_COMPLETION_INDEX": str(index)}
+        for variable in container["env"]:
+            path = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+            if path:
+                self.assertEqual(path, "metadata.annotations['jobset.sigs.k8s.io/restart-attempt']")
+            environment[variable["name"]] = str(restart) if path else variable["value"]
+
+        def expand(word):  # $(NAME), and $$ for $
+            return re.sub(r"\$\$|\$\((\w+)\)", lambda m: "$" if m[0] == "$$" else environment.get(m[1], m[0]), word)
+        return subprocess.Popen([expand(word) for word in container["command"] + container["args"]], env=environment,
+                                cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def test_the_commands_of_pods(self):
+        os.makedirs(self.dir + "/bin")
+        with open(self.dir + "/bin/oneflow", "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/bash\nexec {sys.executable} {TRAINER} "$@" --process_index="$JOB_COMPLETION_INDEX"\n')
+        os.chmod(file.name, 0o755)
+        manifest = self.manifest("--nodes=2", "--processes_per_node=2")
+        spec = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]
+        self.assertEqual((spec["completions"], spec["parallelism"], spec["completionMode"]), (4, 4, "Indexed"))
+        pods = [self.pod(manifest, index) for index in range(4)]
+        outputs = [pod.communicate(timeout=60)[0] for pod in pods]
+        self.assertEqual([pod.returncode for pod in pods], [0] * 4, outputs)
+        self.assertIn("attempt 1: done", outputs[0])
+        self.assertEqual(len(read_metrics(self.job + "/metrics.jsonl")), 4)
+        again = self.pod(manifest, 0, restart=3)
+        self.assertIn("attempt 4: done", again.communicate(timeout=60)[0])
+        # Attempts of a manifest that is written later have greater numbers.
+        self.assertIn("attempt 5: done", self.pod(self.manifest(), 0).communicate(timeout=60)[0])
+
+    def test_status_and_cancel_of_kubernetes(self):
+        self.manifest()
+        self.assertRegex(run("status", "--job_dir=job", cwd=self.dir)[0], r"(?m)^state +unknown$")
+        self.assertIn("kubectl delete -f", run("cancel", "--job_dir=job", cwd=self.dir, code=2)[1])
+
+
+if __name__ == "__main__":
+    why = missing()
+    if why:
+        print("skipped:", why)
+    else:
+        unittest.main()

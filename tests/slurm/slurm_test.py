@@ -1,0 +1,124 @@
+"""Jobs on a real Slurm of four nodes, with trainer.py in the place of `oneflow train`."""
+import os
+import signal
+import subprocess
+
+from tests.e2e.cli import run
+from tests.slurm import cluster
+from tests.slurm.slurm_case import StandInCase
+from tests.slurm.waiting import wait_for
+
+
+class SlurmTest(StandInCase):
+    def test_submit_watch_and_cancel(self):
+        self.behave(attempt_1={"wait": 7})
+        first, second = self.submit("--max_jobs=2")
+        self.wait_for_log(1, "waits at step 7")
+        self.node_of(1, 1)
+        status = self.status()
+        self.assertEqual(status["state"], "running")
+        self.assertEqual([(job["id"], job["state"], job["nodes"]) for job in status["jobs"]],
+                         [(first, "RUNNING", 2), (second, "PENDING", 2)])
+        self.assertEqual(status["training"], {"attempt": 1, "step": 7})
+        self.assertEqual(status["checkpoint"], "step-00000005")
+        logs = run("logs", "--job_dir=job", cwd=self.dir)[0]
+        self.assertIn(f"== loop of job {first} (job/logs/slurm-{first}.log)\noneflow: attempt 1", logs)
+        self.assertRegex(logs, r"== process 1 \(job/logs/attempt-1/process-1.log\)\nprocess 1 on n\d\n")
+        error = self.submit(code=2)
+        self.assertIn(f"belongs to Slurm's job {first}, which is RUNNING; give another directory", error)
+        self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], f"cancelled: {first} {second}\n")
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
+        # What was cancelled goes on when it is submitted again.
+        self.submit()
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.assertEqual(self.losses(), self.undisturbed())
+
+    def test_cancel_now(self):
+        self.behave(attempt_1={"wait": 7})
+        jobs = self.submit("--max_jobs=3")
+        self.wait_for_log(1, "waits at step 7")
+        run("cancel", "--job_dir=job", "--now", cwd=self.dir)
+        self.assertEqual(self.wait_until_over()["state"], "cancelled")
+        wait_for("the jobs' ends", lambda: {self.slurm.jobs()[job] for job in jobs} == {"CANCELLED"})
+
+    def test_a_killed_task_and_a_lost_node_in_the_same_job(self):
+        self.behave(attempt_1={"wait": 7}, attempt_2={"wait": 13})
+        job, = self.submit("--spare_nodes=1")
+        self.wait_for_log(1, "waits at step 7")
+        self.node_of(1, 1)
+        self.kill_process(1)
+        self.wait_for_log(2, "waits at step 13")
+        lost = self.node_of(2, 1)
+        self.slurm.set_down(lost)
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.assertNotEqual(self.node_of(3, 1), lost)
+        # The first process was told each time, and left a checkpoint.
+        self.assertEqual(self.attempts(), [(job, "none"), (job, "step-00000007"), (job, "step-00000013")])
+        self.assertEqual(self.losses(), self.undisturbed())
+
+    def kill_process(self, process):
+        """SIGKILL to the task of that number, of whichever job runs."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as command, open(f"/proc/{pid}/environ", "rb") as environment:
+                    found = b"trainer.py" in command.read() and f"SLURM_PROCID={process}".encode() in environment.read().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if found:
+                os.kill(int(pid), signal.SIGKILL)
+                return
+        self.fail(f"no process {process}")
+
+    def test_the_node_of_the_script_is_lost(self):
+        self.behave(attempt_1={"wait": 7})
+        jobs = self.submit("--spare_nodes=1", "--max_jobs=4")
+        self.wait_for_log(1, "waits at step 7")
+        script = self.slurm.run("squeue", "--noheader", "--jobs=" + jobs[0], "--format=%B").strip()
+        self.slurm.set_down(script)
+        status = self.wait_until_over()
+        self.assertEqual(status["state"], "done")
+        self.assertEqual([job for job, _ in self.attempts()], jobs[:2])
+        self.assertEqual(self.losses(), self.undisturbed())
+        states = wait_for("the jobs' ends", lambda: not {"PENDING", "RUNNING", "COMPLETING"} & set((s := self.slurm.jobs()).values()) and s)
+        self.assertEqual([states[job] for job in jobs[1:]], ["COMPLETED", "CANCELLED", "CANCELLED"])
+
+    def test_too_few_nodes_are_left_and_the_successor_gets_new_ones(self):
+        self.behave(attempt_1={"wait": 7})
+        jobs = self.submit("--max_jobs=2")
+        self.wait_for_log(1, "waits at step 7")
+        self.slurm.set_down(self.node_of(1, 1))
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.assertEqual([job for job, _ in self.attempts()], jobs)
+        with open(f"{self.job}/logs/slurm-{jobs[0]}.log", encoding="utf-8") as log:
+            self.assertIn("oneflow: 1 of 2 nodes are left\n", log.read())
+        self.assertEqual(self.losses(), self.undisturbed())
+
+    def test_code_2_ends_the_job_and_those_behind_it(self):
+        self.behave(attempt_1={"fail": 7, "code": 2})
+        jobs = self.submit("--max_jobs=3")
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["attempt"]), ("failed", 1))
+        wait_for("the jobs' ends", lambda: [self.slurm.jobs()[job] for job in jobs] == ["FAILED", "CANCELLED", "CANCELLED"])
+
+    def test_refusals(self):
+        for words, *flags in [(["--nodes=2 --spare_nodes=3", "partition all has 4 nodes, not 5"], "--spare_nodes=3"),
+                              (["--partition=some", "no such partition", "it has all"], "--partition=some"),
+                              (["`sbatch --parsable ", "failed", "time limit"], "--time=100-0")]:
+            error = self.submit(*flags, code=1 if "failed" in words else 2)
+            for word in words:
+                self.assertIn(word, error)
+        self.assertEqual(self.slurm.run("squeue", "--noheader"), "")
+
+    def test_processes_that_need_more_memory_than_a_node_has(self):
+        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=4096", "--sequence=8", "--vocab=256", "--out=big.textproto",
+            cwd=self.dir)
+        error = run("submit", "--engine=slurm", "--job_dir=job", "--graph=big.textproto", "--mesh=data=2", "--batch=2",
+                    "--data=../text.txt", "--nodes=1", cwd=self.dir, code=2)[1]
+        self.assertRegex(error, r"a node's processes need \d+ MiB for arenas, and partition all has 0 nodes of so much "
+                                r"memory; its largest has 2000 MiB")
+        self.assertEqual(os.listdir(self.job), [])
+
+
+if __name__ == "__main__":
+    cluster.main(__name__)

@@ -1,0 +1,37 @@
+// Other programs, run: the one place that starts processes for the verbs of jobs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+struct CommandResult {
+  int code = 0;  // its exit code; 128 and the signal's number if one ended it
+  std::string out, err;
+};
+
+// Runs argv[0], looked for on PATH, to its end, with nothing to read. NOT_FOUND where there is no
+// such program. A command that fails is no error of this function.
+absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv);
+
+// The same of a command that must succeed: an error holds what it wrote to stderr.
+absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& argv);
+
+// Starts argv[0] in a session of its own, so that it outlives the terminal; its output is appended
+// to `log`. It holds the open file `kept` for as long as it, or a process that it starts, lives.
+absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const std::string& log,
+                                    int kept);
+
+// The command as one would type it.
+std::string CommandText(const std::vector<std::string>& argv);
+
+// A word of a shell: as it is where it needs no quotes.
+std::string ShellQuoted(const std::string& word);
+
+}  // namespace oneflow

@@ -1,0 +1,76 @@
+#include "tools/oneflow/job/engine.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/job/command.h"
+
+namespace oneflow {
+namespace {
+
+absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const std::vector<std::string>& ids) {
+  if (ids.empty()) return std::vector<SlurmJob>();
+  const std::vector<std::string> squeue = SqueueCommand(ids);
+  ASSIGN_OR_RETURN(const CommandResult result, RunCommand(squeue));
+  // Slurm's answer of a single job that it has forgotten.
+  if (result.err.find("Invalid job id") != result.err.npos) return std::vector<SlurmJob>();
+  if (result.code != 0) return OutputOf(squeue).status();
+  std::vector<SlurmJob> jobs = ParseSqueue(result.out);
+  std::sort(jobs.begin(), jobs.end(), [&](const SlurmJob& a, const SlurmJob& b) {
+    return std::find(ids.begin(), ids.end(), a.id) < std::find(ids.begin(), ids.end(), b.id);
+  });
+  return jobs;
+}
+
+absl::StatusOr<std::vector<SlurmJob>> LocalJobs(const JobDir& dir, const JobRecord& record) {
+  std::vector<SlurmJob> jobs;
+  ASSIGN_OR_RETURN(const std::optional<JobLock> lock, JobLock::Take(dir));
+  const std::vector<std::string> ids = dir.Jobs();
+  if (!lock && !ids.empty()) jobs.push_back({ids[0], "RUNNING", 1, record.host});
+  return jobs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SlurmJob>> JobsAtEngine(const JobDir& dir, const JobRecord& record) {
+  switch (record.engine) {
+    case Engine::kSlurm: return JobsOfSlurm(dir.Jobs());
+    case Engine::kLocal: return LocalJobs(dir, record);
+    case Engine::kKubernetes: return std::vector<SlurmJob>();
+  }
+  return std::vector<SlurmJob>();
+}
+
+absl::Status CheckNoLiveJob(const JobDir& dir) {
+  if (!dir.Has("job.json")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
+  // A local job holds the lock, which submit has by now.
+  if (record.engine != Engine::kSlurm) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, JobsOfSlurm(dir.Jobs()));
+  for (const SlurmJob& job : jobs) {
+    if (!IsLive(job)) continue;
+    return InputError("--job_dir=" + dir.path(),
+                      absl::StrCat("belongs to Slurm's job ", job.id, ", which is ", job.state),
+                      "give another directory, or `oneflow cancel` that job first");
+  }
+  return absl::OkStatus();
+}
+
+std::string StateOf(Engine engine, const std::vector<SlurmJob>& jobs,
+                    const std::optional<nlohmann::ordered_json>& final_json, bool cancelled) {
+  if (final_json && final_json->contains("state") && final_json->at("state").is_string()) {
+    return final_json->at("state").get<std::string>();
+  }
+  bool live = false;
+  for (const SlurmJob& job : jobs) {
+    if (!IsLive(job)) continue;
+    if (job.state != "PENDING") return "running";
+    live = true;
+  }
+  if (live) return "queued";
+  if (cancelled) return "cancelled";
+  return engine == Engine::kKubernetes ? "unknown" : "stopped";
+}
+
+}  // namespace oneflow

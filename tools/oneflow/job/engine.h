@@ -1,0 +1,28 @@
+// What an engine knows of the jobs of a job directory.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+#include "tools/oneflow/job/job_dir.h"
+#include "tools/oneflow/job/slurm.h"
+
+namespace oneflow {
+
+// The jobs of a directory as its engine knows them, in the form of Slurm's answer: a local job is
+// RUNNING or is none. What Slurm has forgotten is not there.
+absl::StatusOr<std::vector<SlurmJob>> JobsAtEngine(const JobDir& dir, const JobRecord& record);
+
+// An error where a job of the directory is live: what the directory holds is its own.
+absl::Status CheckNoLiveJob(const JobDir& dir);
+
+// In a word: queued, running, done, failed, cancelled, or stopped: no job is left, and it is not
+// over. "unknown" where the engine, Kubernetes, is not asked.
+std::string StateOf(Engine engine, const std::vector<SlurmJob>& jobs,
+                    const std::optional<nlohmann::ordered_json>& final_json, bool cancelled);
+
+}  // namespace oneflow

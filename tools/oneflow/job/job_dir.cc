@@ -1,0 +1,179 @@
+#include "tools/oneflow/job/job_dir.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/flags.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<int64_t> Number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "process-12.log" -> 12
+std::optional<int64_t> ProcessOf(std::string_view name) {
+  constexpr std::string_view kBegin = "process-", kEnd = ".log";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
+  name.remove_prefix(kBegin.size());
+  name.remove_suffix(std::min(name.size(), kEnd.size()));
+  return Number(name);
+}
+
+// "step-00000120"
+bool NamesStep(std::string_view name) {
+  constexpr std::string_view kBegin = "step-";
+  return name.starts_with(kBegin) && Number(name.substr(kBegin.size())).has_value();
+}
+
+int64_t IntegerOf(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
+  const auto it = json.find(name);
+  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
+}
+
+std::string TextOf(const nlohmann::ordered_json& json, const char* name) {
+  const auto it = json.find(name);
+  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+}  // namespace
+
+bool JobDir::Has(const std::string& name) const {
+  std::error_code error;
+  return fs::exists(File(name), error);
+}
+
+std::optional<nlohmann::ordered_json> JobDir::Json(const std::string& name) const {
+  const absl::StatusOr<std::string> text = ReadFile(File(name));
+  if (!text.ok()) return std::nullopt;
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(*text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  return json;
+}
+
+absl::StatusOr<JobRecord> JobDir::ReadRecord() const {
+  const std::optional<nlohmann::ordered_json> json = Json("job.json");
+  if (!json) {
+    return InputError("--job_dir=" + path_,
+                      "is no job's directory: it has no job.json that can be read",
+                      "give the directory that `oneflow submit` was given");
+  }
+  JobRecord record;
+  const absl::StatusOr<Engine> engine = ParseEngine(TextOf(*json, "engine"));
+  if (!engine.ok()) return Annotate(engine.status(), File("job.json"));
+  record.engine = *engine;
+  record.submitted = TextOf(*json, "submitted");
+  record.host = TextOf(*json, "host");
+  record.nodes = IntegerOf(*json, "nodes", 1);
+  record.spare_nodes = IntegerOf(*json, "spare_nodes", 0);
+  record.processes = IntegerOf(*json, "processes", 1);
+  return record;
+}
+
+absl::Status JobDir::WriteRecord(const JobRecord& record) const {
+  const nlohmann::ordered_json json = {{"engine", NameOf(record.engine)},
+                                       {"submitted", record.submitted},
+                                       {"host", record.host},
+                                       {"nodes", record.nodes},
+                                       {"spare_nodes", record.spare_nodes},
+                                       {"processes", record.processes}};
+  return WriteFile(File("job.json"), JsonText(json, 2) + "\n");
+}
+
+std::vector<std::string> JobDir::Jobs() const {
+  std::vector<std::string> jobs;
+  const absl::StatusOr<std::string> text = ReadFile(File("jobs"));
+  std::istringstream lines(text.ok() ? *text : "");
+  for (std::string line; std::getline(lines, line);) {
+    if (Number(line).value_or(0) > 0) jobs.push_back(line);
+  }
+  return jobs;
+}
+
+absl::Status JobDir::WriteJobs(const std::vector<std::string>& jobs) const {
+  std::string text;
+  for (const std::string& job : jobs) text += job + "\n";
+  return WriteFile(File("jobs"), text);
+}
+
+std::vector<Attempt> JobDir::Attempts() const {
+  std::vector<Attempt> attempts;
+  const absl::StatusOr<std::string> text = ReadFile(File("attempts"));
+  std::istringstream lines(text.ok() ? *text : "");
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number;
+    Attempt attempt;
+    if (!(words >> number >> attempt.job >> attempt.checkpoint)) continue;
+    attempt.number = Number(number).value_or(0);
+    if (attempt.number > 0) attempts.push_back(attempt);
+  }
+  return attempts;
+}
+
+std::vector<std::pair<int64_t, std::string>> JobDir::Logs(int64_t attempt) const {
+  std::vector<std::pair<int64_t, std::string>> logs;
+  std::error_code error;
+  const std::string folder = File(absl::StrCat("logs/attempt-", attempt));
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::optional<int64_t> process = ProcessOf(it->path().filename().string());
+    if (process) logs.emplace_back(*process, it->path().string());
+  }
+  std::sort(logs.begin(), logs.end());
+  return logs;
+}
+
+std::string JobDir::NewestCheckpoint() const {
+  std::string newest;
+  std::error_code error;
+  for (fs::directory_iterator it(File("checkpoints"), error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::error_code absent;
+    if (NamesStep(name) && fs::exists(it->path() / "manifest.json", absent)) {
+      newest = std::max(newest, name);
+    }
+  }
+  return newest;
+}
+
+absl::StatusOr<JobDir> JobDirFromFlags() {
+  if (!FLAGS_job_dir.empty()) return JobDir(FLAGS_job_dir);
+  return InputError("--job_dir", "is missing", "name the directory that submit was given");
+}
+
+absl::StatusOr<std::optional<JobLock>> JobLock::Take(const JobDir& dir) {
+  const std::string path = dir.File("lock");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return WriteError(path, "cannot be created", errno);
+  JobLock lock(fd);
+  int failed = flock(fd, LOCK_EX | LOCK_NB);
+  while (failed != 0 && errno == EINTR) failed = flock(fd, LOCK_EX | LOCK_NB);
+  if (failed == 0) return std::optional<JobLock>(std::move(lock));
+  if (errno == EWOULDBLOCK) return std::optional<JobLock>();
+  return WriteError(path, "cannot be locked", errno, "use a file system that has locks (flock)");
+}
+
+JobLock::~JobLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,87 @@
+// JobDir: the folder of a job, all that it is told by and all that it leaves.
+//
+//   job.sh job.json job.plan [graph.textproto] [keys/]   written by submit
+//   jobs                                                 ids at the engine, the first first
+//   attempts                                             a line for each: number, job, checkpoint
+//   logs/attempt-N/process-P.log  metrics.jsonl  checkpoints/  status.json  outcome.json
+//   cancel                                               there once `oneflow cancel` was called
+//   final.json                                           there once nothing is left to do
+//   lock                                                 held by submit and by a local job
+//
+// Foreign bytes in these files are an error or nothing, never more: others may write there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+#include "tools/oneflow/job/job_spec.h"
+
+namespace oneflow {
+
+// What submit noted of a job.
+struct JobRecord {
+  Engine engine = Engine::kLocal;
+  std::string submitted;  // when, UTC
+  std::string host;       // from where
+  int64_t nodes = 1, spare_nodes = 0, processes = 1;
+};
+
+// A line of `attempts`.
+struct Attempt {
+  int64_t number = 0;
+  std::string job, checkpoint;
+};
+
+class JobDir {
+ public:
+  explicit JobDir(std::string path) : path_(std::move(path)) {}
+  const std::string& path() const { return path_; }
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+  // NOT_FOUND, as an input error with a mend, where the folder is no job's.
+  absl::StatusOr<JobRecord> ReadRecord() const;
+  absl::Status WriteRecord(const JobRecord& record) const;
+
+  std::vector<std::string> Jobs() const;
+  absl::Status WriteJobs(const std::vector<std::string>& jobs) const;
+  std::vector<Attempt> Attempts() const;
+
+  // The object in a JSON file; nothing where there is none, or no object.
+  std::optional<nlohmann::ordered_json> Json(const std::string& name) const;
+  bool Has(const std::string& name) const;
+
+  // Logs of an attempt by process: (process, path), in their order.
+  std::vector<std::pair<int64_t, std::string>> Logs(int64_t attempt) const;
+  // The newest complete checkpoint's name; empty where there is none.
+  std::string NewestCheckpoint() const;
+
+ private:
+  std::string path_;
+};
+
+// --job_dir of a verb; an input error where it is missing.
+absl::StatusOr<JobDir> JobDirFromFlags();
+
+// The lock of a job directory: an open file, locked until it and its copies in other processes are
+// closed. A local job holds it as long as any of its processes lives.
+class JobLock {
+ public:
+  // Nothing where another holds it.
+  static absl::StatusOr<std::optional<JobLock>> Take(const JobDir& dir);
+  JobLock(JobLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  JobLock& operator=(JobLock&&) = delete;
+  ~JobLock();
+  int fd() const { return fd_; }
+
+ private:
+  explicit JobLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace oneflow

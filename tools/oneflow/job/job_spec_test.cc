@@ -1,0 +1,146 @@
+#include "tools/oneflow/job/job_spec.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
+
+namespace oneflow {
+namespace {
+
+proto::Plan PlanOf(const std::vector<std::pair<std::string, int>>& axes,
+                   const std::vector<int64_t>& arena_bytes) {
+  proto::Plan plan;
+  plan.set_device_kind(proto::CPU);
+  for (const auto& [name, size] : axes) {
+    auto* axis = plan.mutable_mesh()->add_axis();
+    axis->set_name(name);
+    axis->set_size(size);
+  }
+  for (const int64_t bytes : arena_bytes) plan.add_memory()->set_arena_bytes(bytes);
+  return plan;
+}
+
+JobSpec SlurmSpec() {
+  return {.engine = Engine::kSlurm,
+          .nodes = 4,
+          .spare_nodes = 1,
+          .processes_per_node = 2,
+          .job_dir = "/scratch/runs/gpt",
+          .oneflow = "/opt/oneflow/bin/oneflow",
+          .train = {"--data=/scratch/it's text.txt", "--steps=2000", "--checkpoint_every=100"},
+          .max_restarts = 5,
+          .max_jobs = 3,
+          .partition = "gpu",
+          .time = "1-12:00:00",
+          .sbatch_options = {"--account=mine", "--gres=gpu:8"}};
+}
+
+JobSpec LocalSpec() {
+  JobSpec spec = SlurmSpec();
+  spec.engine = Engine::kLocal;
+  spec.nodes = 1;
+  spec.spare_nodes = 0;
+  return spec;
+}
+
+JobSpec KubernetesSpec() {
+  JobSpec spec = SlurmSpec();
+  spec.engine = Engine::kKubernetes;
+  spec.oneflow = "oneflow";
+  spec.job_dir = "/scratch/runs/GPT_2.a";
+  spec.image = "registry.example.com/oneflow:1";
+  spec.volume_claim = "scratch";
+  spec.memory_bytes = int64_t{3} << 30;
+  spec.cpus_per_process = 8;
+  spec.first_attempt = 7;
+  return spec;
+}
+
+// Compares with a file of testdata/; with ONEFLOW_GOLDEN_UPDATE, the folder in the checkout, writes
+// it.
+void CheckGolden(const std::string& name, const std::string& text) {
+  if (const char* folder = std::getenv("ONEFLOW_GOLDEN_UPDATE")) {
+    REQUIRE(WriteFile(std::string(folder) + "/" + name, text).ok());
+  }
+  const auto golden = ReadFile("tools/oneflow/job/testdata/" + name);
+  REQUIRE(golden.ok());
+  CHECK(text == *golden);
+}
+
+TEST_CASE("job_spec: scripts and the manifest are as expected") {
+  CheckGolden("slurm.sh", ScriptOf(SlurmSpec()));
+  CheckGolden("local.sh", ScriptOf(LocalSpec()));
+  CheckGolden("jobset.yaml", JobSetOf(KubernetesSpec()));
+}
+
+TEST_CASE("job_spec: cores of a process that are given are asked of Slurm") {
+  JobSpec spec = SlurmSpec();
+  spec.cpus_per_process = 8;
+  const std::string script = ScriptOf(spec);
+  CHECK(script.find("#SBATCH --cpus-per-task=8\n") != script.npos);
+  CHECK(script.find("\ncpus_per_process=8\n") != script.npos);
+  CHECK(script.find("--exclusive") == script.npos);
+}
+
+TEST_CASE("job_spec: what $( begins in a flag is no variable of Kubernetes") {
+  JobSpec spec = KubernetesSpec();
+  spec.train = {"--data=/scratch/$(HOME).txt"};
+  CHECK(JobSetOf(spec).find("'--data=/scratch/$$(HOME).txt'") != std::string::npos);
+}
+
+TEST_CASE("job_spec: refusals name the flag and the mend") {
+  const proto::Plan plan = PlanOf({{"data", 8}}, {1000});
+  const auto refused = [&](const std::function<void(JobSpec&)>& change, const std::string& words) {
+    JobSpec spec = SlurmSpec();
+    change(spec);
+    const absl::Status status = CheckSpec(spec, plan);
+    CHECK(ExitCode(status) == 2);
+    const std::string message(ToStd(status.message()));
+    INFO(message);
+    CHECK(message.find(words) != message.npos);
+  };
+  CHECK(CheckSpec(SlurmSpec(), plan).ok());
+  CHECK(CheckSpec(KubernetesSpec(), plan).ok());
+  refused([](JobSpec& s) { s.nodes = 0; }, "--nodes=0: is out of range; use at least 1");
+  refused([](JobSpec& s) { s.nodes = 3; },
+          "--nodes=3 --processes_per_node=2: the plan's 8 ranks do not divide evenly among 6 "
+          "processes; choose a number of processes that divides 8");
+  refused([](JobSpec& s) { s.nodes = 8; }, "8 ranks do not divide evenly among 16 processes");
+  refused([](JobSpec& s) { s.spare_nodes = -1; }, "--spare_nodes=-1");
+  refused([](JobSpec& s) { s.signal_seconds = 0; }, "--signal_seconds=0");
+  refused([](JobSpec& s) { s.max_restarts = -1; }, "--max_restarts=-1");
+  refused([](JobSpec& s) { s.job_dir = "/a\"b"; }, "--job_dir=/a\"b: has characters");
+  refused([](JobSpec& s) { s.time = "1\n#SBATCH"; }, "--time=1\n#SBATCH: has characters");
+  refused([](JobSpec& s) { s.train = {"--prompt=a\nb"}; }, "has more than one line");
+  refused([](JobSpec& s) { s.sbatch_options = {"mine"}; }, "is no option of sbatch");
+  refused([](JobSpec& s) { s.sbatch_options = {"--a\nb"}; }, "has more than one line");
+  refused([](JobSpec& s) { s.engine = Engine::kLocal; }, "the local engine has one node");
+  refused([](JobSpec& s) { s.engine = Engine::kKubernetes; }, "--image: is missing");
+}
+
+TEST_CASE("job_spec: the memory of a node is that of its ranks' stages") {
+  // Ranks 0 to 3 are of stage 0, 4 to 7 of stage 1.
+  const proto::Plan plan = PlanOf({{"pipe", 2}, {"data", 4}}, {100, 7});
+  CHECK(*LargestHostBytes(plan, 1) == 428);
+  CHECK(*LargestHostBytes(plan, 2) == 400);
+  CHECK(*LargestHostBytes(plan, 8) == 100);
+  // On GPUs a host has what is pinned.
+  proto::Plan cuda = PlanOf({{"pipe", 2}, {"data", 4}}, {100, 7, 20, 30});
+  cuda.set_device_kind(proto::CUDA);
+  CHECK(*LargestHostBytes(cuda, 2) == 120);
+}
+
+TEST_CASE("job_spec: engines have names") {
+  for (const Engine engine : {Engine::kSlurm, Engine::kLocal, Engine::kKubernetes}) {
+    CHECK(*ParseEngine(NameOf(engine)) == engine);
+  }
+  CHECK(!ParseEngine("").ok());
+}
+
+}  // namespace
+}  // namespace oneflow

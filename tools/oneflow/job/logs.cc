@@ -1,0 +1,98 @@
+// oneflow logs: the last lines that the processes of a job's attempt wrote.
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/job/job_dir.h"
+#include "tools/oneflow/job/job_flags.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Log {
+  std::string name;  // "process 3", "loop"
+  std::string path;
+};
+
+std::string LastLines(const std::string& text, int64_t lines) {
+  if (lines == 0) return text;
+  size_t begin = text.ends_with('\n') ? text.size() - 1 : text.size();
+  for (; lines > 0 && begin != text.npos; --lines) {
+    begin = begin == 0 ? text.npos : text.rfind('\n', begin - 1);
+  }
+  return begin == text.npos ? text : text.substr(begin + 1);
+}
+
+// What the scripts of the engine's jobs wrote, a file a job.
+std::vector<Log> LoopLogs(const JobDir& dir) {
+  std::vector<Log> logs;
+  for (const std::string& job : dir.Jobs()) {
+    logs.push_back({"loop of job " + job, dir.File("logs/slurm-" + job + ".log")});
+  }
+  logs.push_back({"loop", dir.File("logs/local.log")});
+  std::erase_if(logs, [](const Log& log) {
+    std::error_code error;
+    return !fs::exists(log.path, error);
+  });
+  return logs;
+}
+
+absl::Status CheckNumbers() {
+  if (FLAGS_attempt < 0) return InputError("--attempt", "must not be negative", "0: the newest");
+  if (FLAGS_lines < 0) return InputError("--lines", "must not be negative", "0: all");
+  if (FLAGS_process < -1) return InputError("--process", "is no process", "-1: all");
+  return absl::OkStatus();
+}
+
+absl::Status Logs(const Arguments& args) {
+  RETURN_IF_ERROR(CheckNumbers());
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
+  RETURN_IF_ERROR(dir.ReadRecord().status());
+  const std::vector<Attempt> attempts = dir.Attempts();
+  const int64_t attempt = FLAGS_attempt > 0  ? FLAGS_attempt
+                          : attempts.empty() ? 0
+                                             : attempts.back().number;
+  std::vector<Log> logs = args.Given("process") ? std::vector<Log>() : LoopLogs(dir);
+  for (const auto& [process, path] : dir.Logs(attempt)) {
+    if (FLAGS_process >= 0 && process != FLAGS_process) continue;
+    logs.push_back({absl::StrCat("process ", process), path});
+  }
+  if (logs.empty()) {
+    return InputError("--job_dir=" + dir.path(), "has no such log",
+                      "see `oneflow status` for the attempts that there are");
+  }
+  nlohmann::ordered_json json = {{"attempt", attempt}, {"logs", nlohmann::json::array()}};
+  std::string text;
+  for (const Log& log : logs) {
+    ASSIGN_OR_RETURN(const std::string bytes, ReadFile(log.path));
+    const std::string last = LastLines(bytes, FLAGS_lines);
+    json["logs"].push_back({{"of", log.name}, {"path", log.path}, {"text", last}});
+    absl::StrAppend(&text, "== ", log.name, " (", log.path, ")\n", last,
+                    last.empty() || last.ends_with('\n') ? "" : "\n");
+  }
+  std::fputs((format == "json" ? JsonText(json) + "\n" : text).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb LogsVerb() {
+  return {"logs",
+          "show what the processes of a submitted job wrote",
+          "  oneflow logs --job_dir=run/job\n"
+          "  oneflow logs --job_dir=run/job --attempt=2 --process=0 --lines=0\n",
+          {"job_dir", "attempt", "process", "lines", "format"},
+          Logs};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,77 @@
+#include "tools/oneflow/job/slurm.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
+#include "tools/oneflow/job/engine.h"
+
+namespace oneflow {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("slurm: sbatch") {
+  CHECK(SbatchCommand("/d/job.sh", "") == Words{"sbatch", "--parsable", "/d/job.sh"});
+  CHECK(SbatchCommand("/d/job.sh", "12") == Words{"sbatch", "--parsable",
+                                                  "--dependency=afternotok:12",
+                                                  "--kill-on-invalid-dep=yes", "/d/job.sh"});
+  CHECK(*ParseSbatch("12\n") == "12");
+  CHECK(*ParseSbatch("12;cluster\n") == "12");
+  CHECK(!ParseSbatch("").ok());
+  CHECK(!ParseSbatch("sbatch: hello").ok());
+}
+
+TEST_CASE("slurm: squeue") {
+  CHECK(SqueueCommand({"1", "22"}).back() == "--jobs=1,22");
+  const auto jobs =
+      ParseSqueue("1|RUNNING|3|n[1-3]\n22|PENDING|3|(Dependency)\nnoise\n4|FAILED|x|\n");
+  REQUIRE(jobs.size() == 3);
+  CHECK(jobs[0].id == "1");
+  CHECK(jobs[0].nodes == 3);
+  CHECK(jobs[1].state == "PENDING");
+  CHECK(jobs[1].where == "(Dependency)");
+  CHECK(jobs[2].nodes == 0);
+  CHECK(IsLive(jobs[0]));
+  CHECK(IsLive(jobs[1]));
+  CHECK(!IsLive(jobs[2]));
+  CHECK(IsLive({"1", "COMPLETING"}));
+}
+
+TEST_CASE("slurm: room of a partition") {
+  const auto groups = ParseSinfo("all|all*|3|2000\nall|all*|1|64000\nbig|big|2|1000000\nnoise\n");
+  REQUIRE(groups.size() == 3);
+  const auto check = [&](int64_t nodes, int64_t spare, const std::string& partition, int64_t mib) {
+    return std::string(ToStd(
+        CheckRoom(groups, {.nodes = nodes, .spare_nodes = spare, .partition = partition}, mib << 20)
+            .message()));
+  };
+  CHECK(check(3, 1, "", 2000) == "");
+  CHECK(check(4, 1, "", 1).find("partition all has 4 nodes, not 5; ask") != std::string::npos);
+  CHECK(check(1, 1, "", 2001).find("has 1 nodes of so much memory") != std::string::npos);
+  CHECK(check(1, 0, "", 64'001).find("need 64001 MiB") != std::string::npos);
+  CHECK(check(1, 0, "", 2001) == "");
+  CHECK(check(2, 0, "big", 100'000) == "");
+  CHECK(check(1, 0, "bog", 1).find("no such partition, or no node in it; it has all, big") !=
+        std::string::npos);
+  // Without a default one sbatch knows what to say.
+  CHECK(CheckRoom({{"big", false, 1, 1}}, {.nodes = 5}, 1 << 20).ok());
+}
+
+TEST_CASE("engine: the state of a job in a word") {
+  const SlurmJob running = {"1", "RUNNING"}, pending = {"2", "PENDING"}, failed = {"1", "FAILED"};
+  const nlohmann::ordered_json done = {{"state", "done"}}, foreign = {{"state", 7}};
+  CHECK(StateOf(Engine::kSlurm, {running, pending}, std::nullopt, false) == "running");
+  CHECK(StateOf(Engine::kSlurm, {running, pending}, std::nullopt, true) == "running");
+  CHECK(StateOf(Engine::kSlurm, {failed, pending}, std::nullopt, false) == "queued");
+  CHECK(StateOf(Engine::kSlurm, {failed}, std::nullopt, false) == "stopped");
+  CHECK(StateOf(Engine::kSlurm, {failed}, std::nullopt, true) == "cancelled");
+  CHECK(StateOf(Engine::kSlurm, {}, done, true) == "done");
+  CHECK(StateOf(Engine::kSlurm, {}, foreign, false) == "stopped");
+  CHECK(StateOf(Engine::kKubernetes, {}, std::nullopt, false) == "unknown");
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,82 @@
+// oneflow status: how a job stands, as its engine and its directory tell.
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/job/engine.h"
+#include "tools/oneflow/job/job_dir.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Line(std::string name, const std::string& text) {
+  name.resize(std::max<size_t>(name.size() + 1, 18), ' ');
+  return absl::StrCat(name, text, "\n");
+}
+
+std::string TextOf(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : JsonText(value);
+}
+
+std::string StatusText(const Json& status) {
+  std::string text = Line("state", TextOf(status.at("state")));
+  for (const Json& job : status.at("jobs")) {
+    text += Line(absl::StrCat("job ", TextOf(job.at("id"))),
+                 absl::StrCat(TextOf(job.at("state")), "  ", TextOf(job.at("where"))));
+  }
+  for (const char* part : {"attempt", "checkpoint"}) {
+    if (status.contains(part)) text += Line(part, TextOf(status.at(part)));
+  }
+  for (const char* part : {"training", "outcome", "final"}) {
+    if (!status.contains(part)) continue;
+    absl::StrAppend(&text, part, "\n");
+    for (const auto& [name, value] : status.at(part).items()) {
+      text += Line("  " + name, TextOf(value));
+    }
+  }
+  return text;
+}
+
+absl::Status Status(const Arguments& /*args*/) {
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
+  ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
+  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, JobsAtEngine(dir, record));
+  const std::optional<Json> final_json = dir.Json("final.json");
+  Json status = {{"job_dir", dir.path()},
+                 {"engine", NameOf(record.engine)},
+                 {"state", StateOf(record.engine, jobs, final_json, dir.Has("cancel"))},
+                 {"jobs", Json::array()}};
+  for (const SlurmJob& job : jobs) {
+    status["jobs"].push_back(
+        {{"id", job.id}, {"state", job.state}, {"nodes", job.nodes}, {"where", job.where}});
+  }
+  const std::vector<Attempt> attempts = dir.Attempts();
+  if (!attempts.empty()) status["attempt"] = attempts.back().number;
+  const std::string checkpoint = dir.NewestCheckpoint();
+  if (!checkpoint.empty()) status["checkpoint"] = checkpoint;
+  if (const auto training = dir.Json("status.json")) status["training"] = *training;
+  if (const auto outcome = dir.Json("outcome.json")) status["outcome"] = *outcome;
+  if (final_json) status["final"] = *final_json;
+  std::fputs((format == "json" ? JsonText(status) + "\n" : StatusText(status)).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb StatusVerb() {
+  return {"status",
+          "tell how a submitted job stands",
+          "  oneflow status --job_dir=run/job\n"
+          "  oneflow status --job_dir=run/job --format=json\n",
+          {"job_dir", "format"},
+          Status};
+}
+
+}  // namespace oneflow

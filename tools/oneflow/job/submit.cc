@@ -1,0 +1,301 @@
+// oneflow submit: writes a job's directory and hands its script to an engine.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "actor_runtime/checkpoint/durable.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/job/command.h"
+#include "tools/oneflow/job/engine.h"
+#include "tools/oneflow/job/job_dir.h"
+#include "tools/oneflow/job/job_flags.h"
+#include "tools/oneflow/job/job_spec.h"
+#include "tools/oneflow/job/slurm.h"
+#include "tools/oneflow/load.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Flags of train that the job sets, or that say where in a job a process is.
+constexpr std::array<std::string_view, 8> kOfJob = {
+    "checkpoint_dir", "metrics",       "resume",    "job_dir",
+    "coordinator",    "process_index", "processes", "make_job_keys"};
+// Flags of train that name files, which processes find by absolute paths.
+constexpr std::array<std::string_view, 4> kFiles = {"data", "eval_data", "trace", "cuda_libs"};
+
+template <typename List>
+bool Has(const List& list, std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  std::string text = fs::absolute(path, error).lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+std::string AbsoluteList(const std::string& list) {
+  std::vector<std::string> files = CommaSeparated(list);
+  for (std::string& file : files) file = Absolute(file);
+  return absl::StrJoin(files, ",");
+}
+
+absl::Status CheckFiles(const std::string& flag, const std::string& list) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, list));
+  for (const std::string& file : files) {
+    std::error_code error;
+    if (access(file.c_str(), R_OK) == 0 && !fs::is_directory(file, error)) continue;
+    return InputError("--" + flag + "=" + file, "cannot be read", "check the path");
+  }
+  return absl::OkStatus();
+}
+
+// The flags that processes are given: train's, as they were written, with absolute paths.
+std::vector<std::string> TrainFlags(const Arguments& args) {
+  const std::vector<std::string_view> of_train = TrainVerb().flags;
+  std::vector<std::string> words;
+  for (const auto& [name, value] : args.flags) {
+    // The plan has what it was compiled from; the format of progress is a log's.
+    const bool compiled = Has(kPlanFlags, name) || name == "plan" || name == "memory" ||
+                          name == "cluster" || name == "format";
+    if (compiled || !Has(of_train, name) || Has(kOfJob, name)) continue;
+    words.push_back(absl::StrCat("--", name, "=", Has(kFiles, name) ? AbsoluteList(value) : value));
+  }
+  return words;
+}
+
+absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
+  JobSpec spec;
+  if (FLAGS_engine.empty()) {
+    return InputError("--engine", "is missing", "write --engine=slurm, local or kubernetes");
+  }
+  if (FLAGS_job_dir.empty()) {
+    return InputError("--job_dir", "is missing", "name a directory that all nodes see");
+  }
+  ASSIGN_OR_RETURN(spec.engine, ParseEngine(FLAGS_engine));
+  spec.nodes = FLAGS_nodes;
+  spec.spare_nodes = FLAGS_spare_nodes;
+  spec.processes_per_node = FLAGS_processes_per_node;
+  spec.job_dir = Absolute(FLAGS_job_dir);
+  std::error_code error;
+  spec.oneflow = !FLAGS_oneflow.empty() ? FLAGS_oneflow
+                 : spec.engine == Engine::kKubernetes
+                     ? "oneflow"
+                     : fs::read_symlink("/proc/self/exe", error).string();
+  spec.train = TrainFlags(args);
+  spec.max_restarts = FLAGS_max_restarts;
+  spec.max_jobs = FLAGS_max_jobs;
+  spec.signal_seconds = FLAGS_signal_seconds;
+  spec.partition = FLAGS_partition;
+  spec.time = FLAGS_time;
+  spec.cpus_per_process = FLAGS_cpus_per_process;
+  spec.sbatch_options = args.Repeated("sbatch_option");
+  spec.image = FLAGS_image;
+  spec.volume_claim = FLAGS_volume_claim;
+  return spec;
+}
+
+// One more than the number of any attempt so far.
+int64_t NextAttempt(const JobDir& dir) {
+  int64_t newest = 0;
+  for (const Attempt& attempt : dir.Attempts()) newest = std::max(newest, attempt.number);
+  for (const char* name : {"outcome.json", "status.json"}) {
+    const auto json = dir.Json(name);
+    if (json && json->contains("attempt") && json->at("attempt").is_number_integer()) {
+      newest = std::max(newest, json->at("attempt").get<int64_t>());
+    }
+  }
+  return newest + 1;
+}
+
+std::string Now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc = {};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+absl::Status Remove(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  return error ? WriteError(path, "cannot be removed", error.value()) : absl::OkStatus();
+}
+
+// Attempts of an earlier submission do not count as fruitless ones of this.
+absl::Status BeginAttempts(const std::string& path) {
+  std::ofstream file(path, std::ios::app);
+  file << "- submitted " << Now() << "\n";
+  file.close();
+  return file ? absl::OkStatus() : WriteError(path, "cannot be written", errno);
+}
+
+// The plan as it was given, byte by byte; or as it was compiled, and its graph.
+absl::Status WritePlanFiles(const JobDir& dir, const proto::Plan& plan) {
+  if (FLAGS_plan.empty()) {
+    RETURN_IF_ERROR(WritePlan(plan, dir.File("job.plan")));
+    ASSIGN_OR_RETURN(const std::string graph, ReadFile(FLAGS_graph));
+    return WriteFile(dir.File("graph.textproto"), graph);
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(FLAGS_plan));
+  return WriteFile(dir.File("job.plan"), bytes);
+}
+
+absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan& plan) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  RETURN_IF_ERROR(CreateFolders(dir.File("logs")));
+  RETURN_IF_ERROR(Remove(dir.File("cancel")));
+  RETURN_IF_ERROR(Remove(dir.File("final.json")));
+  RETURN_IF_ERROR(dir.WriteJobs({}));
+  RETURN_IF_ERROR(BeginAttempts(dir.File("attempts")));
+  RETURN_IF_ERROR(WritePlanFiles(dir, plan));
+  if (spec.engine == Engine::kKubernetes) {
+    RETURN_IF_ERROR(WriteFile(dir.File("jobset.yaml"), JobSetOf(spec)));
+  } else {
+    RETURN_IF_ERROR(WriteFile(dir.File("job.sh"), ScriptOf(spec)));
+  }
+  return dir.WriteRecord({.engine = spec.engine,
+                          .submitted = Now(),
+                          .host = host,
+                          .nodes = spec.nodes,
+                          .spare_nodes = spec.spare_nodes,
+                          .processes = spec.processes()});
+}
+
+absl::StatusOr<std::string> OutputOfSlurm(const std::vector<std::string>& words) {
+  const absl::StatusOr<std::string> output = OutputOf(words);
+  if (!absl::IsNotFound(output.status())) return output;
+  return InputError("--engine=slurm", ToStd(output.status().message()),
+                    "run it where Slurm's commands are, or use another engine");
+}
+
+// Jobs that are queued already are taken back where a later one cannot be queued.
+absl::StatusOr<std::vector<std::string>> StartSlurm(const JobDir& dir, const JobSpec& spec) {
+  std::vector<std::string> jobs;
+  absl::Status failed;
+  while (failed.ok() && static_cast<int64_t>(jobs.size()) < spec.max_jobs) {
+    const absl::StatusOr<std::string> output =
+        OutputOfSlurm(SbatchCommand(dir.File("job.sh"), jobs.empty() ? "" : jobs.back()));
+    const absl::StatusOr<std::string> id = output.ok() ? ParseSbatch(*output) : output.status();
+    failed = id.status();
+    if (id.ok()) jobs.push_back(*id);
+  }
+  if (failed.ok()) return jobs;
+  for (const std::string& job : jobs) (void)RunCommand({"scancel", job});
+  return failed;
+}
+
+absl::StatusOr<std::vector<std::string>> Start(const JobDir& dir, const JobSpec& spec,
+                                               const JobLock& lock) {
+  switch (spec.engine) {
+    case Engine::kSlurm: return StartSlurm(dir, spec);
+    case Engine::kLocal: {
+      ASSIGN_OR_RETURN(const pid_t pid, StartDetached({"bash", dir.File("job.sh")},
+                                                      dir.File("logs/local.log"), lock.fd()));
+      return std::vector<std::string>{absl::StrCat(pid)};
+    }
+    case Engine::kKubernetes: return std::vector<std::string>();
+  }
+  return std::vector<std::string>();
+}
+
+void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) {
+  if (json) {
+    const nlohmann::ordered_json told = {
+        {"engine", NameOf(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}};
+    std::puts(JsonText(told).c_str());
+  } else if (spec.engine == Engine::kKubernetes) {
+    std::printf("start it with: kubectl apply -f %s/jobset.yaml\n", spec.job_dir.c_str());
+  } else {
+    std::printf("%s %s: see `oneflow status --job_dir=%s`\n",
+                spec.engine == Engine::kSlurm ? "Slurm's job" : "process",
+                absl::StrJoin(jobs, ", ").c_str(), spec.job_dir.c_str());
+  }
+}
+
+absl::Status Submit(const Arguments& args) {
+  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
+  const JobDir dir(spec.job_dir);
+  if (FLAGS_data.empty()) return InputError("--data", "is missing", "write --data=text.txt");
+  RETURN_IF_ERROR(CheckFiles("data", FLAGS_data));
+  if (!FLAGS_eval_data.empty()) RETURN_IF_ERROR(CheckFiles("eval_data", FLAGS_eval_data));
+  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  RETURN_IF_ERROR(CheckSpec(spec, plan));
+  ASSIGN_OR_RETURN(spec.memory_bytes, LargestHostBytes(plan, spec.processes()));
+  spec.first_attempt = NextAttempt(dir);
+  if (FLAGS_checkpoint_every == 0) {
+    std::fputs("oneflow: warning: without --checkpoint_every a loss costs all steps so far\n",
+               stderr);
+  }
+  if (FLAGS_dry_run) {
+    std::fputs((spec.engine == Engine::kKubernetes ? JobSetOf(spec) : ScriptOf(spec)).c_str(),
+               stdout);
+    return absl::OkStatus();
+  }
+  if (spec.engine == Engine::kSlurm) {
+    ASSIGN_OR_RETURN(const std::string sinfo, OutputOfSlurm(SinfoCommand()));
+    ASSIGN_OR_RETURN(const int64_t bytes, LargestHostBytes(plan, spec.nodes));
+    RETURN_IF_ERROR(CheckRoom(ParseSinfo(sinfo), spec, bytes));
+  }
+  RETURN_IF_ERROR(CreateFolders(spec.job_dir));
+  ASSIGN_OR_RETURN(const std::optional<JobLock> lock, JobLock::Take(dir));
+  if (!lock) {
+    return InputError("--job_dir=" + spec.job_dir, "belongs to a job that runs",
+                      "give another directory, or `oneflow cancel` that job first");
+  }
+  RETURN_IF_ERROR(CheckNoLiveJob(dir));
+  RETURN_IF_ERROR(WriteJob(dir, spec, plan));
+  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, Start(dir, spec, *lock));
+  RETURN_IF_ERROR(dir.WriteJobs(jobs));
+  Tell(spec, jobs, format == "json");
+  return absl::OkStatus();
+}
+
+std::vector<std::string_view> SubmitFlags() {
+  std::vector<std::string_view> flags = {"engine",           "job_dir",
+                                         "dry_run",          "nodes",
+                                         "spare_nodes",      "processes_per_node",
+                                         "cpus_per_process", "max_restarts",
+                                         "max_jobs",         "signal_seconds",
+                                         "partition",        "time",
+                                         "sbatch_option",    "image",
+                                         "volume_claim",     "oneflow"};
+  for (const std::string_view flag : TrainVerb().flags) {
+    if (!Has(kOfJob, flag)) flags.push_back(flag);
+  }
+  return flags;
+}
+
+}  // namespace
+
+Verb SubmitVerb() {
+  return {"submit", "give a training job to Slurm, to this host or to Kubernetes",
+          "  oneflow submit --engine=slurm --nodes=4 --spare_nodes=1 --job_dir=run/job "
+          "--plan=gpt.plan --data=text.txt --steps=2000 --checkpoint_every=100\n"
+          "  oneflow submit --engine=local --job_dir=run/job --plan=gpt.plan --data=text.txt "
+          "--steps=2000 --checkpoint_every=100\n",
+          SubmitFlags(), Submit};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,89 @@
+#include "tools/oneflow/job_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// No two writers of one name: the file appears whole.
+absl::Status WriteApart(const std::string& path, const Json& json, std::string* apart) {
+  *apart = absl::StrCat(path, ".", getpid(), ".tmp");
+  return WriteFile(*apart, json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+absl::Status FileError(const std::string& path) {
+  return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+NamedProcess ProcessNamedIn(std::string_view sentence) {
+  constexpr std::string_view kHost = "host ", kProcess = " (process ";
+  const size_t process = sentence.find(kProcess);
+  if (process == std::string_view::npos) return {};
+  const size_t host = sentence.rfind(kHost, process);
+  if (host == std::string_view::npos) return {};
+  NamedProcess named;
+  named.host = sentence.substr(host + kHost.size(), process - host - kHost.size());
+  const char* digits = sentence.data() + process + kProcess.size();
+  std::from_chars(digits, sentence.data() + sentence.size(), named.process);
+  return named;
+}
+
+void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_second,
+                        const std::string& checkpoint_dir) {
+  steps_done_ = steps_done;
+  const auto now = std::chrono::steady_clock::now();
+  if (dir_.empty() || now - written_ < std::chrono::seconds(1)) return;
+  written_ = now;
+  Json json = {{"attempt", attempt_},
+               {"step", steps_done},
+               {"loss", loss},
+               {"tokens_per_second", tokens_per_second}};
+  if (!std::isfinite(loss)) json["loss"] = nullptr;
+  const absl::StatusOr<std::string> checkpoint =
+      checkpoint_dir.empty() ? absl::NotFoundError("none") : LatestCheckpoint(checkpoint_dir);
+  if (checkpoint.ok()) json["checkpoint"] = *checkpoint;
+  const std::string path = dir_ + "/status.json";
+  std::string apart;
+  if (WriteApart(path, json, &apart).ok()) std::rename(apart.c_str(), path.c_str());
+}
+
+absl::Status JobReport::End(const JobOutcome& outcome) const {
+  if (dir_.empty()) return absl::OkStatus();
+  Json json = {{"attempt", attempt_}, {"code", outcome.code}, {"step", std::max(outcome.step, steps_done_.load())}};
+  if (!outcome.host.empty()) json["host"] = outcome.host;
+  if (outcome.rank >= 0) json["rank"] = outcome.rank;
+  json["sentence"] = outcome.sentence;
+  std::string apart;
+  RETURN_IF_ERROR(WriteApart(dir_ + "/outcome.json", json, &apart));
+  // The first process of the attempt makes this name; its file is the attempt's outcome.
+  const std::string mine = absl::StrCat(dir_, "/outcome-", attempt_, ".json");
+  absl::Status written;
+  if (link(apart.c_str(), mine.c_str()) == 0) {
+    const std::string path = dir_ + "/outcome.json";
+    if (std::rename(apart.c_str(), path.c_str()) == 0) return absl::OkStatus();
+    written = FileError(path);
+  } else if (errno != EEXIST) {
+    written = FileError(mine);
+  }
+  std::remove(apart.c_str());
+  return written;
+}
+
+}  // namespace oneflow

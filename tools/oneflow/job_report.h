@@ -1,0 +1,57 @@
+// JobReport: what a run leaves in the folder of its job for those who watch it, and for the script
+// that starts it again.
+//
+//   status.json    {"attempt", "step", "loss", "tokens_per_second", "checkpoint"}: while it trains,
+//                  by process 0, at most once a second
+//   outcome.json   {"attempt", "code", "step", "host", "rank", "sentence"}: how the attempt ended,
+//                  by whichever of its processes came first; others find it there
+//
+// Both are replaced at one stroke, so a reader never sees half of one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace oneflow {
+
+struct JobOutcome {
+  int code = 0;      // 0: done; 1: starting again may help; 2: it cannot
+  int64_t step = 0;  // steps done, at least
+  std::string host;  // where it failed; empty: nowhere in particular
+  int rank = -1;     // the first of the process that failed
+  std::string sentence;
+};
+
+// The host and the index of the process that a sentence names as DescribeProcess does; index -1: it
+// names none.
+struct NamedProcess {
+  std::string host;
+  int process = -1;
+};
+NamedProcess ProcessNamedIn(std::string_view sentence);
+
+class JobReport {
+ public:
+  // Without a folder nothing is written.
+  JobReport(std::string dir, int64_t attempt) : dir_(std::move(dir)), attempt_(attempt) {}
+
+  // One thread. A folder that cannot be written to is no failure of the training.
+  // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty.
+  void Trained(int64_t steps_done, double loss, double tokens_per_second,
+               const std::string& checkpoint_dir);
+  // Any process of the attempt.
+  absl::Status End(const JobOutcome& outcome) const;
+
+ private:
+  const std::string dir_;
+  const int64_t attempt_;
+  std::atomic<int64_t> steps_done_{0};
+  std::chrono::steady_clock::time_point written_;
+};
+
+}  // namespace oneflow
