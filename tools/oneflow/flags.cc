@@ -14,7 +14,6 @@ DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
 DEFINE_string(checkpoint, "",
               "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
-DEFINE_string(job_dir, "", "directory of a submitted job, which all of its nodes see");
 DEFINE_string(format, "text", "text or json; explain: dot, html and memory, too");
 
 DEFINE_string(

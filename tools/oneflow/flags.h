@@ -15,7 +15,6 @@ DECLARE_string(checkpoint_dir);
 DECLARE_string(checkpoint);
 DECLARE_string(trace);
 DECLARE_string(format);
-DECLARE_string(job_dir);
 
 // Model.
 DECLARE_string(preset);
