@@ -12,9 +12,6 @@
 namespace oneflow {
 namespace {
 
-// Pieces of a member that are under way at once, where no window bounds them.
-constexpr int kMostFlights = 16;
-
 absl::Status Refused(const FarMessage& m, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("a message of kind ", m.kind, " from member ",
                                                  m.from, " to member ", m.to, " of exchange ",
@@ -92,13 +89,9 @@ void FarExchange::Begin(Emit emit) {
     Seat& seat = seats_[m];
     std::tie(seat.next, seat.end) = work_->PiecesOf(m);
     seat.flight_bytes = work_->WindowBytes(m, entries_.accumulate[m] != 0);
-    seat.flights = kMostFlights;
-    if (seat.flight_bytes > 0) {
-      const int64_t fit = std::ssize(seat.workspace) / seat.flight_bytes;
-      CHECK_GE(fit, 1) << "a workspace of " << seat.workspace.size() << " bytes";
-      const int64_t shared = group_.policy.reuse_window ? 2 : 1;
-      seat.flights = static_cast<int>(std::min<int64_t>(fit * shared, kMostFlights));
-    }
+    seat.flights = FlightsIn(std::ssize(seat.workspace) * (group_.policy.reuse_window ? 2 : 1),
+                             seat.flight_bytes);
+    CHECK_GE(seat.flights, 1) << "a workspace of " << seat.workspace.size() << " bytes";
     TakeOff(m, emit);
   }
   FinishLanding(emit);

@@ -51,6 +51,15 @@ struct ExchangePolicy {
   bool tell_entered_only = false;  // abort goes to those that have entered
 };
 
+// Pieces of a member that are under way at once, where no window bounds them.
+inline constexpr int kMostFlights = 16;
+// The same, of a member with a workspace for packets; window_bytes: ExchangeWork::WindowBytes.
+inline int FlightsIn(int64_t workspace_bytes, int64_t window_bytes) {
+  if (window_bytes == 0) return kMostFlights;
+  const int64_t fit = workspace_bytes / window_bytes;
+  return static_cast<int>(fit < kMostFlights ? fit : kMostFlights);
+}
+
 // Who is where, and what the machine is of.
 struct FarGroup {
   uint64_t communicator = 0;  // the same number in all processes

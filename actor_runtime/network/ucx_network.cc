@@ -519,6 +519,10 @@ struct UcxNetwork::Impl {
       poll(fds, told ? 1 : 2, -1);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
+    } else if (!news) {
+      // UCX cannot sleep while a peer has no room for what is to be sent: the peer may want the
+      // core.
+      std::this_thread::yield();
     }
     asleep.store(false);
   }

@@ -26,12 +26,13 @@ StageMesh OneDeviceAStage(StageMesh mesh) {
   return mesh;
 }
 
-// A firing ends, or a message arrives.
+// A firing ends, what it waits for on links is here, or a message arrives.
 struct Event {
   double time = 0;
   int64_t number = 0;   // events of one moment come in the order in which they were made
-  int32_t stream = -1;  // whose firing ends; -1: a message
+  int32_t stream = -1;  // whose firing it is of; -1: a message
   Message message;
+  bool landed = false;                        // else the firing ends
   bool operator<(const Event& other) const {  // the earliest first
     return time != other.time ? time > other.time : number > other.number;
   }
@@ -59,7 +60,13 @@ class Clock {
       while (!events_.empty() && events_.top().time == now_) {
         const Event event = events_.top();
         events_.pop();
-        event.stream >= 0 ? EndFiring(event.stream) : Hand(event.message);
+        if (event.stream < 0) {
+          Hand(event.message);
+        } else if (event.landed) {
+          Land(event.stream);
+        } else {
+          EndFiring(event.stream);
+        }
       }
       for (const int32_t worker : woken_) {
         workers_[worker].woken = false;
@@ -78,6 +85,7 @@ class Clock {
     int64_t running_step = 0;
     int64_t firing = 0;
     bool entered = false;   // it is an exchange, and not over
+    bool landed = false;    // it waits for its worker to do its part
     bool occupies = false;  // its worker, which does the work
   };
   struct Worker {
@@ -120,6 +128,10 @@ class Clock {
     for (size_t looked = 0; !worker->busy && looked < n; ++looked) {
       const size_t at = worker->look_first;
       worker->look_first = (at + 1) % n;
+      if (FinishLanded(worker->streams[at])) {
+        worker->busy = true;
+        break;
+      }
       if (!MayFire(worker->streams[at])) continue;
       worker->busy = BeginFiring(worker->streams[at]);
       looked = 0;
@@ -139,6 +151,10 @@ class Clock {
     const int32_t x = net_.member_of[actor].exchange;
     stream.entered = x >= 0;
     if (stream.entered && --missing_[x] > 0) return false;
+    if (stream.entered && LinkSeconds(actor) > 0) {
+      BeginOnLinks(x, LinkSeconds(actor));
+      return false;
+    }
     stream.occupies = true;
     if (!stream.entered) {
       Run(s);
@@ -149,6 +165,41 @@ class Clock {
     for (int32_t m = 0; m < net_.members(exchange); ++m) {
       Run(net_.stream_of[net_.MemberOf(exchange, m)]);
     }
+    return true;
+  }
+
+  double LinkSeconds(int32_t actor) const {
+    const std::vector<double>& links = run_.options.link_seconds;
+    return links.empty() ? 0 : links[net_.specs[actor].actor];
+  }
+
+  // All members have entered, and nobody's worker is kept by what is under way.
+  void BeginOnLinks(int32_t x, double seconds) {
+    const NetExchange& exchange = net_.exchanges[x];
+    missing_[x] = net_.members(exchange);
+    for (int32_t m = 0; m < net_.members(exchange); ++m) {
+      const int32_t actor = net_.MemberOf(exchange, m), s = net_.stream_of[actor];
+      run_.spans[run_.first[actor] + streams_[s].firing].begin = now_;
+      run_.order.push_back(actor);
+      run_.occupies.push_back(0);
+      events_.push({now_ + seconds, ++number_, s, {}, true});
+    }
+  }
+
+  void Land(int32_t s) {
+    streams_[s].landed = true;
+    Wake(run_.worker_of[s]);
+  }
+
+  // The worker's part of an exchange whose packets are here. Whether there was one.
+  bool FinishLanded(int32_t s) {
+    Stream& stream = streams_[s];
+    if (!std::exchange(stream.landed, false)) return false;
+    const int32_t actor = net_.streams[s].actors[stream.running];
+    const double end = now_ + run_.options.actor_seconds[net_.specs[actor].actor];
+    run_.spans[run_.first[actor] + stream.firing].end = end;
+    stream.occupies = true;
+    events_.push({end, ++number_, s, {}});
     return true;
   }
 
@@ -244,6 +295,16 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
     return absl::InternalError(absl::StrCat("seconds of ", options.actor_seconds.size(),
                                             " actors, ", program.name(), " has ",
                                             program.actor_size()));
+  }
+  if (!options.link_seconds.empty() &&
+      options.link_seconds.size() != options.actor_seconds.size()) {
+    return absl::InternalError("link_seconds are not of all actors");
+  }
+  for (size_t a = 0; a < options.link_seconds.size(); ++a) {
+    if (std::isfinite(options.link_seconds[a]) && options.link_seconds[a] >= 0) continue;
+    return InputError(program.actor(static_cast<int>(a)).name(),
+                      absl::StrCat("takes ", options.link_seconds[a], " seconds"),
+                      "check the levels in the cluster file");
   }
   if (!std::isfinite(options.message_seconds) || options.message_seconds < 0) {
     return InputError("a message", absl::StrCat("takes ", options.message_seconds, " seconds"),

@@ -12,6 +12,9 @@
 // What differs between devices (a larger part, a slower link) is in actor_seconds: the slowest
 // counts.
 //
+// An exchange with link_seconds has members in other processes: once all have entered it is under
+// way so long on nobody's worker, and then each device's worker does its part, when it is free.
+//
 // Time starts at 0 and moves from event to event. At one moment all ends and messages are counted
 // before anything begins, so equal inputs give equal runs.
 #pragma once
@@ -29,6 +32,7 @@ namespace oneflow {
 struct SimulateOptions {
   int64_t steps = 1;                  // where weights lag: rounds of them (Program.steps_a_round)
   std::vector<double> actor_seconds;  // of one firing, by actor of the program
+  std::vector<double> link_seconds;   // the same, of exchanges between processes; empty: none are
   double message_seconds = 0;         // from the end of a firing to a worker other than its own
   // One worker drives all streams of a device, and one all host streams, one firing after the
   // other: the threaded runtime on CPU. Else every stream goes by itself.
@@ -50,14 +54,21 @@ struct SimulatedRun {
   std::vector<Doing> doing;        // by concrete actor
   std::vector<int64_t> first;  // by concrete actor: place of its firing 0 in `spans`; and the end
   std::vector<Span> spans;
-  std::vector<int32_t> order;     // concrete actors, as their firings began
-  std::vector<char> occupies;     // of each of these: its worker, whose other streams waited
+  std::vector<int32_t> order;  // concrete actors, as their firings began
+  // Of each of these: its worker, whose other streams waited. Not of exchanges between processes,
+  // which keep it for a part of their span.
+  std::vector<char> occupies;
   std::vector<double> step_ends;  // when the last firing of each step, or round, ended
   int64_t steps_a_round = 1;
 
   const Span& SpanOf(int32_t actor, int64_t firing) const { return spans[first[actor] + firing]; }
   int64_t FiringsOf(int32_t actor) const { return first[actor + 1] - first[actor]; }
   double seconds() const { return step_ends.back(); }  // of all steps
+  // Of one firing of a concrete actor, on links and on its worker.
+  double FiringSeconds(int32_t actor) const {
+    const uint32_t a = net.specs[actor].actor;
+    return options.actor_seconds[a] + (options.link_seconds.empty() ? 0 : options.link_seconds[a]);
+  }
   // Of one step among others: from the end of the first to the end of the last, a step. With one
   // step, that one. Of the steps of a round each takes as long.
   double StepSeconds() const;

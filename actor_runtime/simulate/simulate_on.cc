@@ -1,9 +1,12 @@
 #include "actor_runtime/simulate/simulate_on.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
+#include "actor_runtime/simulate/crossings.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -14,15 +17,60 @@ namespace {
 
 int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
+// Of a cluster that says nothing: proto/cluster.proto.
+constexpr double kLatency = 1e-6, kBandwidth = 1e10;
+
 }  // namespace
+
+absl::StatusOr<proto::Cluster> WithProcesses(proto::Cluster cluster, const proto::Plan& plan,
+                                             int processes) {
+  ASSIGN_OR_RETURN(const int each, RanksAProcess(plan, processes));
+  if (processes > 1 && cluster.level_size() == 1) {
+    return InputError(absl::StrCat("--processes=", processes),
+                      "the cluster file has one level: it does not say what joins processes",
+                      "measure it: oneflow calibrate --processes=2 --out=FILE");
+  }
+  if (cluster.level_size() == 0) {
+    for (const char* name : {"process", "host"}) {
+      proto::Level* level = cluster.add_level();
+      level->set_name(name);
+      level->set_latency(kLatency);
+      level->set_bandwidth(kBandwidth);
+    }
+  }
+  cluster.mutable_level(0)->set_size(each);
+  return cluster;
+}
+
+absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan& plan) {
+  const bool joined = cluster.device().kind() == proto::Device::CPU && cluster.level_size() > 1 &&
+                      plan.device_kind() == proto::CPU;
+  if (!joined) return 1;
+  ASSIGN_OR_RETURN(const int ranks, RanksAProcess(plan, 1));
+  const int each = std::min(ranks, cluster.level(0).size());
+  if (each > 0 && ranks % each == 0) return ranks / each;
+  return InputError(
+      "cluster",
+      absl::StrCat("its processes of ", each, " devices cannot hold the plan's ", ranks, " evenly"),
+      "give --processes=N, a number that divides them");
+}
 
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps) {
   RETURN_IF_ERROR(VerifyPlan(plan));
   ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
   SimulateOptions options{.steps = steps};
-  ASSIGN_OR_RETURN(options.actor_seconds,
-                   ActorSeconds(plan, *found, FactsOf(plan, *found), cluster));
+  ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
+  std::vector<FarTraffic> far;
+  if (processes > 1) {
+    ASSIGN_OR_RETURN(far, FarTrafficOf(plan, program, processes));
+  }
+  ASSIGN_OR_RETURN(const std::vector<ActorTime> times,
+                   ActorTimes(plan, *found, FactsOf(plan, *found), cluster, far));
+  for (const ActorTime& time : times) {
+    options.actor_seconds.push_back(time.worker);
+    options.link_seconds.push_back(time.link);
+  }
   options.worker_a_device = cluster.device().kind() == proto::Device::CPU;
   if (options.worker_a_device && cluster.level_size() > 0) {
     options.message_seconds = cluster.level(0).latency();

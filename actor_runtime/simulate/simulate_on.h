@@ -14,9 +14,20 @@
 
 namespace oneflow {
 
+// The cluster with as many processes as ranks over `processes` hold: its innermost level is a
+// process. Refuses numbers that do not divide the plan's ranks, and a cluster that does not say how
+// processes are joined; one without any level gets made-up ones.
+absl::StatusOr<proto::Cluster> WithProcesses(proto::Cluster cluster, const proto::Plan& plan,
+                                             int processes);
+
+// Processes of a plan on a cluster: units of its innermost level where devices are CPUs and there
+// are more levels than one; else 1.
+absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan& plan);
+
 // On CPU devices one worker drives all streams of a device and messages between workers take the
 // first level's latency, as in the threaded runtime. On others every stream goes by itself, and
-// latencies are the primitives' own. Proves the plan first: a file may have been edited.
+// latencies are the primitives' own. What crosses processes takes the time of its link. Proves the
+// plan first: a file may have been edited.
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps);
 

@@ -66,6 +66,35 @@ TEST_CASE("actors and messages that take forever are refused") {
   CHECK_THAT(std::string(actor.status().message()), Catch::Contains("dw: takes inf seconds"));
 }
 
+TEST_CASE("an exchange between processes keeps the worker for the worker's part alone") {
+  // g, its sum over devices, and what is done with that.
+  SimulateOptions options{.actor_seconds = {2, 1, 0.5}, .link_seconds = {0, 3, 0}};
+  options.worker_a_device = true;
+  const SimulatedRun run = Run(TwoRanksPlan(), options);
+  // The second g is computed while the first is on its link.
+  CHECK(SpansOf(run, 0)[0] == Span{0, 2});
+  CHECK(SpansOf(run, 0)[1] == Span{2, 4});
+  CHECK(SpansOf(run, 1)[0] == Span{2, 6});
+  options.link_seconds.clear();
+  options.actor_seconds[1] = 4;
+  const SimulatedRun near = Run(TwoRanksPlan(), options);
+  CHECK(SpansOf(near, 1)[0] == Span{2, 6});
+  CHECK(SpansOf(near, 0)[1] == Span{6, 8});
+  CHECK(run.seconds() < near.seconds());
+
+  options.link_seconds = {0, INFINITY, 0};
+  const auto endless = Simulate(TwoRanksPlan(), "train", options);
+  CHECK_THAT(std::string(endless.status().message()), Catch::Contains("g.sum: takes inf seconds"));
+}
+
+TEST_CASE("a worker that is busy when packets arrive does its part afterwards") {
+  SimulateOptions options{.actor_seconds = {5, 1, 0.5}, .link_seconds = {0, 3, 0}};
+  options.worker_a_device = true;
+  const SimulatedRun run = Run(TwoRanksPlan(), options);
+  CHECK(SpansOf(run, 0)[1] == Span{5, 10});
+  CHECK(SpansOf(run, 1)[0] == Span{5, 11});  // here at 8
+}
+
 TEST_CASE("a message takes its time, on streams of their own and on a worker a device") {
   SimulateOptions options = kChainTimes;
   options.message_seconds = 0.5;

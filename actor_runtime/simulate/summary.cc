@@ -58,7 +58,7 @@ class Summarizer {
       const proto::ActorFacts& known = FactsOf(facts, actor.id());
       row = {actor.name(), actor.kernel(), known.why(), actor.stage(), actor.has_boxing()};
       row.firings = run_.net.firings[a];
-      row.seconds = run_.options.actor_seconds[run_.net.specs[a].actor];
+      row.seconds = run_.FiringSeconds(static_cast<int32_t>(a));
       const double a_step =
           static_cast<double>(row.firings) / static_cast<double>(run_.steps_a_round);
       row.seconds_a_step = row.seconds * a_step;

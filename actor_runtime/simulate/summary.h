@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actor_runtime/simulate/crossings.h"
 #include "actor_runtime/simulate/live_memory.h"
 #include "actor_runtime/simulate/simulate.h"
 #include "actor_runtime/simulate/utilization.h"
@@ -61,8 +63,9 @@ struct SimulationSummary {
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   double flops_a_device_second = 0;
   std::vector<Device> stages;
-  std::vector<Actor> actors;                       // the costliest first
-  std::vector<PathPiece> critical_path;            // of the whole run
+  std::vector<Actor> actors;             // the costliest first
+  std::vector<PathPiece> critical_path;  // of the whole run
+  std::optional<Crossings> crossings;    // of a plan in several processes; the caller's to give
   std::map<std::string, double> critical_seconds;  // of the path, by kernel; "(messages)"
 };
 

@@ -86,21 +86,22 @@ std::string SummaryJson(const SimulationSummary& summary) {
   for (const SimulationSummary::Device& device : summary.stages) {
     stages.push_back(DeviceJson(device));
   }
-  const Json json = {{"model", summary.model},
-                     {"cluster", summary.cluster},
-                     {"program", summary.program},
-                     {"devices", summary.devices},
-                     {"steps", summary.steps},
-                     {"steps_a_round", summary.steps_a_round},
-                     {"step_seconds", summary.step_seconds},
-                     {"seconds", summary.seconds},
-                     {"bubble", summary.bubble},
-                     {"bubble_over_busy", summary.bubble_over_busy},
-                     {"flops_a_device_second", summary.flops_a_device_second},
-                     {"stages", std::move(stages)},
-                     {"actors", ActorsJson(summary, false)},
-                     {"boxing", ActorsJson(summary, true)},
-                     {"critical_path", PathJson(summary)}};
+  Json json = {{"model", summary.model},
+               {"cluster", summary.cluster},
+               {"program", summary.program},
+               {"devices", summary.devices},
+               {"steps", summary.steps},
+               {"steps_a_round", summary.steps_a_round},
+               {"step_seconds", summary.step_seconds},
+               {"seconds", summary.seconds},
+               {"bubble", summary.bubble},
+               {"bubble_over_busy", summary.bubble_over_busy},
+               {"flops_a_device_second", summary.flops_a_device_second},
+               {"stages", std::move(stages)},
+               {"actors", ActorsJson(summary, false)},
+               {"boxing", ActorsJson(summary, true)},
+               {"critical_path", PathJson(summary)}};
+  if (summary.crossings) json["crossings"] = Json::parse(CrossingsJson(*summary.crossings));
   return JsonText(json) + "\n";
 }
 

@@ -132,6 +132,7 @@ std::string SummaryText(const SimulationSummary& summary) {
                         "a step: %s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
                         Seconds(summary.step_seconds), Percent(summary.bubble),
                         Percent(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
+  if (summary.crossings) text += CrossingsText(*summary.crossings);
   return text + DevicesText(summary) + ActorsText(summary, false) + ActorsText(summary, true) +
          PathText(summary);
 }

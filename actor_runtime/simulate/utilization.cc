@@ -58,8 +58,8 @@ Utilization UtilizationOf(const SimulatedRun& run) {
     double& busy = result.stream_busy.emplace_back(0);
     // Every firing of an actor takes the same time.
     for (const int32_t actor : stream.actors) {
-      const double seconds = static_cast<double>(run.net.firings[actor]) *
-                             run.options.actor_seconds[run.net.specs[actor].actor] / round;
+      const double seconds =
+          static_cast<double>(run.net.firings[actor]) * run.FiringSeconds(actor) / round;
       busy += seconds;
       if (run.doing[actor] == Doing::kComputing) result.devices[stream.rank].compute += seconds;
     }

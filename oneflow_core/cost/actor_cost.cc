@@ -6,7 +6,6 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
-#include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
@@ -14,6 +13,9 @@
 
 namespace oneflow {
 namespace {
+
+// Of a packet, and packets of a member that are asked for at once: where nobody has counted them.
+constexpr double kPacketBytes = 256 << 10, kFlights = 2;
 
 // The actors of one program, with what all of them need.
 class Costing {
@@ -48,27 +50,33 @@ class Costing {
     return call;
   }
 
-  absl::StatusOr<double> Seconds(const proto::Actor& actor, const proto::Cluster& cluster,
-                                 const KernelCost& kernels) const {
+  // `far`: null where nobody has counted.
+  absl::StatusOr<ActorTime> Seconds(const proto::Actor& actor, const proto::Cluster& cluster,
+                                    const KernelCost& kernels, const FarTraffic* far) const {
     const double firing = cluster.device().firing_seconds();
-    if (actor.kernel().empty()) return firing;
+    if (actor.kernel().empty()) return ActorTime{firing};
     // A send takes as long as the receive that it is fired with.
     if (actor.kernel() == "send") {
-      return Seconds(program_.actor(actor.exchange().partner()), cluster, kernels);
+      ASSIGN_OR_RETURN(ActorTime time,
+                       Seconds(program_.actor(actor.exchange().partner()), cluster, kernels, far));
+      // What goes to another process is read by no worker.
+      if (IsFar(actor, cluster)) time.worker = firing;
+      return time;
     }
+    if (IsFar(actor, cluster)) return FarSeconds(actor, cluster, kernels, far);
     ASSIGN_OR_RETURN(CallWork call, CallOf(actor));
     if (actor.has_exchange() && cluster.device().kind() != proto::Device::CPU) {
       ASSIGN_OR_RETURN(const double received, Received(actor));
       if (received > 0) {
         const Link link = LinkOf(actor, cluster);
-        return firing + link.latency + received / link.bandwidth;
+        return ActorTime{firing + link.latency + received / link.bandwidth};
       }
     }
     if (actor.has_boxing()) {
       // A copy, or a sum, whatever its name.
       call.kernel = actor.boxing().reduce() == proto::Boxing::NONE ? "slice" : "add";
     }
-    return firing + kernels.Seconds(call);
+    return ActorTime{firing + kernels.Seconds(call)};
   }
 
  private:
@@ -162,6 +170,48 @@ class Costing {
     return ReceivedBytes("all_reduce", bytes, MembersOf(actor));
   }
 
+  // Whether members are in several processes of CPUs.
+  bool IsFar(const proto::Actor& actor, const proto::Cluster& cluster) const {
+    return actor.has_exchange() && cluster.device().kind() == proto::Device::CPU &&
+           cluster.level_size() > 1 && LevelOf(actor, cluster) > 0;
+  }
+
+  int LevelOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
+    const proto::Group& group = GroupOf(actor);
+    if (group.has_stages()) {
+      return LevelOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
+    }
+    int level = 0;
+    for (const int axis : group.axis()) level = std::max(level, LevelOfAxis(cluster, mesh_, axis));
+    return level;
+  }
+
+  absl::StatusOr<ActorTime> FarSeconds(const proto::Actor& actor, const proto::Cluster& cluster,
+                                       const KernelCost& kernels, const FarTraffic* far) const {
+    FarTraffic traffic;
+    if (far != nullptr) {
+      traffic = *far;
+    } else {
+      ASSIGN_OR_RETURN(traffic.bytes, Received(actor));
+      traffic.packets = std::ceil(traffic.bytes / kPacketBytes);
+      traffic.flights = kFlights;
+      traffic.placed = traffic.bytes;
+    }
+    ActorTime time{cluster.device().firing_seconds(),
+                   LinkSeconds(traffic, LinkOfLevel(cluster, LevelOf(actor, cluster)))};
+    ASSIGN_OR_RETURN(CallWork call, CallOf(actor));
+    if (actor.boxing().reduce() != proto::Boxing::NONE) {
+      call.kernel = "add";
+    } else {
+      call.kernel = "slice";
+      ASSIGN_OR_RETURN(const double written, BytesWrittenBy(actor));
+      call.bytes = 2 * std::max(0.0, written - traffic.placed);
+      if (call.bytes == 0) return time;
+    }
+    time.worker += kernels.Seconds(call);
+    return time;
+  }
+
   // Of an exchange.
   Link LinkOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
     const proto::Group& group = GroupOf(actor);
@@ -191,18 +241,42 @@ absl::StatusOr<CallWork> CallOf(const proto::Plan& plan, const proto::Program& p
   return Costing(plan, program, facts, std::move(mesh)).CallOf(actor);
 }
 
+double LinkSeconds(const FarTraffic& traffic, const Link& link) {
+  // All that is said before the first packet and after the last.
+  const double alone = 2 * link.latency;
+  if (traffic.packets == 0) return alone;
+  const double there_and_back = 2 * link.latency;
+  const double of_packet = traffic.bytes / traffic.packets / link.bandwidth;
+  // As fast as the link, or as packets follow each other where few are asked for at once.
+  const double in_turn =
+      std::ceil(traffic.packets / traffic.flights) * (there_and_back + of_packet);
+  return alone + std::max(there_and_back + traffic.bytes / link.bandwidth, in_turn);
+}
+
+absl::StatusOr<std::vector<ActorTime>> ActorTimes(const proto::Plan& plan,
+                                                  const proto::Program& program,
+                                                  const proto::ProgramFacts& facts,
+                                                  const proto::Cluster& cluster,
+                                                  const std::vector<FarTraffic>& far) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
+  const Costing costing(plan, program, facts, std::move(mesh));
+  const KernelCost kernels(cluster.device());
+  std::vector<ActorTime> times;
+  for (const proto::Actor& actor : program.actor()) {
+    const FarTraffic* of_actor = far.empty() ? nullptr : &far[actor.id()];
+    ASSIGN_OR_RETURN(const ActorTime one, costing.Seconds(actor, cluster, kernels, of_actor));
+    times.push_back(one);
+  }
+  return times;
+}
+
 absl::StatusOr<std::vector<double>> ActorSeconds(const proto::Plan& plan,
                                                  const proto::Program& program,
                                                  const proto::ProgramFacts& facts,
                                                  const proto::Cluster& cluster) {
-  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
-  const Costing costing(plan, program, facts, std::move(mesh));
-  const KernelCost kernels(cluster.device());
+  ASSIGN_OR_RETURN(const std::vector<ActorTime> times, ActorTimes(plan, program, facts, cluster));
   std::vector<double> seconds;
-  for (const proto::Actor& actor : program.actor()) {
-    ASSIGN_OR_RETURN(const double one, costing.Seconds(actor, cluster, kernels));
-    seconds.push_back(one);
-  }
+  for (const ActorTime& time : times) seconds.push_back(time.both());
   return seconds;
 }
 

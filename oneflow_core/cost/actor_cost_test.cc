@@ -159,7 +159,9 @@ TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   CHECK(cuda[3] == Approx(1e-6 + 1e-5 + 512 / 1e7));   // stages lie in different nodes
   CHECK(cuda[9] == cuda[3]);                           // a send ends with its receive
   CHECK(cuda[5] == Approx(1e-6));
-  const auto cpu = *Seconds(plan, Machines(proto::Device::CPU));
+  proto::Cluster one_process = Machines(proto::Device::CPU);
+  one_process.mutable_level(0)->set_size(4);
+  const auto cpu = *Seconds(plan, one_process);
   CHECK(cpu[0] == cuda[0]);
   CHECK(cpu[1] == Approx(1e-6 + 2048e-9));
   CHECK(cpu[2] == Approx(1e-6 + 3072e-9));
@@ -177,6 +179,39 @@ TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   local.mutable_facts()->mutable_program(0)->mutable_actor(1)->set_bytes_moved(512);
   local.mutable_program(0)->mutable_actor(1)->clear_exchange();
   CHECK((*Seconds(local, apart))[1] == Approx(1e-6 + 2048e-9));
+}
+
+TEST_CASE("between processes of CPUs the link comes first, then the worker's part") {
+  const proto::Plan plan = SmallPlan();
+  const auto times = [&](const proto::Cluster& cluster, const std::vector<FarTraffic>& far) {
+    return *ActorTimes(plan, plan.program(0), plan.facts().program(0), cluster, far);
+  };
+  // Processes of two devices: stages are apart, members of a stage are not.
+  const proto::Cluster cluster = Machines(proto::Device::CPU);
+  std::vector<ActorTime> of = times(cluster, {});
+  CHECK(of[1].link == 0);
+  CHECK(of[1].worker == Approx(1e-6 + 2048e-9));
+  // Entered, asked for, sent, done; nothing is left to copy, and the sender's worker has no part.
+  CHECK(of[3].link == Approx(4e-5 + 512 / 1e7));
+  CHECK(of[3].worker == Approx(1e-6));
+  CHECK(of[9].link == of[3].link);
+  CHECK(of[9].worker == Approx(1e-6));
+  CHECK((*Seconds(plan, cluster))[3] == Approx(of[3].both()));
+
+  // What was counted, of processes of one device.
+  proto::Cluster apart = cluster;
+  apart.mutable_level(0)->set_size(1);
+  std::vector<FarTraffic> far(plan.program(0).actor_size());
+  far[1] = {.bytes = 512, .packets = 4, .flights = 16, .placed = 512};
+  far[2] = {.bytes = 1024, .packets = 4, .flights = 2, .placed = 0};
+  of = times(apart, far);
+  // The other half is near, and copied.
+  CHECK(of[1].link == Approx(4e-5 + 512 / 1e7));
+  CHECK(of[1].worker == Approx(1e-6 + 1024e-9));
+  // Summed by the worker, all of it.
+  CHECK(of[2].worker == Approx(1e-6 + 3072e-9));
+  CHECK(of[2].link == Approx(2e-5 + 2 * (2e-5 + 256 / 1e7)));  // two packets at a time
+  CHECK(LinkSeconds({}, {1e-5, 1e7}) == Approx(2e-5));         // nothing is sent, all have entered
 }
 
 }  // namespace

@@ -19,11 +19,6 @@ int64_t UnitOf(const proto::Cluster& cluster, int level) {
   return devices;
 }
 
-Link LinkOfLevel(const proto::Cluster& cluster, int level) {
-  const double bandwidth = cluster.level(level).bandwidth();
-  return {cluster.level(level).latency(), bandwidth > 0 ? bandwidth : kBandwidth};
-}
-
 // Ranks from one coordinate of the axis to the next.
 int64_t StrideOf(const Mesh& mesh, int axis) {
   int64_t stride = 1;
@@ -39,14 +34,25 @@ bool Holds(int64_t unit, int64_t block, int64_t ranks) {
 
 }  // namespace
 
+Link LinkOfLevel(const proto::Cluster& cluster, int level) {
+  const double bandwidth = cluster.level(level).bandwidth();
+  return {cluster.level(level).latency(), bandwidth > 0 ? bandwidth : kBandwidth};
+}
+
+int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
+  const int64_t block = StrideOf(mesh, axis) * mesh.axes[axis].size;
+  int level = 0;
+  while (level < cluster.level_size() - 1 &&
+         !Holds(UnitOf(cluster, level), block, mesh.devices())) {
+    ++level;
+  }
+  return level;
+}
+
 Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
   if (cluster.level_size() == 0) return {kLatency, kBandwidth};
   const int64_t stride = StrideOf(mesh, axis), size = mesh.axes[axis].size;
-  int level = 0;
-  const int outermost = cluster.level_size() - 1;
-  while (level < outermost && !Holds(UnitOf(cluster, level), stride * size, mesh.devices())) {
-    ++level;
-  }
+  const int level = LevelOfAxis(cluster, mesh, axis);
   Link link = LinkOfLevel(cluster, level);
   if (level == 0) return link;
   const Link inside = LinkOfLevel(cluster, level - 1);
@@ -56,8 +62,7 @@ Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
   return link;
 }
 
-Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
-  if (cluster.level_size() == 0) return {kLatency, kBandwidth};
+int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
   const int axis = mesh.stage_axis();
   const int64_t stride = axis < 0 ? 1 : StrideOf(mesh, axis);
   const int64_t size = mesh.stages(), blocks = mesh.devices() / (stride * size);
@@ -75,7 +80,12 @@ Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
   };
   int level = 0;
   while (level < cluster.level_size() - 1 && !holds(UnitOf(cluster, level))) ++level;
-  return LinkOfLevel(cluster, level);
+  return level;
+}
+
+Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
+  if (cluster.level_size() == 0) return {kLatency, kBandwidth};
+  return LinkOfLevel(cluster, LevelOfStages(cluster, mesh, stage, other));
 }
 
 double FastestBandwidth(const proto::Cluster& cluster) {

@@ -26,6 +26,14 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+// A level of the topology, by its number from the innermost, 0. Requires that there is one.
+Link LinkOfLevel(const proto::Cluster& cluster, int level);
+
+// The innermost level of the topology that holds every group along `axis` whole; of stages, every
+// pair of devices of the same coordinate. The outermost where none does, 0 where there are none.
+int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
+int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
+
 // What joins the devices of a group along `axis`: the innermost level of the topology that holds
 // every group whole; the outermost where none does. Ranks lie in the topology in their order, the
 // members of the innermost level are neighbours. Where a group has several devices in each unit of

@@ -41,6 +41,16 @@ TEST_CASE("the last axes lie inside a node, the first across nodes") {
   CHECK(AxisLink("data=3,tensor=2", "data") == kInside);
 }
 
+TEST_CASE("the level of a group is the innermost that holds all like it") {
+  const Mesh mesh = *ParseMesh("pipe=2,data=2,tensor=8");
+  CHECK(LevelOfAxis(Nodes(), mesh, mesh.FindAxis("tensor")) == 0);
+  CHECK(LevelOfAxis(Nodes(), mesh, mesh.FindAxis("data")) == 1);
+  CHECK(LevelOfStages(Nodes(), mesh, 0, 1) == 1);
+  CHECK(LevelOfStages(Nodes(), *ParseMesh("pipe=2,data=2"), 0, 1) == 0);
+  CHECK(LevelOfAxis({}, mesh, mesh.FindAxis("data")) == 0);
+  CHECK(LinkOfLevel(Nodes(), 1) == kOutside);
+}
+
 TEST_CASE("the slowest group counts where some cross a node's border") {
   // Ranks 6 to 8 are one group of three.
   CHECK(AxisLink("data=8,tensor=3", "tensor").latency == kOutside.latency);

@@ -49,6 +49,22 @@ class CalibrateTest(unittest.TestCase):
                 cwd=folder)
             self.assertTrue(os.path.exists(os.path.join(folder, "gpt.plan")))
 
+    def test_processes_add_the_links_between_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([ONEFLOW, "calibrate", "--seconds=0.1", "--threads=1", "--devices=2", "--processes=2", "--format=json",
+                                   "--out=cluster.textproto"], cwd=folder, capture_output=True, text=True, check=False)
+            if "there is room for 1" in done.stderr:
+                self.skipTest("one core")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            levels = json.loads(done.stdout)["level"]
+            self.assertEqual([level["name"] for level in levels], ["process", "host", "network"])
+            self.assertEqual([level.get("size") for level in levels], [1, 2, None])
+            for level in levels:
+                for name in ["latency", "sleeping_latency", "bandwidth"]:
+                    self.assertGreater(level[name], 0)
+            error = run("calibrate", "--out=c.textproto", "--threads=1", "--devices=2", "--processes=3", cwd=folder, code=2)[1]
+            self.assertIn("cannot be divided evenly", error)
+
 
 if __name__ == "__main__":
     unittest.main()

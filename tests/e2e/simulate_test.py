@@ -42,6 +42,39 @@ class SimulateTest(unittest.TestCase):
         for words in ["a step: ", "bubble", "exposed exchange", "idle", "hidden exchange", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:
             self.assertIn(words, text)
 
+    def test_processes_say_what_crosses(self):
+        text = self.simulate("--processes=2")
+        for words in ["between 2 processes, a step:", "messages out", "pulls", "stage 1", "process 1"]:
+            self.assertIn(words, text)
+        self.assertNotIn("between", self.simulate())
+        simulated = json.loads(self.simulate("--processes=2", "--format=json"))["crossings"]
+        explained = json.loads(run("explain", "--plan=gpt.plan", "--processes=2", "--format=json", cwd=self.dir)[0])["crossings"]
+        self.assertEqual(simulated, explained)
+        self.assertGreater(explained["all"]["bytes_received"], 0)
+        for key in ["messages_sent", "messages_received", "pulls", "bytes_sent", "bytes_received"]:
+            for parts in ["by_stage", "by_process"]:
+                self.assertEqual(sum(part[key] for part in explained[parts]), explained["all"][key], key)
+        self.assertIn("train, between 2 processes", run("explain", "--plan=gpt.plan", "--processes=2", cwd=self.dir)[0])
+        for verb in ["explain", "simulate"]:
+            error = run(verb, "--plan=gpt.plan", "--processes=3", cwd=self.dir, code=2)[1]
+            self.assertIn("cannot be divided evenly", error)
+
+    def test_a_slow_link_between_processes_is_paid_for(self):
+        def cluster(bandwidth):
+            with open(os.path.join(self.dir, "far.textproto"), "w", encoding="utf-8") as out:
+                out.write('level { name: "process" size: 1 bandwidth: 1e10 } '
+                          f'level {{ name: "host" size: 2 latency: 1e-5 bandwidth: {bandwidth} }}')
+            return "--cluster=far.textproto"
+        fast = json.loads(self.simulate(cluster(1e10), "--format=json"))
+        slow = json.loads(self.simulate(cluster(1e6), "--format=json"))
+        self.assertEqual(fast["crossings"]["processes"], 2)  # of the innermost level
+        self.assertGreater(slow["step_seconds"], fast["step_seconds"])
+        self.assertEqual(json.loads(self.simulate(cluster(1e6), "--processes=1", "--format=json")).get("crossings"), None)
+        with open(os.path.join(self.dir, "one.textproto"), "w", encoding="utf-8") as out:
+            out.write('level { name: "process" size: 2 bandwidth: 1e9 }')
+        error = run("simulate", "--plan=gpt.plan", "--cluster=one.textproto", "--processes=2", cwd=self.dir, code=2)[1]
+        self.assertIn("calibrate --processes=2", error)
+
     def test_json_adds_up(self):
         for cluster in ["a100", "h100", "h200"]:
             result = json.loads(self.simulate(f"--cluster={CLUSTERS}/{cluster}.textproto", "--format=json", "--steps=3"))

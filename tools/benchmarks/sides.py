@@ -110,6 +110,10 @@ class Oneflow:
         """The metrics of a run, a dict a step."""
         self.run("train", "--plan=" + self.plan, "--data=" + data, f"--steps={steps}", f"--threads={self.threads}",
                  "--metrics=" + self.metrics, *flags)
+        return self.rows()
+
+    def rows(self):
+        """The metrics of the last run."""
         with open(self.metrics) as lines:
             return [json.loads(line) for line in lines]
 

@@ -3,17 +3,22 @@
 The machine is measured first (`oneflow calibrate`, devices of one thread each, one and two of them at work), then each
 of eight plans of at most two devices is simulated and run; medians. Measured are the steps after two of warm-up. Last,
 one step of GPT 1T on 3,072 devices is compiled and simulated, and the seconds that takes are printed.
+
+With --processes=2: six plans in two processes, over shared memory and over TCP slowed to 500 Mbit/s between two network
+namespaces (root); the links are measured, too.
 """
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 
+from benchmarks import far_plans
 from benchmarks.sides import ROOT, Oneflow
 
-TARGETS = []
+TARGETS = ["//tools/benchmarks:transport"]
 MIDDLE = dict(layers=4, heads=4, hidden=256, sequence=128, vocab=1024, batch=8)
 LARGE = dict(layers=4, heads=8, hidden=512, sequence=256, vocab=4096, batch=4)
 RECIPE = dict(layers=4, heads=4, hidden=128, sequence=64, vocab=256, batch=48, bias=0)
@@ -35,7 +40,9 @@ def add_flags(parser):
     parser.add_argument("--rounds", type=int, default=2, help="runs of each plan")
     parser.add_argument("--steps", type=int, default=8, help="of a run")
     parser.add_argument("--seconds", type=float, default=25, help="of each of the two measurements of the machine")
-    parser.add_argument("--plans", type=int, nargs="*", default=range(len(PLANS)), help="of the eight, by number from 0")
+    parser.add_argument("--plans", type=int, nargs="*", default=range(len(PLANS)), help="of the eight, or six, by number from 0")
+    parser.add_argument("--processes", type=int, choices=[1, 2], default=1)
+    parser.add_argument("--links", nargs="*", choices=["shared", "slow"], default=["shared", "slow"])
     parser.add_argument("--clusters", help="folder of the machine's files, measured before; made where they are not there")
 
 
@@ -72,7 +79,38 @@ def simulate_1t(binaries, folder):
     return {"step_seconds": step, "simulating_seconds": time.monotonic() - begin}
 
 
+def print_row(args, row, name):
+    if args.format == "text":
+        print(f"{name:40} predicted {1e3 * row['predicted_seconds']:8.2f} ms   measured "
+              f"{1e3 * row['measured_seconds']:8.2f} ms   error {100 * row['error']:+6.1f} %", flush=True)
+
+
+def run_far(args, binaries):
+    """Two processes."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, far_plans.slow_link() as names:
+        links = []
+        if "shared" in args.links:
+            links.append(far_plans.SharedMemory())
+        if "slow" in args.links:
+            links.append(far_plans.SlowLink(names, os.path.join(binaries, "tools/benchmarks/transport")))
+        measured = os.path.join(args.clusters or folder, "processes2.textproto")
+        if not os.path.exists(measured):
+            oneflow = os.path.join(binaries, "tools/oneflow/oneflow")
+            subprocess.run([oneflow, "calibrate", "--threads=1", "--devices=2", "--processes=2", f"--seconds={args.seconds}",
+                            "--out=" + measured], check=True, stdout=subprocess.DEVNULL)
+        for link in links:
+            for row in far_plans.compare(binaries, folder, link, measured, args, predicted):
+                rows.append(row)
+                print_row(args, row, f"{row['plan']}, {row['link']}")
+    mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
+    print(json.dumps({"plans": rows, "mean_error": mean}) if args.format == "json" else f"mean error {100 * mean:.1f} %")
+
+
 def run(args, binaries):
+    if args.processes == 2:
+        run_far(args, binaries)
+        return
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for i in args.plans:
@@ -81,9 +119,7 @@ def run(args, binaries):
             oneflow = Oneflow(binaries, folder, model, mesh, devices, name=f"plan{i}", **more)
             files = clusters(oneflow, args.clusters or folder, args.seconds)
             rows.append({"plan": name, **compare(oneflow, files[devices], args)})
-            if args.format == "text":
-                print(f"{name:24} predicted {1e3 * rows[-1]['predicted_seconds']:8.2f} ms   measured "
-                      f"{1e3 * rows[-1]['measured_seconds']:8.2f} ms   error {100 * rows[-1]['error']:+6.1f} %", flush=True)
+            print_row(args, rows[-1], name)
         mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
         large = simulate_1t(binaries, folder)
     if args.format == "json":

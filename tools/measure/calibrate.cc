@@ -11,6 +11,7 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/actor_plans.h"
 #include "tools/measure/actor_time.h"
+#include "tools/measure/far_pair.h"
 #include "tools/measure/kernel_time.h"
 #include "tools/measure/memory_rate.h"
 #include "tools/measure/timed_calls.h"
@@ -19,6 +20,8 @@ namespace oneflow {
 namespace {
 
 constexpr int kChain = 64;
+// Entered, asked for, sent, done: one after the other.
+constexpr int kMessagesOfEntry = 4;
 constexpr int64_t kMemoryBytes = int64_t{1} << 28;  // beyond every cache
 constexpr int64_t kTransferElements = int64_t{1} << 22;
 
@@ -36,8 +39,8 @@ class Calibration {
   explicit Calibration(const CalibrateOptions& options)
       : options_(options),
         kernels_(CallsToTime()),
-        // Memory, a transfer, a firing, two kinds of message.
-        total_(static_cast<int>(kernels_.size()) + 5),
+        // Memory, a transfer, a firing, two kinds of message; two kinds of message over two links.
+        total_(static_cast<int>(kernels_.size()) + 5 + (options.processes > 1 ? 4 : 0)),
         budget_(options.seconds / total_) {}
 
   absl::StatusOr<proto::Cluster> Measure() {
@@ -46,7 +49,11 @@ class Calibration {
     device_.set_memory_bytes(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
                              sysconf(_SC_PAGE_SIZE) / options_.devices);
     level_.set_name("process");
-    level_.set_size(options_.devices);
+    level_.set_size(options_.devices / options_.processes);
+    if (options_.processes > 1) {
+      RETURN_IF_ERROR(MeasureLink("host", options_.processes, ""));
+      RETURN_IF_ERROR(MeasureLink("network", 0, "tcp,self"));
+    }
     for (const TimedOp& op : kernels_) RETURN_IF_ERROR(MeasureKernel(op));
     RETURN_IF_ERROR(MeasureBandwidth());
     RETURN_IF_ERROR(MeasureActors());
@@ -93,6 +100,25 @@ class Calibration {
                      TimeKernel({"slice", {{{kTransferElements}}}, {}}, options_.threads, budget_,
                                 options_.devices));
     level_.set_bandwidth(transfer.bytes / 2 / transfer.seconds);
+    return absl::OkStatus();
+  }
+
+  // What joins processes, or hosts.
+  absl::Status MeasureLink(const std::string& name, int size, const std::string& transports) {
+    FarPairOptions pair{.transports = transports, .interface = options_.interface};
+    pair.both_ways = true;
+    pair.seconds = budget_;
+    Next(absl::StrCat("between processes, over ", transports.empty() ? "any transport" : "TCP"));
+    ASSIGN_OR_RETURN(const LinkRate spinning, MeasureFarPair(pair));
+    Next("the same, asleep");
+    pair.spin = false;
+    ASSIGN_OR_RETURN(const LinkRate sleeping, MeasureFarPair(pair));
+    proto::Level* level = cluster_.add_level();
+    level->set_name(name);
+    level->set_size(size);
+    level->set_bandwidth(spinning.bandwidth);
+    level->set_latency(spinning.entry_seconds / kMessagesOfEntry);
+    level->set_sleeping_latency(sleeping.entry_seconds / kMessagesOfEntry);
     return absl::OkStatus();
   }
 

@@ -88,6 +88,13 @@ std::string Summary(const proto::Cluster& cluster) {
   absl::StrAppendFormat(&text, "memory: copies %.1f GB/s, reads %.1f GB/s\n",
                         device.memory_bandwidth() / 1e9, device.read_bandwidth() / 1e9);
   absl::StrAppendFormat(&text, "a firing: %.1f ns\n", device.firing_seconds() * 1e9);
+  for (int l = 1; l < cluster.level_size(); ++l) {
+    const proto::Level& far = cluster.level(l);
+    absl::StrAppendFormat(
+        &text, "between %s: a message %.1f us, %.1f us to a sleeping process; %.2f GB/s\n",
+        l == 1 ? "processes of a host" : "hosts, over TCP", far.latency() * 1e6,
+        far.sleeping_latency() * 1e6, far.bandwidth() / 1e9);
+  }
   absl::StrAppendFormat(
       &text, "between devices: a message %.0f ns, %.0f ns to a sleeping worker; %.1f GB/s\n",
       level.latency() * 1e9, level.sleeping_latency() * 1e9, level.bandwidth() / 1e9);
@@ -119,10 +126,20 @@ void Progress(int number, int of, const std::string& what) {
   std::fprintf(stderr, "%d/%d %s\n", number + 1, of, what.c_str());
 }
 
-absl::StatusOr<proto::Cluster> CalibrateCpus() {
+absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
   CalibrateOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.devices, DevicesFromFlags(options.threads));
+  if (args.Given("processes")) {
+    if (FLAGS_processes < 1 || options.devices % FLAGS_processes != 0) {
+      return InputError(absl::StrCat("--processes=", FLAGS_processes),
+                        absl::StrCat("the ", options.devices,
+                                     " devices cannot be divided evenly among so many processes"),
+                        "use a number that divides them, or give --devices and --threads");
+    }
+    options.processes = FLAGS_processes;
+  }
+  if (!FLAGS_interface.empty()) options.interface = FLAGS_interface;
   options.seconds = FLAGS_seconds;
   options.progress = Progress;
   return Calibrate(options);
@@ -166,7 +183,7 @@ absl::Status CalibrateMachine(const Arguments& args) {
   }
   if (!gpus) RETURN_IF_ERROR(RefuseGpuFlags(args));
   RETURN_IF_ERROR(TryPath(FLAGS_out));
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, gpus ? CalibrateCuda() : CalibrateCpus());
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, gpus ? CalibrateCuda() : CalibrateCpus(args));
   std::string fields;
   google::protobuf::TextFormat::PrintToString(cluster, &fields);
   RETURN_IF_ERROR(
@@ -183,9 +200,11 @@ Verb CalibrateVerb() {
           "measure this machine and write a cluster file",
           "  oneflow calibrate --out=cluster.textproto\n"
           "  oneflow calibrate --out=cluster.textproto --threads=1 --seconds=5 --format=json\n"
+          "  oneflow calibrate --out=cluster.textproto --threads=1 --processes=2\n"
           "  oneflow compile --graph=gpt.textproto --cluster=cluster.textproto --out=gpt.plan\n"
           "  oneflow calibrate --device=cuda --out=gpu.textproto\n",
-          {"out", "seconds", "threads", "devices", "format", "device", "cuda_libs"},
+          {"out", "seconds", "threads", "devices", "processes", "interface", "format", "device",
+           "cuda_libs"},
           CalibrateMachine};
 }
 

@@ -1,10 +1,14 @@
 // oneflow explain: what a plan is: text for people, json for programs, dot and html for pictures,
 // memory in the classes of published tables.
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/simulate/crossings.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/memory/plan_memory.h"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -12,6 +16,7 @@
 #include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/verify/verify_plan.h"
 #include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/gpt_memory.h"
@@ -24,10 +29,26 @@ namespace {
 
 // The plan simulated on --cluster, as one page.
 absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& plan) {
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(plan));
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   return ExplainPage(Summarize(plan, cluster.name(), run));
+}
+
+// What a step of --program sends between --processes; empty where none are given.
+absl::StatusOr<std::optional<Crossings>> CrossingsFromFlags(const Arguments& args,
+                                                            const proto::Plan& plan) {
+  if (!args.Given("processes")) return std::nullopt;
+  RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "plan"));
+  ASSIGN_OR_RETURN(Crossings crossings, CrossingsOf(plan, FLAGS_program, FLAGS_processes));
+  return crossings;
+}
+
+std::string JsonWith(const std::string& json, const std::optional<Crossings>& crossings) {
+  if (!crossings) return json;
+  auto all = nlohmann::ordered_json::parse(json);
+  all["crossings"] = nlohmann::ordered_json::parse(CrossingsJson(*crossings));
+  return JsonText(all) + "\n";
 }
 
 absl::Status Explain(const Arguments& args) {
@@ -47,9 +68,10 @@ absl::Status Explain(const Arguments& args) {
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
   const std::string only = args.Given("program") ? FLAGS_program : "";
   if (!only.empty()) RETURN_IF_ERROR(ProgramOfFlag(plan, only).status());
+  ASSIGN_OR_RETURN(const std::optional<Crossings> crossings, CrossingsFromFlags(args, plan));
   std::string text;
   if (format == "json") {
-    text = PlanJson(plan, ProofOf(plan));
+    text = JsonWith(PlanJson(plan, ProofOf(plan)), crossings);
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program));
   } else if (format == "memory") {
@@ -67,6 +89,7 @@ absl::Status Explain(const Arguments& args) {
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
+    if (crossings) text += absl::StrCat(FLAGS_program, ", ", CrossingsText(*crossings));
   }
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
@@ -80,12 +103,13 @@ Verb ExplainVerb() {
       "  oneflow explain --plan=gpt.plan\n"
       "  oneflow explain --plan=gpt.plan --format=json\n"
       "  oneflow explain --plan=gpt.plan --format=memory\n"
+      "  oneflow explain --plan=gpt.plan --processes=2\n"
       "  oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
       "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
       "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
       "> plan.html\n",
-      Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "format", "program", "full",
-                           "steps", "after"}),
+      Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "format", "program",
+                           "full", "steps", "after"}),
       Explain};
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "actor_runtime/device/cores.h"
+#include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/compile.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
@@ -328,6 +329,12 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan) {
   proto::Cluster cluster;
   cluster.set_name("a CPU of 100 GFLOP/s and 10 GB/s (no --cluster)");
   return cluster;
+}
+
+absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan) {
+  ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(plan));
+  if (!args.Given("processes")) return cluster;
+  return WithProcesses(std::move(cluster), plan, FLAGS_processes);
 }
 
 int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FLAGS_steps : 2; }

@@ -51,6 +51,8 @@ absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags();
 // (oneflow_core/cost/kernel_cost.h). An input error where a plan of GPUs would be priced as one of
 // CPUs.
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan);
+// The same, of a plan in --processes, where they are given.
+absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan);
 
 // --steps where it is given, else two: the second is one among others.
 int64_t StepsToSimulate(const Arguments& args);

@@ -15,13 +15,17 @@ namespace {
 absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(plan));
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   if (!FLAGS_trace.empty()) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(run)), "--trace"));
   }
-  const SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
+  if (processes > 1) {
+    ASSIGN_OR_RETURN(summary.crossings, CrossingsOf(plan, FLAGS_program, processes));
+  }
   const std::string text = format == "json" ? SummaryJson(summary) : SummaryText(summary);
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
@@ -34,10 +38,11 @@ Verb SimulateVerb() {
           "  oneflow simulate --plan=gpt.plan --cluster=examples/clusters/a100.textproto\n"
           "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --steps=3 "
           "--trace=simulated.json\n"
+          "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --processes=2\n"
           "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
           "--format=json\n",
-          Flags({kPlanFlags},
-                {"plan", "memory", "cluster", "threads", "program", "steps", "trace", "format"}),
+          Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "program",
+                               "steps", "trace", "format"}),
           SimulatePlan};
 }
 

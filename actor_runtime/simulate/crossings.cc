@@ -1,0 +1,324 @@
+#include "actor_runtime/simulate/crossings.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor_runtime/exchange/far_exchange.h"
+#include "actor_runtime/exec/bound_actor.h"
+#include "actor_runtime/exec/stage_mesh.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/plan/plan_lookup.h"
+
+namespace oneflow {
+namespace {
+
+// The packets that one member of a group takes of another, in one firing.
+struct Route {
+  int reader = 0, source = 0;
+  int64_t packets = 0, bytes = 0;
+  int64_t placed = 0;  // bytes of them that land in the reader's output
+  int flights = 1;     // of the reader
+};
+
+// Of one exchange of all groups of a stage, in one firing.
+struct OfFiring {
+  std::map<int, double> in, out;  // bytes, by process
+  FarTraffic most;
+};
+
+// One program of a plan on some processes.
+class Counting {
+ public:
+  Counting(const PlanNet& net, StageMesh mesh, int ranks_a_process)
+      : net_(net), mesh_(std::move(mesh)), ranks_a_process_(ranks_a_process) {
+    crossings_.processes = mesh_.ranks() / ranks_a_process;
+    crossings_.by_stage.resize(mesh_.stage_axis < 0 ? 1 : mesh_.mesh.axes[mesh_.stage_axis].size);
+    crossings_.by_process.resize(crossings_.processes);
+  }
+
+  absl::StatusOr<Crossings> Count() {
+    far_.resize(net_.program->actor_size());
+    for (int a = 0; a < net_.program->actor_size(); ++a) {
+      const proto::Actor& actor = net_.actor(a);
+      if (!actor.has_exchange()) continue;
+      const proto::Group& group = net_.plan->group(actor.exchange().group());
+      // Of a pair the receive stands for both.
+      if (group.has_stages() && group.stages().to() != actor.stage()) continue;
+      OfFiring firing;
+      for (int rank = 0; rank < mesh_.ranks(); ++rank) {
+        if (mesh_.StageOf(rank) != actor.stage()) continue;
+        const std::vector<int> ranks = mesh_.MembersOf(group, rank);
+        const int counted_at = group.has_stages() ? ranks.back() : ranks.front();
+        if (rank == counted_at) RETURN_IF_ERROR(AddExchange(a, ranks, &firing));
+      }
+      // What devices of a process exchange at one time, they exchange by one link.
+      for (const auto* bytes : {&firing.in, &firing.out}) {
+        for (const auto& [process, n] : *bytes) {
+          firing.most.bytes = std::max(firing.most.bytes, n);
+        }
+      }
+      far_[a] = firing.most;
+      if (net_.actors[a].partner >= 0) far_[net_.actors[a].partner] = firing.most;
+    }
+    const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
+    for (std::vector<Traffic>* all : {&crossings_.by_stage, &crossings_.by_process}) {
+      for (Traffic& traffic : *all) Divide(steps, &traffic);
+    }
+    for (const Traffic& traffic : crossings_.by_process) crossings_.all += traffic;
+    return std::move(crossings_);
+  }
+
+  const std::vector<FarTraffic>& far() const { return far_; }
+
+ private:
+  static void Divide(int64_t steps, Traffic* t) {
+    for (int64_t* n : {&t->messages_sent, &t->messages_received, &t->pulls, &t->bytes_sent,
+                       &t->bytes_received}) {
+      *n /= steps;
+    }
+  }
+
+  int ProcessOf(int rank) const { return rank / ranks_a_process_; }
+
+  // All firings of an exchange of these ranks.
+  absl::Status AddExchange(int actor, const std::vector<int>& ranks, OfFiring* firing) {
+    std::map<int, int> first_of;  // by process: the rank that speaks for it
+    for (const int rank : ranks) first_of.try_emplace(ProcessOf(rank), rank);
+    if (first_of.size() == 1) return absl::OkStatus();
+    const int64_t firings = net_.actors[actor].firings;
+    for (const auto& [process, from] : first_of) {
+      for (const auto& [other, to] : first_of) {
+        if (process != other) AddMessages(from, to, 2 * firings);  // entered, done
+      }
+    }
+    ASSIGN_OR_RETURN(const std::vector<Route>* routes, RoutesOf(actor, ranks));
+    std::map<int, FarTraffic> of_reader;
+    for (const Route& route : *routes) {
+      FarTraffic& far = of_reader[route.reader];
+      far.packets += static_cast<double>(route.packets);
+      far.placed += static_cast<double>(route.placed);
+      far.flights = route.flights;
+      firing->in[ProcessOf(ranks[route.reader])] += static_cast<double>(route.bytes);
+      firing->out[ProcessOf(ranks[route.source])] += static_cast<double>(route.bytes);
+      const int reader = ranks[route.reader], source = ranks[route.source];
+      const int64_t packets = firings * route.packets, bytes = firings * route.bytes;
+      AddMessages(reader, source, packets);  // pulls
+      AddMessages(source, reader, packets);  // pieces
+      for (Traffic* t : At(reader)) t->pulls += packets, t->bytes_received += bytes;
+      for (Traffic* t : At(source)) t->bytes_sent += bytes;
+    }
+    for (const auto& [reader, far] : of_reader) {
+      if (far.packets > firing->most.packets) firing->most = far;
+    }
+    return absl::OkStatus();
+  }
+
+  std::array<Traffic*, 2> At(int rank) {
+    return {&crossings_.by_stage[mesh_.StageOf(rank)], &crossings_.by_process[ProcessOf(rank)]};
+  }
+
+  void AddMessages(int from, int to, int64_t n) {
+    for (Traffic* t : At(from)) t->messages_sent += n;
+    for (Traffic* t : At(to)) t->messages_received += n;
+  }
+
+  // Layers are alike, and so are groups: each kind is cut into pieces once.
+  absl::StatusOr<const std::vector<Route>*> RoutesOf(int actor, const std::vector<int>& ranks) {
+    const auto [found, fresh] = routes_.try_emplace(KeyOf(actor, ranks));
+    if (!fresh) return &found->second;
+    std::vector<BoundMember> members;
+    const int partner = net_.actors[actor].partner;
+    for (const int rank : ranks) {
+      members.push_back({members.empty() && partner >= 0 ? partner : actor, rank});
+    }
+    std::vector<int> processes;
+    for (const int rank : ranks) processes.push_back(ProcessOf(rank));
+    std::sort(processes.begin(), processes.end());
+    processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+    for (const int process : processes) {
+      RETURN_IF_ERROR(AddRoutes(members, process, &found->second));
+    }
+    return &found->second;
+  }
+
+  // Those whose reader is in a process.
+  absl::Status AddRoutes(const std::vector<BoundMember>& members, int process,
+                         std::vector<Route>* routes) const {
+    const RankRange own = {process * ranks_a_process_, (process + 1) * ranks_a_process_};
+    ASSIGN_OR_RETURN(const ExchangeWork work,
+                     BindExchange({net_, mesh_, own, no_devices_}, members, {}));
+    std::map<std::pair<int, int>, Route> of;
+    const auto accumulates = [&](int member) {
+      const proto::Actor& actor = net_.actor(members[member].actor);
+      return actor.output_size() > 0 &&
+             net_.registers[actor.output(0)].proto->fill_mode() == proto::Register::ACCUMULATE;
+    };
+    for (int p = 0; p < work.pieces(); ++p) {
+      const ExchangeWork::Piece piece = work.At(p);
+      for (const int source : piece.region->sources) {
+        if (work.IsNear(source)) continue;
+        Route& route = of[{piece.member, source}];
+        ++route.packets;
+        route.bytes += piece.bytes();
+        const bool adds = accumulates(piece.member);
+        if (ExchangeWork::LandsInOutput(piece, adds)) route.placed += piece.bytes();
+        const proto::Actor& actor = net_.actor(members[piece.member].actor);
+        const int64_t workspace =
+            actor.has_workspace() ? net_.registers[actor.workspace()].proto->slot_bytes() : 0;
+        route.flights = std::max(1, FlightsIn(workspace, work.WindowBytes(piece.member, adds)));
+      }
+    }
+    for (const auto& [ends, route] : of) {
+      routes->push_back(route);
+      routes->back().reader = ends.first;
+      routes->back().source = ends.second;
+    }
+    return absl::OkStatus();
+  }
+
+  // All that its pieces depend on. Layouts do not cut along the axis of stages.
+  std::string KeyOf(int actor, const std::vector<int>& ranks) const {
+    std::string key;
+    for (const int a : {net_.actors[actor].partner, actor}) {
+      if (a < 0) continue;
+      const proto::Actor& proto = net_.actor(a);
+      absl::StrAppend(&key, "|", proto.boxing().SerializeAsString(), "|");
+      for (const proto::Input& input : proto.input()) AddRegister(input.register_(), &key);
+      absl::StrAppend(&key, ">");
+      for (const int id : proto.output()) AddRegister(id, &key);
+      if (proto.has_workspace()) AddRegister(proto.workspace(), &key);
+    }
+    for (const int rank : ranks) {
+      Coordinate at = mesh_.mesh.CoordinateOf(rank);
+      if (mesh_.stage_axis >= 0) at[mesh_.stage_axis] = 0;
+      absl::StrAppend(&key, ";", mesh_.mesh.RankOf(at), "@",
+                      ProcessOf(rank) - ProcessOf(ranks.front()));
+    }
+    return key;
+  }
+
+  void AddRegister(int id, std::string* key) const {
+    const proto::Register& reg = *net_.registers[id].proto;
+    absl::StrAppend(key, reg.layout().SerializeAsString(), ",", reg.dtype(), ",", reg.fill_mode(),
+                    ",", reg.slot_bytes(), ",", IsControl(reg), "/");
+  }
+
+  const PlanNet& net_;
+  const StageMesh mesh_;
+  const int ranks_a_process_;
+  const std::vector<DeviceMemory> no_devices_;
+  std::map<std::string, std::vector<Route>> routes_;
+  std::vector<FarTraffic> far_;  // by actor
+  Crossings crossings_;
+};
+
+nlohmann::ordered_json JsonOf(const Traffic& t) {
+  return {{"messages_sent", t.messages_sent},
+          {"messages_received", t.messages_received},
+          {"pulls", t.pulls},
+          {"bytes_sent", t.bytes_sent},
+          {"bytes_received", t.bytes_received}};
+}
+
+std::string LineOf(const std::string& name, const Traffic& t) {
+  return absl::StrFormat("    %-12s %12d %12d %12d %18d %18d\n", name, t.messages_sent,
+                         t.messages_received, t.pulls, t.bytes_sent, t.bytes_received);
+}
+
+// Of many only the first and the last.
+std::string LinesOf(const std::string& what, const std::vector<Traffic>& all) {
+  constexpr size_t kLines = 8;
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all.size() > kLines && i == kLines - 1 && i + 1 < all.size()) {
+      absl::StrAppend(&text, "    ... ", all.size() - kLines, " more\n");
+      i = all.size() - 1;
+    }
+    text += LineOf(absl::StrCat(what, " ", i), all[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+Traffic& Traffic::operator+=(const Traffic& other) {
+  messages_sent += other.messages_sent;
+  messages_received += other.messages_received;
+  pulls += other.pulls;
+  bytes_sent += other.bytes_sent;
+  bytes_received += other.bytes_received;
+  return *this;
+}
+
+absl::StatusOr<int> RanksAProcess(const proto::Plan& plan, int processes) {
+  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  if (processes >= 1 && mesh.ranks() % processes == 0) return mesh.ranks() / processes;
+  return InputError(absl::StrCat("--processes=", processes),
+                    absl::StrCat("the plan's ", mesh.ranks(),
+                                 " devices cannot be divided evenly among so many processes"),
+                    "use a number that divides them");
+}
+
+namespace {
+
+struct Counted {
+  Crossings crossings;
+  std::vector<FarTraffic> far;
+};
+
+absl::StatusOr<Counted> CountedOf(const proto::Plan& plan, std::string_view program,
+                                  int processes) {
+  if (plan.device_kind() != proto::CPU) {
+    return InputError(absl::StrCat("--processes=", processes),
+                      "the plan is for GPUs, whose exchanges NCCL carries in packets of its own",
+                      "leave it out, or compile with --device=cpu");
+  }
+  ASSIGN_OR_RETURN(const int each, RanksAProcess(plan, processes));
+  ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
+  ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, *found));
+  Counting counting(net, std::move(mesh), each);
+  ASSIGN_OR_RETURN(Crossings crossings, counting.Count());
+  return Counted{std::move(crossings), counting.far()};
+}
+
+}  // namespace
+
+absl::StatusOr<Crossings> CrossingsOf(const proto::Plan& plan, std::string_view program,
+                                      int processes) {
+  ASSIGN_OR_RETURN(Counted counted, CountedOf(plan, program, processes));
+  return std::move(counted.crossings);
+}
+
+absl::StatusOr<std::vector<FarTraffic>> FarTrafficOf(const proto::Plan& plan,
+                                                     std::string_view program, int processes) {
+  ASSIGN_OR_RETURN(Counted counted, CountedOf(plan, program, processes));
+  return std::move(counted.far);
+}
+
+std::string CrossingsText(const Crossings& crossings) {
+  return absl::StrCat(
+      absl::StrFormat("between %d processes, a step:\n    %-12s %12s %12s %12s %18s %18s\n",
+                      crossings.processes, "", "messages out", "in", "pulls", "bytes out", "in"),
+      LineOf("all", crossings.all), LinesOf("stage", crossings.by_stage),
+      LinesOf("process", crossings.by_process));
+}
+
+std::string CrossingsJson(const Crossings& crossings) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array(), processes = stages;
+  for (const Traffic& t : crossings.by_stage) stages.push_back(JsonOf(t));
+  for (const Traffic& t : crossings.by_process) processes.push_back(JsonOf(t));
+  const nlohmann::ordered_json json = {{"processes", crossings.processes},
+                                       {"all", JsonOf(crossings.all)},
+                                       {"by_stage", std::move(stages)},
+                                       {"by_process", std::move(processes)}};
+  return JsonText(json);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,46 @@
+// load_process PLAN PROCESSES INDEX: reads and proves a plan and makes the actors of one of its
+// processes, without arenas and kernels: what a process needs before its first step, whatever the
+// others own. Prints how many actors and exchanges it made.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "actor_runtime/exec/loaded_plan.h"
+#include "actor_runtime/exec/stage_mesh.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/verify/read_plan.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status Load(const std::string& path, int processes, int index) {
+  ASSIGN_OR_RETURN(proto::Plan plan, ReadPlan(path));
+  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  const int each = mesh.ranks() / processes;
+  LoadOptions options;
+  options.ranks = {index * each, (index + 1) * each};
+  options.make_communicator = [](const GroupAcross&) { return nullptr; };  // nothing is run
+  ASSIGN_OR_RETURN(const auto loaded, LoadedPlan::Load(std::move(plan), options));
+  size_t actors = 0, exchanges = 0;
+  for (const LoadedProgram& program : loaded->programs()) {
+    actors += program.net.specs.size();
+    exchanges += program.net.exchanges.size();
+  }
+  std::printf("%zu actors, %zu exchanges of ranks %d to %d\n", actors, exchanges,
+              options.ranks.begin, options.ranks.end - 1);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace oneflow
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: load_process PLAN PROCESSES INDEX\n");
+    return 2;
+  }
+  const absl::Status status = oneflow::Load(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
