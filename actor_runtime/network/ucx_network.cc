@@ -3,14 +3,11 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
-#include <ucs/config/global_opts.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -22,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/spin.h"
 #include "actor_runtime/network/shared_communicator.h"
+#include "actor_runtime/network/ucx_worker.h"
 #include "actor_runtime/network/wire.h"
 #include "oneflow_core/base/status.h"
 
@@ -36,32 +34,6 @@ constexpr int64_t kEagerBytes = 4096;
 constexpr size_t kShortRow = 512;
 // Of a list of rows that UCX gathers.
 constexpr size_t kMostRows = 1024;
-
-absl::Status UcxError(const std::string& what, ucs_status_t status) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
-}
-
-// A user's own choice in the environment stands, but for what an option says.
-void Prefer(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
-
-// UCX reads its settings from the environment, but for those of the library as a whole, which it
-// has read before main.
-void SetEnvironment(const UcxOptions& options) {
-  // Where a peer that dies should be told, UCX uses shared memory only if asked.
-  Prefer("UCX_MM_ERROR_HANDLING", "y");
-  Prefer("UCX_KEEPALIVE_INTERVAL", "1s");
-  Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
-  if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
-  if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
-  // What fails is told once, by us.
-  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
-}
-
-// UCX prints stack traces on these, in the place of what the process would do.
-void RestoreSignals() {
-  if (std::getenv("UCX_HANDLE_ERRORS") != nullptr) return;
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
-}
 
 // A message that a worker, or the network itself, wants sent.
 struct Outgoing {
@@ -95,19 +67,12 @@ struct UcxNetwork::Impl {
     FarMessage message;
     std::shared_ptr<FarCommunicator> to;
   };
-  struct Peer {
-    Impl* network = nullptr;
-    int process = 0;
-    ucp_ep_h endpoint = nullptr;
-  };
 
   UcxOptions options;
   OnBroken on_broken;
-  ucp_context_h context = nullptr;
-  ucp_worker_h worker = nullptr;
-  int worker_fd = -1, wake_fd = -1;
-  std::string own_address;
-  std::vector<Peer> peers;  // by process
+  std::unique_ptr<UcxWorker> ucx;
+  ucp_worker_h worker = nullptr;  // of ucx
+  int wake_fd = -1;
   std::vector<std::unique_ptr<Sending>> sendings;
   std::vector<Sending*> free_sendings;
   std::vector<std::unique_ptr<Landing>> landings;
@@ -134,100 +99,27 @@ struct UcxNetwork::Impl {
       Wake();
       thread.join();
     }
-    CloseEndpoints();
-    if (worker != nullptr) ucp_worker_destroy(worker);
-    if (context != nullptr) ucp_cleanup(context);
+    ucx.reset();
     if (wake_fd >= 0) close(wake_fd);
   }
 
   absl::Status Open() {
-    SetEnvironment(options);
-    ucp_config_t* config = nullptr;
-    ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
-    if (status != UCS_OK) return UcxError("UCX cannot read its settings", status);
-    ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
-    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    params.estimated_num_eps = static_cast<size_t>(options.processes);
-    status = ucp_init(&params, config, &context);
-    ucp_config_release(config);
-    if (status != UCS_OK) return UcxError("UCX cannot start", status);
-    RestoreSignals();
-
-    ucp_worker_params_t of_worker{};
-    of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    status = ucp_worker_create(context, &of_worker, &worker);
-    if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);
-    status = ucp_worker_get_efd(worker, &worker_fd);
-    if (status != UCS_OK) return UcxError("UCX has nothing to sleep on", status);
-    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake_fd < 0) return absl::InternalError("eventfd failed");
-
-    ucp_am_handler_param_t handler{};
-    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                         UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-    handler.id = kMessageId;
-    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-    handler.arg = this;
-    handler.cb = [](void* network, const void* header, size_t header_bytes, void* data,
-                    size_t length, const ucp_am_recv_param_t* param) {
+    const ucp_am_recv_callback_t arrived = [](void* network, const void* header,
+                                              size_t header_bytes, void* data, size_t length,
+                                              const ucp_am_recv_param_t* param) {
       return static_cast<Impl*>(network)->Arrived(
           {static_cast<const std::byte*>(header), header_bytes}, data, length, *param);
     };
-    status = ucp_worker_set_am_recv_handler(worker, &handler);
-    if (status != UCS_OK) return UcxError("UCX takes no handler of messages", status);
-
-    ucp_address_t* bytes = nullptr;
-    size_t length = 0;
-    status = ucp_worker_get_address(worker, &bytes, &length);
-    if (status != UCS_OK) return UcxError("UCX has no address", status);
-    own_address.assign(reinterpret_cast<const char*>(bytes), length);
-    ucp_worker_release_address(worker, bytes);
-    peers.resize(options.processes);
-    return absl::OkStatus();
-  }
-
-  absl::Status Connect(int process, const std::string& address) {
-    if (process < 0 || process >= options.processes || process == options.process) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
-    }
-    // UCX believes what it reads there.
-    if (address.size() < 16) {
-      return absl::InvalidArgumentError(absl::StrCat("process ", process, " has no address"));
-    }
-    Peer& peer = peers[process];
-    peer.network = this;
-    peer.process = process;
-    ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.arg = &peer;
-    params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t status) {
-      const Peer& lost = *static_cast<Peer*>(arg);
-      if (lost.network->broken_process >= 0) return;
-      lost.network->broken_process = lost.process;
-      lost.network->broken_status = status;
+    const auto lost = [this](int process, ucs_status_t status) {
+      if (broken_process >= 0) return;
+      broken_process = process;
+      broken_status = status;
     };
-    const ucs_status_t status = ucp_ep_create(worker, &params, &peer.endpoint);
-    return status == UCS_OK ? absl::OkStatus()
-                            : UcxError(absl::StrCat("no link to process ", process), status);
-  }
-
-  // By force: all that is in UCX's hands comes back.
-  void CloseEndpoints() {
-    for (Peer& peer : peers) {
-      if (peer.endpoint == nullptr) continue;
-      ucp_request_param_t param{};
-      param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-      param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-      ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
-      if (request == nullptr || UCS_PTR_IS_ERR(request)) continue;
-      while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker);
-      ucp_request_free(request);
-    }
+    ASSIGN_OR_RETURN(ucx, UcxWorker::Open(options, kMessageId, arrived, this, lost));
+    worker = ucx->worker();
+    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd < 0) return absl::InternalError("eventfd failed");
+    return absl::OkStatus();
   }
 
   // Any thread.
@@ -365,7 +257,7 @@ struct UcxNetwork::Impl {
   void Post(Outgoing& message) {
     const FarMessage& of = message.action.message;
     const bool is_piece = of.kind == FarMessage::kPiece;
-    const ucp_ep_h endpoint = peers[message.to_process].endpoint;
+    const ucp_ep_h endpoint = ucx->endpoint(message.to_process);
     if (endpoint == nullptr || is_broken.load()) {
       if (is_piece) message.from->Sent();
       pending.fetch_sub(1);
@@ -481,7 +373,7 @@ struct UcxNetwork::Impl {
       for (const auto& [number, communicator] : communicators) all.push_back(communicator);
     }
     for (const auto& communicator : all) communicator->Abort(why);
-    CloseEndpoints();
+    ucx->CloseEndpoints();
     // What was emitted meanwhile.
     std::vector<Outgoing> left;
     {
@@ -515,7 +407,7 @@ struct UcxNetwork::Impl {
     const bool armed = told || ucp_worker_arm(worker) == UCS_OK;
     const bool news = has_outgoing.load() || (is_broken.load() && !told) || stop.stop_requested();
     if (armed && !news) {
-      pollfd fds[] = {{wake_fd, POLLIN, 0}, {worker_fd, POLLIN, 0}};
+      pollfd fds[] = {{wake_fd, POLLIN, 0}, {ucx->fd(), POLLIN, 0}};
       poll(fds, told ? 1 : 2, -1);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
@@ -540,10 +432,10 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
   return std::unique_ptr<UcxNetwork>(new UcxNetwork(std::move(impl)));
 }
 
-const std::string& UcxNetwork::address() const { return impl_->own_address; }
+const std::string& UcxNetwork::address() const { return impl_->ucx->address(); }
 
 absl::Status UcxNetwork::Connect(int process, const std::string& address) {
-  return impl_->Connect(process, address);
+  return impl_->ucx->Connect(process, address);
 }
 
 void UcxNetwork::Start() {
