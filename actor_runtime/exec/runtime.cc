@@ -106,7 +106,8 @@ struct Runtime::Impl {
     });
     RETURN_IF_ERROR(MakeCommunicators());
     // Who spins while others wait for a core slows them down.
-    const int busy = (n - 1) * loaded->kernel_threads();
+    const int network = options.make_communicator ? 1 : 0;  // its thread
+    const int busy = (n - 1) * loaded->kernel_threads() + network;
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       const RankRange& own = loaded->ranks();

@@ -31,6 +31,7 @@
 #include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/resume.h"
+#include "tools/oneflow/run_facts.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
 #include "tools/oneflow/watchdog.h"
@@ -276,7 +277,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus,
                    BackendFromFlags(training.args, training.plan));
   if (gpus) training.runtime.backend = &gpus->devices;
-  if (processes != nullptr) processes->Configure(&training.runtime);
+  if (processes != nullptr) processes->Configure(&training.runtime, FLAGS_threads);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
   const Attached attached(processes, runtime.get());
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock,
@@ -316,6 +317,81 @@ absl::Status TrainHere(Training training, Processes* processes) {
   return absl::OkStatus();
 }
 
+// What is trained, as flags and plan say it.
+struct Prepared {
+  proto::Plan plan;
+  TokenSplit data;
+  TrainLoopOptions loop;
+  MetricsOptions log;
+};
+
+absl::StatusOr<Prepared> Prepare(const Arguments& args, proto::Plan given) {
+  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));
+  ASSIGN_OR_RETURN(TokenSplit data, OpenSplit(model));
+  Prepared prepared{std::move(given), std::move(data), {}, {}};
+  const proto::Plan& plan = prepared.plan;
+
+  TrainLoopOptions& options = prepared.loop;
+  options.seed = FLAGS_seed;
+  options.steps = FLAGS_steps;
+  options.tokens = prepared.data.train.size();
+  options.eval_every = FLAGS_eval_every;
+  options.eval_batches = FLAGS_eval_batches;
+  options.checkpoint_every = FLAGS_checkpoint_every;
+  options.checkpoint_dir = FLAGS_checkpoint_dir;
+  options.keep = FLAGS_keep;
+  ASSIGN_OR_RETURN(
+      options.optimizer,
+      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
+  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
+  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
+
+  MetricsOptions& log = prepared.log;
+  log.path = FLAGS_metrics;
+  log.json = FLAGS_format == "json";
+  log.last_step = FLAGS_steps;
+  log.tokens_a_step =
+      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
+  log.flops_a_step = FlopsOfStep(plan);
+  return prepared;
+}
+
+// `processes`: as of TrainHere.
+absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resume resume,
+                           const JobPlace& place, Processes* processes, JobReport& report) {
+  Training training{args, prepared.plan, prepared.data, prepared.loop,
+                    {},   prepared.log,  resume,        FLAGS_format == "text"};
+  ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
+  training.runtime.trace = !FLAGS_trace.empty();
+  training.runtime.synchronous = FLAGS_synchronous;
+  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
+    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  };
+  if (processes != nullptr) {
+    training.loop.writer = {.attempt = place.attempt,
+                            .process = place.process,
+                            .ranks = processes->ranks(),
+                            .may_write = [=] { return processes->member().MayWrite(); }};
+  }
+  return TrainHere(std::move(training), processes);
+}
+
+// `prepared`: nothing where the plan is elsewhere.
+absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepared, Resume resume,
+                           const JobPlace& place, Processes& processes, JobReport& report) {
+  ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
+                   SharePlan(processes, prepared ? &prepared->plan : nullptr));
+  if (received) {
+    const auto given = [&](const std::string&) -> absl::StatusOr<proto::Plan> {
+      return *std::move(received);
+    };
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
+    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+  }
+  return TrainPrepared(args, *prepared, resume, place, &processes, report);
+}
+
 absl::Status Train(const Arguments& args) {
   if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
   ListenToSigusr1();
@@ -326,63 +402,33 @@ absl::Status Train(const Arguments& args) {
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
-  ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
+  RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
+  RETURN_IF_ERROR(ThreadsFromFlags().status());
   ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
-  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
-  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
-  ASSIGN_OR_RETURN(const TokenSplit data, OpenSplit(model));
-
-  TrainLoopOptions options;
-  options.seed = FLAGS_seed;
-  options.steps = FLAGS_steps;
-  options.tokens = data.train.size();
-  options.eval_every = FLAGS_eval_every;
-  options.eval_batches = FLAGS_eval_batches;
-  options.checkpoint_every = FLAGS_checkpoint_every;
-  options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.keep = FLAGS_keep;
-  ASSIGN_OR_RETURN(
-      options.optimizer,
-      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
-
-  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
-  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
-
-  MetricsOptions log_options;
-  log_options.path = FLAGS_metrics;
-  log_options.json = format == "json";
-  log_options.last_step = FLAGS_steps;
-  log_options.tokens_a_step =
-      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
-  log_options.flops_a_step = FlopsOfStep(plan);
-
-  Training training{args, plan, data, options, {}, log_options, resume, format == "text"};
-  training.runtime.threads = threads;
-  ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
-  training.runtime.trace = !FLAGS_trace.empty();
-  training.runtime.synchronous = FLAGS_synchronous;
   JobReport report(FLAGS_job_dir, place.attempt);
-  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
-    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
-  };
-  if (place.processes == 1)
-    return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
-
-  if (plan.device_kind() != proto::CPU) {
+  std::optional<Prepared> prepared;
+  if (!PlanIsElsewhere(place)) {
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
+    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+  }
+  if (place.processes == 1) {
+    return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, report),
+                         report);
+  }
+  if (prepared && prepared->plan.device_kind() != proto::CPU) {
     return InputError("--processes=" + std::to_string(place.processes),
                       "a plan of GPUs is trained by one process, which drives all of them",
                       "start one process");
   }
-  ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
-                   FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
-  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
+  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(
+      std::vector<JoinFact> facts,
+      FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
+  ASSIGN_OR_RETURN(Together together,
+                   JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts)));
   Processes& processes = *together.processes;
-  training.loop.writer = {.attempt = place.attempt,
-                          .process = place.process,
-                          .ranks = processes.ranks(),
-                          .may_write = [&] { return processes.member().MayWrite(); }};
-  const absl::Status trained = TrainHere(std::move(training), &processes);
+  const absl::Status trained =
+      TrainTogether(args, std::move(prepared), resume, place, processes, report);
   return LeaveTogether(std::move(together), trained, report);
 }
 
