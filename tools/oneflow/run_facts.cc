@@ -22,10 +22,10 @@ namespace {
 
 // Beside kPlanFlags, which the plan's fingerprint stands for.
 constexpr std::string_view kMayDiffer[] = {
-    "plan",          "cluster", "memory", "data",          "eval_data",   "cuda_libs",
-    "process_index", "metrics", "format", "stall_seconds", "coordinator", "interface",
-    "trust_network", "job_dir", "trace",  "make_job_keys", "threads",     "instruction_set",
-    "processes"};
+    "plan",          "cluster",       "memory",          "data",     "eval_data",
+    "cuda_libs",     "process_index", "metrics",         "format",   "stall_seconds",
+    "coordinator",   "interface",     "trust_network",   "job_dir",  "trace",
+    "make_job_keys", "threads",       "instruction_set", "processes"};
 
 template <typename List>
 bool Has(const List& list, std::string_view flag) {
@@ -66,7 +66,8 @@ absl::StatusOr<std::string> DigestOf(const std::string& flag, const std::string&
       return InputError(path, "cannot be read", absl::StrCat("--", flag, " wants a file"));
     }
     total += size;
-    absl::StrAppend(&all, std::filesystem::path(path).extension().string(), " ", size, " ", Hex(XXH3_64bits(ends.data(), ends.size())), "\n");
+    absl::StrAppend(&all, std::filesystem::path(path).extension().string(), " ", size, " ",
+                    Hex(XXH3_64bits(ends.data(), ends.size())), "\n");
   }
   return absl::StrCat(paths.size(), paths.size() == 1 ? " file, " : " files, ", total, " bytes, ",
                       Hex(XXH3_64bits(all.data(), all.size())));
@@ -96,8 +97,8 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
     facts.push_back({absl::StrCat("--", ToAbsl(flag)), ValueOf(args, flag)});
   }
   facts.push_back({"--trace", FLAGS_trace.empty() ? "none" : "given"});
-  for (const auto& [flag, list] : {std::pair<std::string, std::string>{"data", FLAGS_data},
-                                   {"eval_data", FLAGS_eval_data}}) {
+  for (const auto& [flag, list] :
+       {std::pair<std::string, std::string>{"data", FLAGS_data}, {"eval_data", FLAGS_eval_data}}) {
     std::string digest = "none";
     if (!list.empty()) {
       ASSIGN_OR_RETURN(digest, DigestOf(flag, list));

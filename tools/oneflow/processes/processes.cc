@@ -128,6 +128,7 @@ void Processes::Configure(RuntimeOptions* options, int threads) {
 absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     const GroupAcross& across) {
   FarGroup group{across.communicator, {}, self_, across.tensors, across.first};
+  group.packets = across.packets;
   for (const int32_t rank : across.ranks) {
     const int process = rank / ranks().size();
     group.process.push_back(process);
