@@ -378,10 +378,11 @@ absl::Status Train(const Arguments& args) {
                    FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
   Processes& processes = *together.processes;
+  training.log.may_write = [&] { return processes.AwaitMayWrite(); };
   training.loop.writer = {.attempt = place.attempt,
                           .process = place.process,
                           .ranks = processes.ranks(),
-                          .may_write = [&] { return processes.member().MayWrite(); }};
+                          .may_write = [&] { return processes.AwaitMayWrite(); }};
   const absl::Status trained = TrainHere(std::move(training), &processes);
   return LeaveTogether(std::move(together), trained, report);
 }
