@@ -369,10 +369,12 @@ absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resu
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
   if (processes != nullptr) {
+    const auto may_write = [=] { return processes->AwaitMayWrite(); };
+    training.log.may_write = may_write;
     training.loop.writer = {.attempt = place.attempt,
                             .process = place.process,
                             .ranks = processes->ranks(),
-                            .may_write = [=] { return processes->member().MayWrite(); }};
+                            .may_write = may_write};
   }
   return TrainHere(std::move(training), processes);
 }

@@ -160,7 +160,7 @@ absl::StatusOr<std::string> Processes::Round(const std::string& name, std::strin
 
 absl::Status Processes::Fail(const absl::Status& status) {
   member_->Fail(status);
-  const absl::Status cause = member_->status();
+  const absl::Status cause = member_->AwaitEnd();
   return cause.ok() ? status : cause;
 }
 
