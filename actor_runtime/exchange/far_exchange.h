@@ -66,6 +66,7 @@ struct FarGroup {
   int tensors = 0;            // the most that an exchange has
   uint64_t first = 0;         // number of the first exchange
   ExchangePolicy policy = {};
+  PacketShape packets = {};  // that this process sends
 };
 
 // A message to send. A piece's payload are rows in the memory of the source: ForPayload.

@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/spin.h"
+#include "actor_runtime/network/message_pool.h"
 #include "actor_runtime/network/shared_communicator.h"
 #include "actor_runtime/network/ucx_worker.h"
 #include "actor_runtime/network/wire.h"
@@ -30,62 +31,66 @@ constexpr unsigned kMessageId = 1;
 // Payloads up to here travel with their header. Larger ones wait at the sender until the receiver
 // has said where they land, so that nothing lies in buffers of UCX's.
 constexpr int64_t kEagerBytes = 4096;
-// Rows shorter than this are packed by us: UCX needs some 30 ns for each.
-constexpr size_t kShortRow = 512;
-// Of a list of rows that UCX gathers.
-constexpr size_t kMostRows = 1024;
-
-// A message that a worker, or the network itself, wants sent.
-struct Outgoing {
-  int to_process = 0;
-  FarAction action = {};
-  std::shared_ptr<FarCommunicator> from;
-};
 
 }  // namespace
 
 // Invariants:
 //  1. All but `outgoing`, `communicators`, `broken` and the totals belongs to the driving thread
 //     once it runs.
-//  2. A Sending or Landing is in its list of free ones or in UCX's hands: then its callback comes,
-//     once, with an error where the link is closed by force.
+//  2. A Sending or Landing is in its pool or in UCX's hands: then its callback comes, once, with an
+//     error where the link is closed by force. Pools stay as long as the network.
 //  3. Sent follows each piece that was emitted, Landed each that was given a place: a communicator
 //     lets go of memory only when it has counted them all.
 struct UcxNetwork::Impl {
+  struct Pools;
   // A message in UCX's hands: what must stay until it is sent.
   struct Sending {
     Impl* network = nullptr;
+    MessagePool<Sending>* pool = nullptr;
     WireHeader header;
-    std::vector<ucp_dt_iov_t> rows;
-    std::vector<std::byte> packed;
+    Payload payload;
     std::shared_ptr<FarCommunicator> from;  // null: no piece
     int to_process = 0;
   };
   // A piece on its way into memory of ours.
   struct Landing {
     Impl* network = nullptr;
+    MessagePool<Landing>* pool = nullptr;
     FarMessage message;
     std::shared_ptr<FarCommunicator> to;
+  };
+  // Of the communicators of one number.
+  struct Pools {
+    MessagePool<Sending> words, pieces;
+    MessagePool<Landing> landings;
+  };
+  struct Home {
+    std::shared_ptr<FarCommunicator> communicator;
+    Pools* pools = nullptr;
+  };
+  // A message that a worker, or the network itself, wants sent.
+  struct Outgoing {
+    int to_process = 0;
+    FarAction action = {};
+    Home from;
   };
 
   UcxOptions options;
   OnBroken on_broken;
   std::unique_ptr<UcxWorker> ucx;
-  ucp_worker_h worker = nullptr;  // of ucx
+  ucp_worker_h worker = nullptr;  // ucx's
   int wake_fd = -1;
-  std::vector<std::unique_ptr<Sending>> sendings;
-  std::vector<Sending*> free_sendings;
-  std::vector<std::unique_ptr<Landing>> landings;
-  std::vector<Landing*> free_landings;
   std::vector<Outgoing> taken;  // of `outgoing`, by the driving thread
   int broken_process = -1;      // that UCX has told of, and we have not yet
   ucs_status_t broken_status = UCS_OK;
   bool told = false;  // on_broken
 
   std::mutex mutex;
-  std::vector<Outgoing> outgoing;                                      // under mutex
-  std::map<uint64_t, std::shared_ptr<FarCommunicator>> communicators;  // under mutex
-  absl::Status broken;                                                 // under mutex
+  std::vector<Outgoing> outgoing;                    // under mutex
+  size_t most_outgoing = 0;                          // under mutex
+  std::map<uint64_t, Home> communicators;            // under mutex
+  std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
+  absl::Status broken;                               // under mutex
   std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false}, closing{false};
   std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
@@ -151,10 +156,24 @@ struct UcxNetwork::Impl {
     Wake();
   }
 
-  std::shared_ptr<FarCommunicator> Find(uint64_t number) {
+  Home Find(uint64_t number) {
     const std::lock_guard lock(mutex);
     const auto found = communicators.find(number);
-    return found == communicators.end() ? nullptr : found->second;
+    return found == communicators.end() ? Home() : found->second;
+  }
+
+  // Under mutex. The driving thread has those of a communicator of this number that was before.
+  Pools* PoolsFor(const FarGroup& group) {
+    std::unique_ptr<Pools>& made = pools[group.communicator];
+    if (made != nullptr) return made.get();
+    made = std::make_unique<Pools>();
+    const MessageCounts most = MostMessages(group);
+    made->words.Reserve(most.words, [](Sending*) {});
+    made->pieces.Reserve(most.pieces, [&](Sending* s) { s->payload.Reserve(group.packets); });
+    made->landings.Reserve(most.pieces, [](Landing*) {});
+    most_outgoing += most.words + most.pieces;
+    outgoing.reserve(most_outgoing);
+    return made.get();
   }
 
   // What comes of this attempt and does not belong is a bug there or here.
@@ -175,8 +194,8 @@ struct UcxNetwork::Impl {
     messages_received.fetch_add(1);
     const absl::StatusOr<FarMessage> message = FarMessageFrom(
         {reinterpret_cast<const std::byte*>(&header->message), sizeof(header->message)});
-    const std::shared_ptr<FarCommunicator> to =
-        message.ok() ? Find(message->communicator) : nullptr;
+    const Home home = message.ok() ? Find(message->communicator) : Home();
+    const std::shared_ptr<FarCommunicator>& to = home.communicator;
     if (to == nullptr) {
       Refuse(*header, message.ok() ? absl::NotFoundError(absl::StrCat("there is no communicator ",
                                                                       message->communicator))
@@ -198,22 +217,24 @@ struct UcxNetwork::Impl {
       Refuse(*header, place.status());
     } else if (!place->empty()) {
       bytes_received.fetch_add(static_cast<int64_t>(length));
-      return LandAt(*message, to, *place, data, param);
+      return LandAt(*message, home, *place, data, param);
     }
     return UCS_OK;
   }
 
-  ucs_status_t LandAt(const FarMessage& message, const std::shared_ptr<FarCommunicator>& to,
-                      std::span<std::byte> place, void* data, const ucp_am_recv_param_t& param) {
+  ucs_status_t LandAt(const FarMessage& message, const Home& home, std::span<std::byte> place,
+                      void* data, const ucp_am_recv_param_t& param) {
     if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
       std::memcpy(place.data(), data, place.size());
-      to->Landed(message);
+      home.communicator->Landed(message);
       return UCS_OK;
     }
-    Landing* landing = Take(landings, free_landings);
+    Landing* landing = home.pools->landings.Take();
     pending.fetch_add(1);
+    landing->network = this;
+    landing->pool = &home.pools->landings;
     landing->message = message;
-    landing->to = to;
+    landing->to = home.communicator;
     ucp_request_param_t receive{};
     receive.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -237,21 +258,8 @@ struct UcxNetwork::Impl {
     }
     landing->to->Landed(landing->message);
     landing->to.reset();
-    free_landings.push_back(landing);
+    landing->pool->Give(landing);
     pending.fetch_sub(1);
-  }
-
-  template <typename T>
-  T* Take(std::vector<std::unique_ptr<T>>& all, std::vector<T*>& free) {
-    if (free.empty()) {
-      all.push_back(std::make_unique<T>());
-      all.back()->network = this;
-      free.reserve(all.size());
-      return all.back().get();
-    }
-    T* taken_one = free.back();
-    free.pop_back();
-    return taken_one;
   }
 
   void Post(Outgoing& message) {
@@ -259,15 +267,17 @@ struct UcxNetwork::Impl {
     const bool is_piece = of.kind == FarMessage::kPiece;
     const ucp_ep_h endpoint = ucx->endpoint(message.to_process);
     if (endpoint == nullptr || is_broken.load()) {
-      if (is_piece) message.from->Sent();
+      if (is_piece) message.from.communicator->Sent();
       pending.fetch_sub(1);
       return;
     }
-    Sending* sending = Take(sendings, free_sendings);
+    MessagePool<Sending>& pool = is_piece ? message.from.pools->pieces : message.from.pools->words;
+    Sending* sending = pool.Take();
+    sending->network = this;
+    sending->pool = &pool;
     sending->header = {options.job, options.attempt, options.process, of};
     sending->to_process = message.to_process;
-    if (is_piece) sending->from = std::move(message.from);
-    sending->rows.clear();
+    if (is_piece) sending->from = std::move(message.from.communicator);
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                          UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
@@ -282,16 +292,17 @@ struct UcxNetwork::Impl {
     const void* buffer = nullptr;
     size_t count = 0;
     if (is_piece && of.length > 0) {
-      Gather(message.action, sending);
-      if (!sending->packed.empty()) {
-        buffer = sending->packed.data();
-        count = sending->packed.size();
-      } else if (sending->rows.size() == 1) {
-        buffer = sending->rows[0].buffer;
-        count = sending->rows[0].length;
+      Payload& payload = sending->payload;
+      payload.Gather(message.action);
+      if (!payload.packed.empty()) {
+        buffer = payload.packed.data();
+        count = payload.packed.size();
+      } else if (payload.rows.size() == 1) {
+        buffer = payload.rows[0].buffer;
+        count = payload.rows[0].length;
       } else {
-        buffer = sending->rows.data();
-        count = sending->rows.size();
+        buffer = payload.rows.data();
+        count = payload.rows.size();
         param.datatype = UCP_DATATYPE_IOV;
       }
       bytes_sent.fetch_add(of.length);
@@ -300,30 +311,6 @@ struct UcxNetwork::Impl {
     const ucs_status_ptr_t request = ucp_am_send_nbx(
         endpoint, kMessageId, &sending->header, sizeof(sending->header), buffer, count, &param);
     if (request == nullptr || UCS_PTR_IS_ERR(request)) Sent(sending, UCS_PTR_STATUS(request));
-  }
-
-  // The payload as a list of rows, or packed, where rows are short or many.
-  static void Gather(const FarAction& action, Sending* sending) {
-    sending->packed.clear();
-    ForPayload(action, [&](const std::byte* row, size_t bytes) {
-      std::vector<ucp_dt_iov_t>& rows = sending->rows;
-      auto* at = const_cast<std::byte*>(row);
-      if (!rows.empty() && static_cast<std::byte*>(rows.back().buffer) + rows.back().length == at) {
-        rows.back().length += bytes;
-      } else {
-        rows.push_back({at, bytes});
-      }
-    });
-    const size_t n = sending->rows.size();
-    if (n == 1 ||
-        (n <= kMostRows && action.message.length >= static_cast<int64_t>(n * kShortRow))) {
-      return;
-    }
-    sending->packed.reserve(action.message.length);
-    for (const ucp_dt_iov_t& row : sending->rows) {
-      const auto* begin = static_cast<const std::byte*>(row.buffer);
-      sending->packed.insert(sending->packed.end(), begin, begin + row.length);
-    }
   }
 
   void Sent(Sending* sending, ucs_status_t status) {
@@ -336,7 +323,7 @@ struct UcxNetwork::Impl {
       sending->from->Sent();
       sending->from.reset();
     }
-    free_sendings.push_back(sending);
+    sending->pool->Give(sending);
     pending.fetch_sub(1);
   }
 
@@ -346,6 +333,7 @@ struct UcxNetwork::Impl {
     if (has_outgoing.load()) {
       {
         const std::lock_guard lock(mutex);
+        taken.reserve(most_outgoing);
         std::swap(taken, outgoing);
         has_outgoing.store(false);
       }
@@ -370,7 +358,7 @@ struct UcxNetwork::Impl {
     {
       const std::lock_guard lock(mutex);
       why = broken;
-      for (const auto& [number, communicator] : communicators) all.push_back(communicator);
+      for (const auto& [number, home] : communicators) all.push_back(home.communicator);
     }
     for (const auto& communicator : all) communicator->Abort(why);
     ucx->CloseEndpoints();
@@ -450,19 +438,20 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
   struct Route {
     std::weak_ptr<FarCommunicator> of;
     std::vector<int> process;
+    Impl::Pools* pools = nullptr;
   };
   auto route = std::make_shared<Route>();
   route->process = group.process;
   auto made =
       std::make_shared<FarCommunicator>(group, [impl = impl_.get(), route](const FarAction& a) {
-        impl->Send({route->process[a.message.to], a, route->of.lock()});
+        impl->Send({route->process[a.message.to], a, {route->of.lock(), route->pools}});
       });
   route->of = made;
   absl::Status broken;
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->communicators[group.communicator] = made;
-    impl_->outgoing.reserve(64 * impl_->communicators.size());
+    route->pools = impl_->PoolsFor(group);
+    impl_->communicators[group.communicator] = {made, route->pools};
     broken = impl_->broken;
   }
   if (!broken.ok()) made->Abort(broken);

@@ -71,7 +71,9 @@ absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
   // After a failure one of them may never end by itself.
   if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
   if (processes == nullptr) return outcome;
-  // One process tells it: the first, or, where that is the one which is gone, the next.
+  // Each tells it once. Where all write to one place it is the first, or, where that is gone, the
+  // next.
+  if (!together.children && !IsChild()) return outcome;
   return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
 }
 

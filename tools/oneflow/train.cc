@@ -370,10 +370,12 @@ absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resu
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
   if (processes != nullptr) {
+    const auto may_write = [=] { return processes->AwaitMayWrite(); };
+    training.log.may_write = may_write;
     training.loop.writer = {.attempt = place.attempt,
                             .process = place.process,
                             .ranks = processes->ranks(),
-                            .may_write = [=] { return processes->member().MayWrite(); }};
+                            .may_write = may_write};
   }
   return TrainHere(std::move(training), processes);
 }
@@ -409,6 +411,10 @@ absl::Status Train(const Arguments& args) {
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
   ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
+  if (place.processes > 1 && FLAGS_logical_devices) {
+    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
+                      "leave it out, or start one process");
+  }
   JobReport report(FLAGS_job_dir, place.attempt);
   std::optional<Prepared> prepared;
   if (!PlanIsElsewhere(place)) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <thread>
@@ -22,6 +23,8 @@
 
 namespace oneflow {
 namespace {
+
+constexpr char kChild[] = "ONEFLOW_CHILD_OF_PROCESS_0";
 
 absl::StatusOr<std::vector<std::string>> OwnArguments() {
   ASSIGN_OR_RETURN(const std::string all, ReadFile("/proc/self/cmdline"));
@@ -88,9 +91,12 @@ void UseCores(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
+bool IsChild() { return std::getenv(kChild) != nullptr; }
+
 absl::StatusOr<Children> Children::Start(int processes, const std::string& coordinator) {
   ASSIGN_OR_RETURN(const std::vector<std::string> own, OwnArguments());
   const std::vector<int> cores = CoresOfThread();
+  setenv(kChild, "1", 1);
   Children children({});
   for (int index = 1; index < processes; ++index) {
     std::vector<std::string> arguments = ArgumentsOf(own, index, processes, coordinator);

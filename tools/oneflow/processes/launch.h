@@ -29,6 +29,9 @@ std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int in
 std::vector<int> CoresOfThread();
 void UseCores(const std::vector<int>& cores);
 
+// True in a process that Start has started: its standard error is process 0's.
+bool IsChild();
+
 class Children {
  public:
   // Starts processes 1 to processes - 1. Then the calling thread keeps its share of the cores.

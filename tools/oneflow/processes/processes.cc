@@ -132,6 +132,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     const GroupAcross& across) {
   far_ = true;
   FarGroup group{across.communicator, {}, self_, across.tensors, across.first};
+  group.packets = across.packets;
   for (const int32_t rank : across.ranks) {
     const int process = rank / ranks().size();
     group.process.push_back(process);
@@ -163,7 +164,7 @@ absl::StatusOr<std::string> Processes::Round(const std::string& name, std::strin
 
 absl::Status Processes::Fail(const absl::Status& status) {
   member_->Fail(status);
-  const absl::Status cause = member_->status();
+  const absl::Status cause = member_->AwaitEnd();
   return cause.ok() ? status : cause;
 }
 

@@ -79,6 +79,9 @@ class Processes final : public ProcessGroup {
   // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
   // process's failure that ours came of.
   absl::Status Fail(const absl::Status& status);
+  // Whether what all share may be written to: false once the others go on without this process, or
+  // have ended. Waits where that is not known.
+  bool AwaitMayWrite() { return member_->AwaitMayWrite(); }
   // A good end; returns when all have come to it.
   absl::Status Leave();
 
