@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
@@ -128,6 +129,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
       if (children.ok()) together.children.emplace(*std::move(children));
     };
   }
+  cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
   ASSIGN_OR_RETURN(together.processes, std::move(processes));

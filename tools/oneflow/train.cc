@@ -11,7 +11,6 @@
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
@@ -425,7 +424,6 @@ absl::Status Train(const Arguments& args) {
     return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, report),
                          report);
   }
-  cuda::PrepareToMeet(FLAGS_interface);
   ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
   ASSIGN_OR_RETURN(
       std::vector<JoinFact> facts,
