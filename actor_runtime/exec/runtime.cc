@@ -229,9 +229,11 @@ struct Runtime::Impl {
                                    [&](const auto& worker) { return worker->ahead(steps); });
     // Others may still finish the last step, and need what members here have entered.
     if (status.ok() && stopped && meet) status = meet();
-    // A device would wait for members that enter no more.
+    // A device would wait for members that enter no more, and so would the end of a library's
+    // communicator of which others have aborted their parts.
+    const bool cut = ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
     for (const auto& communicator : communicators) {
-      if (ahead) communicator->Abort(absl::CancelledError("the run was stopped"));
+      if (cut) communicator->Abort(absl::CancelledError("the run was stopped"));
     }
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
       Device* device = loaded->DeviceOf(rank);

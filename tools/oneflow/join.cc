@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -23,7 +26,12 @@
 namespace oneflow {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
+// After the end of the attempt; with what passes before it, below the three seconds in which all
+// are to be gone.
+constexpr std::chrono::milliseconds kLastResort{1500};
 
 // A secret that the children read in their environment.
 std::string NewToken() {
@@ -45,6 +53,28 @@ absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
 absl::StatusOr<int> RanksOf(const proto::Plan& plan) {
   ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
   return mesh.ranks();
+}
+
+// Leaves the outcome with `report`; returns it, quiet where another process tells it.
+absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
+  const Processes* const processes = together.processes.get();
+  const std::string sentence(outcome.message());
+  const NamedProcess named = ProcessNamedIn(sentence);
+  JobOutcome end{.code = ExitCode(outcome), .host = named.host, .sentence = sentence};
+  if (outcome.ok()) end.sentence = "done";
+  if (processes != nullptr && named.process >= 0 && named.process < processes->count()) {
+    // 0 where the plan was not known yet.
+    end.rank = named.process * processes->ranks().size();
+  }
+  end.step = processes == nullptr ? 0 : processes->steps_done();
+  if (const absl::Status told = report.End(end); outcome.ok()) outcome = told;
+  // After a failure one of them may never end by itself.
+  if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
+  if (processes == nullptr) return outcome;
+  // Each tells it once. Where all write to one place it is the first, or, where that is gone, the
+  // next.
+  if (!together.children && !IsChild()) return outcome;
+  return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
 }
 
 }  // namespace
@@ -138,23 +168,26 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
     const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
     if (!left.ok()) outcome = left;
   }
-  const std::string sentence(outcome.message());
-  const NamedProcess named = ProcessNamedIn(sentence);
-  JobOutcome end{.code = ExitCode(outcome), .host = named.host, .sentence = sentence};
-  if (outcome.ok()) end.sentence = "done";
-  if (processes != nullptr && named.process >= 0 && named.process < processes->count()) {
-    // 0 where the plan was not known yet.
-    end.rank = named.process * processes->ranks().size();
-  }
-  end.step = processes == nullptr ? 0 : processes->steps_done();
-  if (const absl::Status told = report.End(end); outcome.ok()) outcome = told;
-  // After a failure one of them may never end by itself.
-  if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
-  if (processes == nullptr) return outcome;
-  // Each tells it once. Where all write to one place it is the first, or, where that is gone, the
-  // next.
-  if (!together.children && !IsChild()) return outcome;
-  return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
+  return Tell(together, outcome, report);
 }
+
+LastResort::LastResort(Together& together, JobReport& report)
+    : watcher_([&together, &report](const std::stop_token& stop) {
+        const Member& member = together.processes->member();
+        std::mutex mutex;
+        std::condition_variable_any ended;
+        std::unique_lock lock(mutex);
+        for (auto since = Clock::now(); Clock::now() - since < kLastResort;) {
+          if (member.status().ok()) since = Clock::now();
+          ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
+          if (stop.stop_requested()) return;
+        }
+        const absl::Status outcome = Tell(together, member.status(), report);
+        together.children.reset();
+        if (!IsQuiet(outcome)) {
+          std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
+        }
+        std::_Exit(ExitCode(outcome));
+      }) {}
 
 }  // namespace oneflow

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -39,7 +40,21 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
 absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const proto::Plan* plan);
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
-// of all, which `report` has now. It is quiet in all processes but the one that tells it.
+// of all, which `report` has now. Where processes write to one place, it is quiet in all but one.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
+
+// Of a run on devices that are reached through a library: that may wait for a process which is
+// gone, and nothing of ours wakes it. Where this process is still there some time after the attempt
+// has ended, LastResort leaves in its place, and ends the process. From joining until
+// LeaveTogether.
+class LastResort {
+ public:
+  LastResort(Together& together, JobReport& report);
+  LastResort(const LastResort&) = delete;
+  LastResort& operator=(const LastResort&) = delete;
+
+ private:
+  std::jthread watcher_;
+};
 
 }  // namespace oneflow

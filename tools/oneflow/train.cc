@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
@@ -275,7 +276,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
   const bool first = processes == nullptr || processes->IsFirst();
   const bool text = first && training.text;
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus,
-                   BackendFromFlags(training.args, training.plan));
+                   BackendFromFlags(training.args, training.plan, processes));
   if (gpus) training.runtime.backend = &gpus->devices;
   if (processes != nullptr) processes->Configure(&training.runtime, FLAGS_threads);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
@@ -381,7 +382,8 @@ absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resu
 
 // `prepared`: nothing where the plan is elsewhere.
 absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepared, Resume resume,
-                           const JobPlace& place, Processes& processes, JobReport& report) {
+                           const JobPlace& place, Together& together, JobReport& report) {
+  Processes& processes = *together.processes;
   ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
                    SharePlan(processes, prepared ? &prepared->plan : nullptr));
   if (received) {
@@ -391,6 +393,8 @@ absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepar
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
     ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
   }
+  std::optional<LastResort> last_resort;
+  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, report);
   return TrainPrepared(args, *prepared, resume, place, &processes, report);
 }
 
@@ -417,20 +421,15 @@ absl::Status Train(const Arguments& args) {
     return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, report),
                          report);
   }
-  if (prepared && prepared->plan.device_kind() != proto::CPU) {
-    return InputError("--processes=" + std::to_string(place.processes),
-                      "a plan of GPUs is trained by one process, which drives all of them",
-                      "start one process");
-  }
+  cuda::PrepareToMeet(FLAGS_interface);
   ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
   ASSIGN_OR_RETURN(
       std::vector<JoinFact> facts,
       FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
   ASSIGN_OR_RETURN(Together together,
                    JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts)));
-  Processes& processes = *together.processes;
   const absl::Status trained =
-      TrainTogether(args, std::move(prepared), resume, place, processes, report);
+      TrainTogether(args, std::move(prepared), resume, place, together, report);
   return LeaveTogether(std::move(together), trained, report);
 }
 

@@ -38,7 +38,10 @@ Processes::Processes(ProcessesOptions options)
            .report = [this](uint64_t run, int64_t step,
                             std::span<const double> values) { member_->Report(run, step, values); },
            .fail = [this](const absl::Status& why) { return Fail(why); },
-           .let_go = [this](const absl::Status& why) { network_->LetGo(why); }}) {}
+           .let_go =
+               [this](const absl::Status& why) {
+                 if (started_) network_->LetGo(why);
+               }}) {}
 
 Processes::~Processes() {
   if (network_ != nullptr) network_->Close();
@@ -118,8 +121,8 @@ void Processes::Configure(RuntimeOptions* options, int threads) {
     return MakeCommunicator(across);
   };
   options->meet = [this] {
-    // By now the first communicators are made, and all peers are known.
-    if (!std::exchange(started_, true)) network_->Start();
+    // By now the first communicators are made, and all peers are known. GPUs have none of ours.
+    if (far_ && !std::exchange(started_, true)) network_->Start();
     return Meet("communicators");
   };
   options->spin = cores_.processes == 1;
@@ -127,6 +130,7 @@ void Processes::Configure(RuntimeOptions* options, int threads) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     const GroupAcross& across) {
+  far_ = true;
   FarGroup group{across.communicator, {}, self_, across.tensors, across.first};
   group.packets = across.packets;
   for (const int32_t rank : across.ranks) {

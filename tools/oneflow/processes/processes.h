@@ -95,6 +95,7 @@ class Processes final : public ProcessGroup {
   const int self_, count_;
   int each_ = 0;                 // ranks of a process
   std::vector<bool> connected_;  // by process
+  bool far_ = false;             // a communicator of ours reaches another process
   bool started_ = false;         // the network's thread
   CoreShare cores_;
   RunsInStep runs_;
