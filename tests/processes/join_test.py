@@ -60,9 +60,9 @@ class JoinTest(unittest.TestCase):
         self.assertEqual(self.metrics("two.jsonl"), self.metrics("one.jsonl"))
         self.assertEqual(os.listdir(self.there), ["text.txt"])
         # What is wrong with it there alone ends both.
-        error = "".join(error for _, error in self.train(second=["--memory=1KiB"], code=2))
-        self.assertEqual(error.count("oneflow: error: "), 1, error)
-        self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
+        for _, error in self.train(second=["--memory=1KiB"], code=2):
+            self.assertEqual(error.count("oneflow: error: "), 1, error)
+            self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
 
     def test_differences_are_named_on_both_sides(self):
         shutil.copy(self.here + "/gpt.plan", self.there)
