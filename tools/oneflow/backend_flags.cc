@@ -25,10 +25,6 @@ absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args
     RETURN_IF_ERROR(RefuseGpuFlags(args));
     return std::optional<GpuBackend>();
   }
-  if (processes != nullptr && FLAGS_logical_devices) {
-    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
-                      "leave it out, or start one process");
-  }
   cuda::BackendOptions options{.places = cuda::PlacesOfMachine(FLAGS_cuda_libs),
                                .logical_devices = FLAGS_logical_devices};
   for (const auto& axis : plan.mesh().axis()) options.ranks *= axis.size();

@@ -23,7 +23,7 @@ absl::Status RefuseGpuFlags(const Arguments& args);
 // Nothing for a plan of CPUs, with which flags of GPUs are refused. For one of GPUs those of this
 // machine: --cuda_libs, --logical_devices; UNAVAILABLE, in one sentence, where there are none, and
 // an input error where the plan does not fit in what is free of their memory. `processes`: that run
-// the plan together; null: this one alone. They outlive the backend.
+// the plan together, without --logical_devices; null: this one alone. They outlive the backend.
 absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
                                                            const proto::Plan& plan,
                                                            Processes* processes = nullptr);

@@ -411,6 +411,10 @@ absl::Status Train(const Arguments& args) {
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
   ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
+  if (place.processes > 1 && FLAGS_logical_devices) {
+    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
+                      "leave it out, or start one process");
+  }
   JobReport report(FLAGS_job_dir, place.attempt);
   std::optional<Prepared> prepared;
   if (!PlanIsElsewhere(place)) {
