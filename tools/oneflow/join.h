@@ -40,7 +40,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
 absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const proto::Plan* plan);
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
-// of all, which `report` has now. It is quiet in all processes but the one that tells it.
+// of all, which `report` has now. Where processes write to one place, it is quiet in all but one.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
 
 // Of a run on devices that are reached through a library: that may wait for a process which is
