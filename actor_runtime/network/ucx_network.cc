@@ -93,6 +93,7 @@ struct UcxNetwork::Impl {
 
   std::mutex mutex;
   std::vector<Outgoing> outgoing;                    // under mutex
+  int64_t pool_bytes = 0;                            // under mutex
   size_t most_outgoing = 0;                          // under mutex
   std::map<uint64_t, Home> communicators;            // under mutex
   std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
@@ -120,21 +121,13 @@ struct UcxNetwork::Impl {
     wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd < 0) return absl::InternalError("eventfd failed");
 
-    ucp_am_handler_param_t handler{};
-    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                         UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-    handler.id = kMessageId;
-    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-    handler.arg = this;
-    handler.cb = [](void* network, const void* header, size_t header_bytes, void* data,
-                    size_t length, const ucp_am_recv_param_t* param) {
+    peers.resize(options.processes);
+    const auto arrived = [](void* network, const void* header, size_t header_bytes, void* data,
+                            size_t length, const ucp_am_recv_param_t* param) {
       return static_cast<Impl*>(network)->Arrived(
           {static_cast<const std::byte*>(header), header_bytes}, data, length, *param);
     };
-    const ucs_status_t status = ucp_worker_set_am_recv_handler(worker, &handler);
-    if (status != UCS_OK) return UcxError("UCX takes no handler of messages", status);
-    peers.resize(options.processes);
-    return absl::OkStatus();
+    return ucx.Listen(kMessageId, arrived, this);
   }
 
   absl::Status Connect(int process, const std::string& address) {
@@ -207,6 +200,8 @@ struct UcxNetwork::Impl {
     made->landings.Reserve(most.pieces, [](Landing*) {});
     most_outgoing += most.words + most.pieces;
     outgoing.reserve(most_outgoing);
+    pool_bytes += (most.words + most.pieces) * (sizeof(Sending) + 2 * sizeof(Outgoing)) +
+                  most.pieces * (sizeof(Landing) + Payload::ReservedBytes(group.packets));
     return made.get();
   }
 
@@ -326,19 +321,8 @@ struct UcxNetwork::Impl {
     const void* buffer = nullptr;
     size_t count = 0;
     if (is_piece && of.length > 0) {
-      Payload& payload = sending->payload;
-      payload.Gather(message.action);
-      if (!payload.packed.empty()) {
-        buffer = payload.packed.data();
-        count = payload.packed.size();
-      } else if (payload.rows.size() == 1) {
-        buffer = payload.rows[0].buffer;
-        count = payload.rows[0].length;
-      } else {
-        buffer = payload.rows.data();
-        count = payload.rows.size();
-        param.datatype = UCP_DATATYPE_IOV;
-      }
+      sending->payload.Gather(message.action);
+      buffer = sending->payload.ForUcx(&count, &param.datatype);
       bytes_sent.fetch_add(of.length);
     }
     messages_sent.fetch_add(1);
@@ -498,6 +482,11 @@ void UcxNetwork::LetGo(const absl::Status& why) {
   impl_->let_go.wait(false);
 }
 void UcxNetwork::Close() { impl_->closing = true; }
+
+TransportMemory UcxNetwork::memory() const {
+  const std::lock_guard lock(impl_->mutex);
+  return {impl_->ucx.private_bytes + impl_->pool_bytes, SharedSegmentBytes()};
+}
 
 NetworkTotals UcxNetwork::totals() const {
   return {impl_->messages_sent,  impl_->messages_received, impl_->bytes_sent,

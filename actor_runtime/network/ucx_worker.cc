@@ -1,9 +1,12 @@
 #include "actor_runtime/network/ucx_worker.h"
 
 #include <ucs/config/global_opts.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 
@@ -32,7 +35,26 @@ void RestoreSignals() {
   for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
 }
 
+// Resident memory that this process shares with nobody.
+int64_t PrivateBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0, shared = 0;
+  file >> all >> resident >> shared;
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
 }  // namespace
+
+int64_t SharedSegmentBytes() {
+  std::ifstream file("/proc/self/maps");
+  int64_t bytes = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("/ucx_shm_") == line.npos) continue;
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) bytes += end - begin;
+  }
+  return bytes;
+}
 
 absl::Status UcxError(absl::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
@@ -44,6 +66,7 @@ UcxWorker::~UcxWorker() {
 }
 
 absl::Status UcxWorker::Open(const UcxOptions& options) {
+  const int64_t before = PrivateBytes();
   SetEnvironment(options);
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
@@ -71,7 +94,20 @@ absl::Status UcxWorker::Open(const UcxOptions& options) {
   if (status != UCS_OK) return UcxError("UCX has no address", status);
   address.assign(reinterpret_cast<const char*>(bytes), length);
   ucp_worker_release_address(worker, bytes);
+  private_bytes = PrivateBytes() - before;
   return absl::OkStatus();
+}
+
+absl::Status UcxWorker::Listen(unsigned id, ucp_am_recv_callback_t arrived, void* arg) const {
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  handler.id = id;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  handler.arg = arg;
+  handler.cb = arrived;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker, &handler);
+  return status == UCS_OK ? absl::OkStatus() : UcxError("UCX takes no handler of messages", status);
 }
 
 absl::Status UcxWorker::Connect(const std::string& peer, const ucp_err_handler_t& failed,

@@ -15,11 +15,15 @@ namespace oneflow {
 // UNAVAILABLE: "what: why".
 absl::Status UcxError(absl::string_view what, ucs_status_t status);
 
+// Of the segments that UCX has mapped into this process, its own and those of others of the host.
+int64_t SharedSegmentBytes();
+
 struct UcxWorker {
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
-  int event_fd = -1;    // the worker's: what it sleeps on
-  std::string address;  // the worker's
+  int event_fd = -1;          // the worker's: what it sleeps on
+  std::string address;        // the worker's
+  int64_t private_bytes = 0;  // that became resident in Open
 
   UcxWorker() = default;
   UcxWorker(const UcxWorker&) = delete;
@@ -29,6 +33,8 @@ struct UcxWorker {
 
   // Once.
   absl::Status Open(const UcxOptions& options);
+  // `arrived`: called with `arg` while the worker is driven, for messages of this id.
+  absl::Status Listen(unsigned id, ucp_am_recv_callback_t arrived, void* arg) const;
   // `failed`: called while the worker is driven, when the link fails.
   absl::Status Connect(const std::string& peer, const ucp_err_handler_t& failed,
                        ucp_ep_h* endpoint) const;

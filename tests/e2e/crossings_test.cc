@@ -36,8 +36,7 @@ TEST_CASE("what is said to cross is what networks count") {
   const proto::Plan plan = CompileSmall(small);
   const Crossings crossings = CrossingsOf(plan, "train", c.processes).value();
   SmallProcesses run(plan, {.processes = c.processes, .make_kernel = MakeNothing});
-  for (const absl::Status& status :
-       run.Run("train", kSteps, [](int) { return RunContext(); })) {
+  for (const absl::Status& status : run.Run("train", kSteps, [](int) { return RunContext(); })) {
     CHECK(status.message() == "");
   }
   Traffic all, of_stages;

@@ -312,6 +312,13 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (text && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
   }
+  if (text && processes != nullptr) {
+    const TransportMemory memory = processes->transport_memory();
+    std::printf(
+        "transport: %.1f MB of memory in process 0, and %.1f MB that it shares with others\n",
+        static_cast<double>(memory.private_bytes) * 1e-6,
+        static_cast<double>(memory.shared_bytes) * 1e-6);
+  }
   FlushProgress();
   return absl::OkStatus();
 }
