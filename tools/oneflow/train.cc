@@ -31,6 +31,7 @@
 #include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/resume.h"
+#include "tools/oneflow/trace_file.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
 #include "tools/oneflow/watchdog.h"
@@ -129,19 +130,13 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
-// Each process writes a trace of its own: those other than the first beside --trace.
-std::string TracePath(const Processes* processes) {
-  if (FLAGS_trace.empty() || processes == nullptr || processes->IsFirst()) return FLAGS_trace;
-  return absl::StrCat(FLAGS_trace, ".process-", processes->index());
-}
-
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
                            Processes* processes, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours. A run that is killed leaves none.
-  const std::string trace = TracePath(processes);
-  if (!trace.empty()) RETURN_IF_ERROR(Annotate(MakeWayForFile(trace), "--trace"));
+  const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
+  if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
   absl::Status trained;
   {
     bool told = false;
@@ -150,8 +145,10 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
     const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
-  if (trace.empty()) return trained;
-  const absl::Status traced = Annotate(WriteFile(trace, runtime.TraceJson()), "--trace");
+  if (FLAGS_trace.empty()) return trained;
+  // An interruption that all have agreed upon is a good end.
+  const bool together = trained.ok() || absl::IsCancelled(trained);
+  const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together);
   return trained.ok() ? traced : trained;
 }
 
