@@ -55,7 +55,7 @@ class SameBitsTest(unittest.TestCase):
             text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
 
     def train(self, processes, name, *flags):
-        run("train", "--plan=gpt.plan", "--data=text.txt", "--eval_fraction=0.1", "--eval_every=3", "--eval_batches=2",
+        run("train", "--plan=gpt.plan", "--data=text.txt", "--eval_fraction=0.1", "--eval_every=2", "--eval_batches=2",
             f"--metrics={name}.jsonl", f"--checkpoint_dir={name}",
             *([f"--processes={processes}"] if processes > 1 else []), *flags, cwd=self.dir)
         return losses(f"{self.dir}/{name}.jsonl"), contents(f"{self.dir}/{name}")
