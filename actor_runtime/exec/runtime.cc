@@ -355,6 +355,10 @@ std::span<std::byte> Runtime::PersistentBytes(int rank, int register_id, int slo
   return impl_->loaded->PersistentBytes(rank, register_id, slot);
 }
 
+proto::ProcessTrace Runtime::TraceEvents() const {
+  return impl_->trace ? impl_->trace->ToProto() : proto::ProcessTrace();
+}
+
 std::string Runtime::TraceJson() const { return impl_->trace ? impl_->trace->ToJson() : ""; }
 
 }  // namespace oneflow

@@ -15,6 +15,10 @@ bool IsPacked(int64_t rows, int64_t bytes) {
   return rows > 1 && (rows > kMostRows || bytes < rows * kShortRow);
 }
 
+bool MayBePacked(const PacketShape& most) {
+  return most.rows > kMostRows || (most.rows > 1 && most.row_bytes < kShortRow);
+}
+
 // Calls fn(begin, bytes) for each row; rows that follow one another in memory are one.
 template <typename Fn>
 void ForLongRows(const FarAction& action, Fn fn) {
@@ -47,9 +51,26 @@ MessageCounts MostMessages(const FarGroup& group) {
 
 void Payload::Reserve(const PacketShape& most) {
   rows.reserve(static_cast<size_t>(std::min(most.rows, kMostRows)));
-  if (IsPacked(most.rows, most.rows * most.row_bytes)) {
-    packed.reserve(static_cast<size_t>(most.bytes));
+  if (MayBePacked(most)) packed.reserve(static_cast<size_t>(most.bytes));
+}
+
+int64_t Payload::ReservedBytes(const PacketShape& most) {
+  return std::min(most.rows, kMostRows) * static_cast<int64_t>(sizeof(ucp_dt_iov_t)) +
+         (MayBePacked(most) ? most.bytes : 0);
+}
+
+const void* Payload::ForUcx(size_t* count, ucp_datatype_t* type) const {
+  if (!packed.empty()) {
+    *count = packed.size();
+    return packed.data();
   }
+  if (rows.size() == 1) {
+    *count = rows[0].length;
+    return rows[0].buffer;
+  }
+  *count = rows.size();
+  *type = UCP_DATATYPE_IOV;
+  return rows.data();
 }
 
 void Payload::Gather(const FarAction& action) {

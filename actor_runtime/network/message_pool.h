@@ -59,7 +59,10 @@ struct Payload {
 
   // Then Gather of no such packet allocates.
   void Reserve(const PacketShape& most);
+  static int64_t ReservedBytes(const PacketShape& most);
   void Gather(const FarAction& action);
+  // What was gathered. `type`: changed where it is not contiguous.
+  const void* ForUcx(size_t* count, ucp_datatype_t* type) const;
 };
 
 }  // namespace oneflow

@@ -74,12 +74,18 @@ struct UcxNetwork::Impl {
     FarAction action = {};
     Home from;
   };
+  struct Peer {
+    Impl* network = nullptr;
+    int process = 0;
+    ucp_ep_h endpoint = nullptr;
+  };
 
   UcxOptions options;
   OnBroken on_broken;
-  std::unique_ptr<UcxWorker> ucx;
+  UcxWorker ucx;
   ucp_worker_h worker = nullptr;  // ucx's
   int wake_fd = -1;
+  std::vector<Peer> peers;      // by process
   std::vector<Outgoing> taken;  // of `outgoing`, by the driving thread
   int broken_process = -1;      // that UCX has told of, and we have not yet
   ucs_status_t broken_status = UCS_OK;
@@ -87,6 +93,7 @@ struct UcxNetwork::Impl {
 
   std::mutex mutex;
   std::vector<Outgoing> outgoing;                    // under mutex
+  int64_t pool_bytes = 0;                            // under mutex
   size_t most_outgoing = 0;                          // under mutex
   std::map<uint64_t, Home> communicators;            // under mutex
   std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
@@ -104,27 +111,47 @@ struct UcxNetwork::Impl {
       Wake();
       thread.join();
     }
-    ucx.reset();
+    CloseEndpoints();
     if (wake_fd >= 0) close(wake_fd);
   }
 
   absl::Status Open() {
-    const ucp_am_recv_callback_t arrived = [](void* network, const void* header,
-                                              size_t header_bytes, void* data, size_t length,
-                                              const ucp_am_recv_param_t* param) {
+    RETURN_IF_ERROR(ucx.Open(options));
+    worker = ucx.worker;
+    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd < 0) return absl::InternalError("eventfd failed");
+
+    peers.resize(options.processes);
+    const auto arrived = [](void* network, const void* header, size_t header_bytes, void* data,
+                            size_t length, const ucp_am_recv_param_t* param) {
       return static_cast<Impl*>(network)->Arrived(
           {static_cast<const std::byte*>(header), header_bytes}, data, length, *param);
     };
-    const auto lost = [this](int process, ucs_status_t status) {
-      if (broken_process >= 0) return;
-      broken_process = process;
-      broken_status = status;
+    return ucx.Listen(kMessageId, arrived, this);
+  }
+
+  absl::Status Connect(int process, const std::string& address) {
+    if (process < 0 || process >= options.processes || process == options.process) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
+    }
+    Peer& peer = peers[process];
+    peer.network = this;
+    peer.process = process;
+    const auto failed = [](void* arg, ucp_ep_h, ucs_status_t status) {
+      const Peer& lost = *static_cast<Peer*>(arg);
+      if (lost.network->broken_process >= 0) return;
+      lost.network->broken_process = lost.process;
+      lost.network->broken_status = status;
     };
-    ASSIGN_OR_RETURN(ucx, UcxWorker::Open(options, kMessageId, arrived, this, lost));
-    worker = ucx->worker();
-    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake_fd < 0) return absl::InternalError("eventfd failed");
-    return absl::OkStatus();
+    return Annotate(ucx.Connect(address, {failed, &peer}, &peer.endpoint),
+                    absl::StrCat("no link to process ", process));
+  }
+
+  // By force: all that is in UCX's hands comes back.
+  void CloseEndpoints() {
+    for (Peer& peer : peers) {
+      if (peer.endpoint != nullptr) ucx.Close(std::exchange(peer.endpoint, nullptr));
+    }
   }
 
   // Any thread.
@@ -173,6 +200,8 @@ struct UcxNetwork::Impl {
     made->landings.Reserve(most.pieces, [](Landing*) {});
     most_outgoing += most.words + most.pieces;
     outgoing.reserve(most_outgoing);
+    pool_bytes += (most.words + most.pieces) * (sizeof(Sending) + 2 * sizeof(Outgoing)) +
+                  most.pieces * (sizeof(Landing) + Payload::ReservedBytes(group.packets));
     return made.get();
   }
 
@@ -265,7 +294,7 @@ struct UcxNetwork::Impl {
   void Post(Outgoing& message) {
     const FarMessage& of = message.action.message;
     const bool is_piece = of.kind == FarMessage::kPiece;
-    const ucp_ep_h endpoint = ucx->endpoint(message.to_process);
+    const ucp_ep_h endpoint = peers[message.to_process].endpoint;
     if (endpoint == nullptr || is_broken.load()) {
       if (is_piece) message.from.communicator->Sent();
       pending.fetch_sub(1);
@@ -292,19 +321,8 @@ struct UcxNetwork::Impl {
     const void* buffer = nullptr;
     size_t count = 0;
     if (is_piece && of.length > 0) {
-      Payload& payload = sending->payload;
-      payload.Gather(message.action);
-      if (!payload.packed.empty()) {
-        buffer = payload.packed.data();
-        count = payload.packed.size();
-      } else if (payload.rows.size() == 1) {
-        buffer = payload.rows[0].buffer;
-        count = payload.rows[0].length;
-      } else {
-        buffer = payload.rows.data();
-        count = payload.rows.size();
-        param.datatype = UCP_DATATYPE_IOV;
-      }
+      sending->payload.Gather(message.action);
+      buffer = sending->payload.ForUcx(&count, &param.datatype);
       bytes_sent.fetch_add(of.length);
     }
     messages_sent.fetch_add(1);
@@ -361,7 +379,7 @@ struct UcxNetwork::Impl {
       for (const auto& [number, home] : communicators) all.push_back(home.communicator);
     }
     for (const auto& communicator : all) communicator->Abort(why);
-    ucx->CloseEndpoints();
+    CloseEndpoints();
     // What was emitted meanwhile.
     std::vector<Outgoing> left;
     {
@@ -395,7 +413,7 @@ struct UcxNetwork::Impl {
     const bool armed = told || ucp_worker_arm(worker) == UCS_OK;
     const bool news = has_outgoing.load() || (is_broken.load() && !told) || stop.stop_requested();
     if (armed && !news) {
-      pollfd fds[] = {{wake_fd, POLLIN, 0}, {ucx->fd(), POLLIN, 0}};
+      pollfd fds[] = {{wake_fd, POLLIN, 0}, {ucx.event_fd, POLLIN, 0}};
       poll(fds, told ? 1 : 2, -1);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
@@ -420,10 +438,10 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
   return std::unique_ptr<UcxNetwork>(new UcxNetwork(std::move(impl)));
 }
 
-const std::string& UcxNetwork::address() const { return impl_->ucx->address(); }
+const std::string& UcxNetwork::address() const { return impl_->ucx.address; }
 
 absl::Status UcxNetwork::Connect(int process, const std::string& address) {
-  return impl_->ucx->Connect(process, address);
+  return impl_->Connect(process, address);
 }
 
 void UcxNetwork::Start() {
@@ -464,6 +482,11 @@ void UcxNetwork::LetGo(const absl::Status& why) {
   impl_->let_go.wait(false);
 }
 void UcxNetwork::Close() { impl_->closing = true; }
+
+TransportMemory UcxNetwork::memory() const {
+  const std::lock_guard lock(impl_->mutex);
+  return {impl_->ucx.private_bytes + impl_->pool_bytes, SharedSegmentBytes()};
+}
 
 NetworkTotals UcxNetwork::totals() const {
   return {impl_->messages_sent,  impl_->messages_received, impl_->bytes_sent,

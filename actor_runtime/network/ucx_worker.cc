@@ -1,13 +1,14 @@
 #include "actor_runtime/network/ucx_worker.h"
 
 #include <ucs/config/global_opts.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
-#include <utility>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
@@ -34,40 +35,47 @@ void RestoreSignals() {
   for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
 }
 
+// Resident memory that this process shares with nobody.
+int64_t PrivateBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0, shared = 0;
+  file >> all >> resident >> shared;
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
 }  // namespace
 
-absl::Status UcxError(const std::string& what, ucs_status_t status) {
+int64_t SharedSegmentBytes() {
+  std::ifstream file("/proc/self/maps");
+  int64_t bytes = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("/ucx_shm_") == line.npos) continue;
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) bytes += end - begin;
+  }
+  return bytes;
+}
+
+absl::Status UcxError(absl::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
 }
 
-UcxWorker::UcxWorker(const UcxOptions& options, OnLost on_lost)
-    : options_(options), on_lost_(std::move(on_lost)), peers_(options.processes) {}
-
 UcxWorker::~UcxWorker() {
-  CloseEndpoints();
-  if (worker_ != nullptr) ucp_worker_destroy(worker_);
-  if (context_ != nullptr) ucp_cleanup(context_);
+  if (worker != nullptr) ucp_worker_destroy(worker);
+  if (context != nullptr) ucp_cleanup(context);
 }
 
-absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Open(const UcxOptions& options,
-                                                           unsigned message,
-                                                           ucp_am_recv_callback_t arrived,
-                                                           void* arg, OnLost on_lost) {
-  std::unique_ptr<UcxWorker> worker(new UcxWorker(options, std::move(on_lost)));
-  RETURN_IF_ERROR(worker->Start(message, arrived, arg));
-  return worker;
-}
-
-absl::Status UcxWorker::Start(unsigned message, ucp_am_recv_callback_t arrived, void* arg) {
-  SetEnvironment(options_);
+absl::Status UcxWorker::Open(const UcxOptions& options) {
+  const int64_t before = PrivateBytes();
+  SetEnvironment(options);
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return UcxError("UCX cannot read its settings", status);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-  params.estimated_num_eps = static_cast<size_t>(options_.processes);
-  status = ucp_init(&params, config, &context_);
+  params.estimated_num_eps = static_cast<size_t>(options.processes);
+  status = ucp_init(&params, config, &context);
   ucp_config_release(config);
   if (status != UCS_OK) return UcxError("UCX cannot start", status);
   RestoreSignals();
@@ -75,67 +83,55 @@ absl::Status UcxWorker::Start(unsigned message, ucp_am_recv_callback_t arrived, 
   ucp_worker_params_t of_worker{};
   of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  status = ucp_worker_create(context_, &of_worker, &worker_);
+  status = ucp_worker_create(context, &of_worker, &worker);
   if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);
-  status = ucp_worker_get_efd(worker_, &fd_);
+  status = ucp_worker_get_efd(worker, &event_fd);
   if (status != UCS_OK) return UcxError("UCX has nothing to sleep on", status);
-
-  ucp_am_handler_param_t handler{};
-  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                       UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-  handler.id = message;
-  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-  handler.arg = arg;
-  handler.cb = arrived;
-  status = ucp_worker_set_am_recv_handler(worker_, &handler);
-  if (status != UCS_OK) return UcxError("UCX takes no handler of messages", status);
 
   ucp_address_t* bytes = nullptr;
   size_t length = 0;
-  status = ucp_worker_get_address(worker_, &bytes, &length);
+  status = ucp_worker_get_address(worker, &bytes, &length);
   if (status != UCS_OK) return UcxError("UCX has no address", status);
-  address_.assign(reinterpret_cast<const char*>(bytes), length);
-  ucp_worker_release_address(worker_, bytes);
+  address.assign(reinterpret_cast<const char*>(bytes), length);
+  ucp_worker_release_address(worker, bytes);
+  private_bytes = PrivateBytes() - before;
   return absl::OkStatus();
 }
 
-absl::Status UcxWorker::Connect(int process, const std::string& address) {
-  if (process < 0 || process >= options_.processes || process == options_.process) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
-  }
+absl::Status UcxWorker::Listen(unsigned id, ucp_am_recv_callback_t arrived, void* arg) const {
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  handler.id = id;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  handler.arg = arg;
+  handler.cb = arrived;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker, &handler);
+  return status == UCS_OK ? absl::OkStatus() : UcxError("UCX takes no handler of messages", status);
+}
+
+absl::Status UcxWorker::Connect(const std::string& peer, const ucp_err_handler_t& failed,
+                                ucp_ep_h* endpoint) const {
   // UCX believes what it reads there.
-  if (address.size() < 16) {
-    return absl::InvalidArgumentError(absl::StrCat("process ", process, " has no address"));
-  }
-  Peer& peer = peers_[process];
-  peer.worker = this;
-  peer.process = process;
+  if (peer.size() < 16) return absl::InvalidArgumentError("it has no address");
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.address = reinterpret_cast<const ucp_address_t*>(peer.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler.arg = &peer;
-  params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t status) {
-    const Peer& lost = *static_cast<Peer*>(arg);
-    lost.worker->on_lost_(lost.process, status);
-  };
-  const ucs_status_t status = ucp_ep_create(worker_, &params, &peer.endpoint);
-  return status == UCS_OK ? absl::OkStatus()
-                          : UcxError(absl::StrCat("no link to process ", process), status);
+  params.err_handler = failed;
+  const ucs_status_t status = ucp_ep_create(worker, &params, endpoint);
+  return status == UCS_OK ? absl::OkStatus() : UcxError("UCX makes no endpoint", status);
 }
 
-void UcxWorker::CloseEndpoints() {
-  for (Peer& peer : peers_) {
-    if (peer.endpoint == nullptr) continue;
-    ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
-    if (request == nullptr || UCS_PTR_IS_ERR(request)) continue;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker_);
-    ucp_request_free(request);
-  }
+void UcxWorker::Close(ucp_ep_h endpoint) const {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &param);
+  if (request == nullptr || UCS_PTR_IS_ERR(request)) return;
+  while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker);
+  ucp_request_free(request);
 }
 
 }  // namespace oneflow

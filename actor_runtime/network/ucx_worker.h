@@ -1,69 +1,45 @@
-// A worker of UCX (https://openucx.readthedocs.io): what it is opened with, and its links to the
-// workers of other processes. The network (ucx_network.h) says what is sent over them.
-//
-// Requires: one thread at a time calls it, and what it calls back runs in that thread.
+// UcxWorker: UCX's own objects of one process, made with the settings that messages of exchanges
+// need.
 #pragma once
 
 #include <ucp/api/ucp.h>
 
-#include <functional>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "actor_runtime/network/ucx_network.h"
 
 namespace oneflow {
 
 // UNAVAILABLE: "what: why".
-absl::Status UcxError(const std::string& what, ucs_status_t status);
+absl::Status UcxError(absl::string_view what, ucs_status_t status);
 
-class UcxWorker {
- public:
-  // A link to a process failed.
-  using OnLost = std::function<void(int process, ucs_status_t status)>;
+// Of the segments that UCX has mapped into this process, its own and those of others of the host.
+int64_t SharedSegmentBytes();
 
-  // Messages of this number go to `arrived`, with `arg` first.
-  static absl::StatusOr<std::unique_ptr<UcxWorker>> Open(const UcxOptions& options,
-                                                         unsigned message,
-                                                         ucp_am_recv_callback_t arrived, void* arg,
-                                                         OnLost on_lost);
-  // Closes all links by force.
-  ~UcxWorker();
+struct UcxWorker {
+  ucp_context_h context = nullptr;
+  ucp_worker_h worker = nullptr;
+  int event_fd = -1;          // the worker's: what it sleeps on
+  std::string address;        // the worker's
+  int64_t private_bytes = 0;  // that became resident in Open
+
+  UcxWorker() = default;
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
+  // All endpoints of the worker are closed.
+  ~UcxWorker();
 
-  ucp_worker_h worker() const { return worker_; }
-  // Readable when there is news, after ucp_worker_arm.
-  int fd() const { return fd_; }
-  // Where others reach this worker: bytes for Connect.
-  const std::string& address() const { return address_; }
-  // Opens the link to a process. An error where there is no such process or address.
-  absl::Status Connect(int process, const std::string& address);
-  // Null: there is no link.
-  ucp_ep_h endpoint(int process) const { return peers_[process].endpoint; }
-  // By force: all that is in UCX's hands comes back, with an error.
-  void CloseEndpoints();
-
- private:
-  struct Peer {
-    UcxWorker* worker = nullptr;
-    int process = 0;
-    ucp_ep_h endpoint = nullptr;
-  };
-
-  UcxWorker(const UcxOptions& options, OnLost on_lost);
-  absl::Status Start(unsigned message, ucp_am_recv_callback_t arrived, void* arg);
-
-  UcxOptions options_;
-  OnLost on_lost_;
-  ucp_context_h context_ = nullptr;
-  ucp_worker_h worker_ = nullptr;
-  int fd_ = -1;
-  std::string address_;
-  std::vector<Peer> peers_;  // by process
+  // Once.
+  absl::Status Open(const UcxOptions& options);
+  // `arrived`: called with `arg` while the worker is driven, for messages of this id.
+  absl::Status Listen(unsigned id, ucp_am_recv_callback_t arrived, void* arg) const;
+  // `failed`: called while the worker is driven, when the link fails.
+  absl::Status Connect(const std::string& peer, const ucp_err_handler_t& failed,
+                       ucp_ep_h* endpoint) const;
+  // By force: all that is in UCX's hands comes back.
+  void Close(ucp_ep_h endpoint) const;
 };
 
 }  // namespace oneflow

@@ -32,6 +32,7 @@ class SmallProcesses {
 
   Runtime& runtime(int process) { return *runtimes_[process]; }
   NetworkTotals totals(int process) const { return networks_[process]->totals(); }
+  TransportMemory memory(int process) const { return networks_[process]->memory(); }
 
  private:
   std::vector<std::unique_ptr<UcxNetwork>> networks_;

@@ -32,6 +32,7 @@
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/run_facts.h"
+#include "tools/oneflow/trace_file.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
 #include "tools/oneflow/watchdog.h"
@@ -130,19 +131,13 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
-// Each process writes a trace of its own: those other than the first beside --trace.
-std::string TracePath(const Processes* processes) {
-  if (FLAGS_trace.empty() || processes == nullptr || processes->IsFirst()) return FLAGS_trace;
-  return absl::StrCat(FLAGS_trace, ".process-", processes->index());
-}
-
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
                            Processes* processes, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours. A run that is killed leaves none.
-  const std::string trace = TracePath(processes);
-  if (!trace.empty()) RETURN_IF_ERROR(Annotate(MakeWayForFile(trace), "--trace"));
+  const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
+  if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
   absl::Status trained;
   {
     bool told = false;
@@ -151,8 +146,10 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
     const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
-  if (trace.empty()) return trained;
-  const absl::Status traced = Annotate(WriteFile(trace, runtime.TraceJson()), "--trace");
+  if (FLAGS_trace.empty()) return trained;
+  // An interruption that all have agreed upon is a good end.
+  const bool together = trained.ok() || absl::IsCancelled(trained);
+  const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together);
   return trained.ok() ? traced : trained;
 }
 
@@ -312,6 +309,13 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (log) RETURN_IF_ERROR(CheckLoss(log->last_loss()));
   if (text && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
+  }
+  if (text && processes != nullptr) {
+    const TransportMemory memory = processes->transport_memory();
+    std::printf(
+        "transport: %.1f MB of memory in process 0, and %.1f MB that it shares with others\n",
+        static_cast<double>(memory.private_bytes) * 1e-6,
+        static_cast<double>(memory.shared_bytes) * 1e-6);
   }
   FlushProgress();
   return absl::OkStatus();

@@ -36,12 +36,15 @@ Processes::Processes(ProcessesOptions options)
           {.begins = [this](uint64_t run, std::string_view program, int64_t first_step,
                             int64_t steps) { member_->Begins(run, program, first_step, steps); },
            .report = [this](uint64_t run, int64_t step,
-                            std::span<const double> values) { member_->Report(run, step, values); },
+                            std::span<const double> values) { sender_.Report(run, step, values); },
            .fail = [this](const absl::Status& why) { return Fail(why); },
            .let_go =
                [this](const absl::Status& why) {
                  if (started_) network_->LetGo(why);
-               }}) {}
+               }}),
+      sender_([this](uint64_t run, int64_t step, std::span<const double> values) {
+        member_->Report(run, step, values);
+      }) {}
 
 Processes::~Processes() {
   if (network_ != nullptr) network_->Close();
@@ -169,6 +172,7 @@ absl::Status Processes::Fail(const absl::Status& status) {
 }
 
 absl::Status Processes::Leave() {
+  sender_.Flush();
   RETURN_IF_ERROR(member_->Leave());
   network_->Close();
   return absl::OkStatus();

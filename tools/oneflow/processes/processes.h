@@ -28,6 +28,7 @@
 #include "actor_runtime/network/ucx_network.h"
 #include "tools/oneflow/processes/cores_of_host.h"
 #include "tools/oneflow/processes/process_group.h"
+#include "tools/oneflow/processes/report_sender.h"
 #include "tools/oneflow/processes/runs_in_step.h"
 
 namespace oneflow {
@@ -58,6 +59,7 @@ class Processes final : public ProcessGroup {
   const Member& member() const { return *member_; }
   Member& member() { return *member_; }
   NetworkTotals totals() const { return network_->totals(); }
+  TransportMemory transport_memory() const { return network_->memory(); }
 
   // Of the runtime that runs our ranks: ranks, communicators, kernel threads, who spins. `threads`:
   // kernel threads of all processes together; 0: as many as this one has cores.
@@ -101,6 +103,7 @@ class Processes final : public ProcessGroup {
   RunsInStep runs_;
   std::unique_ptr<UcxNetwork> network_;
   std::unique_ptr<Member> member_;  // its threads call all of the above
+  ReportSender sender_;             // to it
 };
 
 }  // namespace oneflow
