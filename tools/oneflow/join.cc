@@ -11,11 +11,13 @@
 #include <system_error>
 #include <utility>
 
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
+#include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
@@ -24,6 +26,8 @@ namespace oneflow {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
+// For the others to hear that this process cannot join.
+constexpr double kTellSeconds = 3;
 
 std::string Digest(std::span<const std::byte> bytes) {
   return absl::StrCat(absl::Hex(XXH3_64bits(bytes.data(), bytes.size()), absl::kZeroPad16));
@@ -37,6 +41,11 @@ std::string DigestOf(const TokenDataset& data) {
   data.Read(0, std::span(ends).first(n));
   data.Read(data.size() - n, std::span(ends).last(n));
   return absl::StrCat(data.size(), " tokens ", Digest(std::as_bytes(std::span(ends))));
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
 // A secret that the children read in their environment.
@@ -56,6 +65,56 @@ absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
   return std::optional<JobKeys>(std::move(keys));
 }
 
+// But for what is known of the plan, and of the network.
+absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlace& place) {
+  MemberOptions member;
+  member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
+  member.process = place.process;
+  member.processes = place.processes;
+  member.attempt = place.attempt;
+  const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
+  member.token = token == nullptr ? "" : token;
+  if (!place.starts_others) {
+    ASSIGN_OR_RETURN(member.keys, KeysOfJob());
+  }
+  return member;
+}
+
+// The device of exchanges. Sets the address that process 0 listens at where nobody has named a
+// network: one of loopback.
+absl::StatusOr<std::string> NetworkFromFlags(const JobPlace& place, MemberOptions* member) {
+  const NamedNetwork named{FLAGS_interface, FLAGS_trust_network};
+  ASSIGN_OR_RETURN(const std::vector<NetworkDevice> devices, NetworkDevices());
+  ASSIGN_OR_RETURN(const std::string device, ChooseDevice(named, devices));
+  if (place.starts_others) return device;
+  const std::string host = place.coordinator.substr(0, place.coordinator.rfind(':'));
+  const std::optional<std::string> loopback = LoopbackAddress(host);
+  const bool is_named = !named.interface.empty() || !named.trust_network.empty();
+  if (!loopback && !(is_named && device != "lo")) {
+    return InputError(
+        is_named ? "--interface, --trust_network" : "--interface",
+        absl::StrCat(is_named ? "lead to loopback" : "is not given", ", and the coordinator at ",
+                     place.coordinator, " is beyond loopback"),
+        "name the network that tensors may cross, unprotected: --interface=DEVICE or "
+        "--trust_network=CIDR");
+  }
+  if (loopback && !is_named) {
+    member->listen =
+        loopback->find(':') == std::string::npos ? *loopback : absl::StrCat("[", *loopback, "]");
+  }
+  return device;
+}
+
+// Process 0 tells why an attempt did not begin; others only that they have not reached it, or lost
+// it.
+absl::Status NotJoined(const JobPlace& place, const absl::Status& status, JobReport& report) {
+  if (place.process == 0) return status;
+  const int named = ProcessNamedIn(ToStd(status.message())).process;
+  const bool is_alone = named == 0 || (absl::IsDeadlineExceeded(status) && named == place.process);
+  if (!is_alone) report.LeaveToOthers();
+  return IsChild() && !(is_alone && place.process == 1) ? Quiet(status) : status;
+}
+
 }  // namespace
 
 absl::StatusOr<JobPlace> PlaceFromFlags() {
@@ -71,12 +130,12 @@ absl::StatusOr<JobPlace> PlaceFromFlags() {
 
 absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
                                                  const proto::Optimizer& optimizer,
-                                                 const TokenSplit& data, const std::string& isa) {
+                                                 const TokenSplit& data, Isa isa) {
   ASSIGN_OR_RETURN(const std::string program, ReadFile("/proc/self/exe"));
   std::vector<JoinFact> facts = {
       {"plan", plan.fingerprint()},
       {"program", Digest(std::as_bytes(std::span(program)))},
-      {"--instruction_set", isa},
+      {"--instruction_set", std::string(Name(isa))},
       {"--data", DigestOf(data.train)},
       {"validation data", data.validation.size() > 0 ? DigestOf(data.validation) : "none"},
       {"optimizer", optimizer.ShortDebugString()},
@@ -85,34 +144,26 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
       {"--eval_every", absl::StrCat(FLAGS_eval_every)},
       {"--eval_batches", absl::StrCat(FLAGS_eval_batches)},
       {"--checkpoint_every", absl::StrCat(FLAGS_checkpoint_every)},
-      {"--checkpoint_dir", FLAGS_checkpoint_dir},
-      {"--resume", FLAGS_resume},
+      {"--checkpoint_dir", FLAGS_checkpoint_dir.empty() ? "none" : FLAGS_checkpoint_dir},
+      {"--resume", FLAGS_resume.empty() ? "true" : FLAGS_resume},
       {"--trace", FLAGS_trace.empty() ? "none" : "given"},
   };
   return facts;
 }
 
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
-                                       std::vector<JoinFact> facts) {
+                                       std::vector<JoinFact> facts, JobReport& report) {
   Together together;
   if (place.processes == 1) return together;
   ProcessesOptions options;
   ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
   options.ranks = mesh.ranks();
-  options.interface = FLAGS_interface;
-  options.member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
-  options.member.process = place.process;
-  options.member.processes = place.processes;
-  options.member.attempt = place.attempt;
+  ASSIGN_OR_RETURN(options.member, MemberFromFlags(place));
+  ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(place, &options.member));
   const int each = options.ranks / place.processes, first = place.process * each;
   options.member.ranks = each == 1 ? absl::StrCat("rank ", first)
                                    : absl::StrCat("ranks ", first, " to ", first + each - 1);
   options.member.facts = std::move(facts);
-  const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
-  options.member.token = token == nullptr ? "" : token;
-  if (!place.starts_others) {
-    ASSIGN_OR_RETURN(options.member.keys, KeysOfJob());
-  }
   absl::Status started;
   if (place.starts_others) {
     options.member.token = NewToken();
@@ -124,10 +175,41 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
       if (children.ok()) together.children.emplace(*std::move(children));
     };
   }
+  absl::Status missing;
+  options.while_joining = [&] {
+    if (missing.ok() && together.children) missing = together.children->CheckJoining(HostName());
+    if (missing.ok() && !IsParentAlive()) {
+      missing = absl::AbortedError(DescribeProcess(HostName(), 0) +
+                                   " was killed, or exited without a word, before all had joined");
+    }
+    return missing;
+  };
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
-  ASSIGN_OR_RETURN(together.processes, std::move(processes));
+  if (!processes.ok()) return NotJoined(place, missing.ok() ? processes.status() : missing, report);
+  if (place.process == 0) report.Begin();
+  together.processes = *std::move(processes);
   return together;
+}
+
+absl::Status TellOthers(const JobPlace& place, const absl::Status& status) {
+  // Process 0 sees what becomes of its children.
+  if (place.processes == 1 || place.starts_others || IsChild()) return status;
+  const absl::Status named = NameProcess(status, DescribeProcess(HostName(), place.process));
+  absl::StatusOr<MemberOptions> member = MemberFromFlags(place);
+  if (!member.ok() || !NetworkFromFlags(place, &*member).ok()) return named;
+  member->failed = named;
+  member->join_seconds = kTellSeconds;
+  (void)Member::Join(*std::move(member), {});
+  return named;
+}
+
+void ReportFailure(const absl::Status& status, JobReport& report) {
+  const std::string sentence(status.message());
+  const NamedProcess named = ProcessNamedIn(sentence);
+  JobOutcome end{
+      .code = ExitCode(status), .host = named.host, .rank = named.rank, .sentence = sentence};
+  (void)report.End(end);  // the failure itself is told
 }
 
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report) {

@@ -10,6 +10,7 @@
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/place.h"
+#include "actor_runtime/kernel/simd/isa.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
 #include "tools/oneflow/job_report.h"
@@ -32,15 +33,23 @@ absl::StatusOr<JobPlace> PlaceFromFlags();
 // its kernels.
 absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
                                                  const proto::Optimizer& optimizer,
-                                                 const TokenSplit& data, const std::string& isa);
+                                                 const TokenSplit& data, Isa isa);
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them.
-// Nothing for a process alone.
+// Nothing for a process alone. Where it is refused, the attempt may go on without it: `report` says
+// nothing of it then.
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
-                                       std::vector<JoinFact> facts);
+                                       std::vector<JoinFact> facts, JobReport& report);
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
 // of all, which `report` has now. It is quiet in all processes but the one that tells it.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
+
+// This process cannot join: those that wait for it hear why, if they are there within some seconds.
+// Returns `status` with the process's name.
+absl::Status TellOthers(const JobPlace& place, const absl::Status& status);
+
+// An end that LeaveTogether has not reported.
+void ReportFailure(const absl::Status& status, JobReport& report);
 
 }  // namespace oneflow

@@ -316,10 +316,8 @@ absl::Status TrainHere(Training training, Processes* processes) {
   return absl::OkStatus();
 }
 
-absl::Status Train(const Arguments& args) {
-  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
-  ListenToSigusr1();
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
+// `joins`: whether it has come so far that it joins the others.
+absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
   RETURN_IF_ERROR(CheckNumbers());
   if (!FLAGS_plan.empty() && args.Given("cluster")) {
     return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
@@ -328,7 +326,6 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
   ASSIGN_OR_RETURN(const TokenSplit data, OpenSplit(model));
@@ -362,12 +359,13 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
-  JobReport report(FLAGS_job_dir, place.attempt);
   training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
-  if (place.processes == 1)
+  if (place.processes == 1) {
+    report.Begin();
     return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
+  }
 
   if (plan.device_kind() != proto::CPU) {
     return InputError("--processes=" + std::to_string(place.processes),
@@ -375,8 +373,9 @@ absl::Status Train(const Arguments& args) {
                       "start one process");
   }
   ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
-                   FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
-  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
+                   FactsOfRun(plan, options.optimizer, data, training.runtime.isa));
+  *joins = true;
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts), report));
   Processes& processes = *together.processes;
   training.log.may_write = [&] { return processes.AwaitMayWrite(); };
   training.loop.writer = {.attempt = place.attempt,
@@ -385,6 +384,19 @@ absl::Status Train(const Arguments& args) {
                           .may_write = [&] { return processes.AwaitMayWrite(); }};
   const absl::Status trained = TrainHere(std::move(training), &processes);
   return LeaveTogether(std::move(together), trained, report);
+}
+
+absl::Status Train(const Arguments& args) {
+  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
+  ListenToSigusr1();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
+  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
+  JobReport report(FLAGS_job_dir, place.attempt);
+  bool joins = false;
+  absl::Status status = TrainAt(place, args, report, &joins);
+  if (!status.ok() && !joins) status = TellOthers(place, status);
+  if (!status.ok()) ReportFailure(status, report);
+  return status;
 }
 
 }  // namespace
@@ -423,6 +435,7 @@ Verb TrainVerb() {
                                             "process_index",
                                             "coordinator",
                                             "interface",
+                                            "trust_network",
                                             "job_dir",
                                             "make_job_keys",
                                             "format"}),

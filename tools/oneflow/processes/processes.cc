@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
     self->runs_.Deliver(run, step, values);
   };
   callbacks.on_listen = made->options_.on_listening;
+  callbacks.while_joining = made->options_.while_joining;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
 
   // Where a launcher leaves all cores to all processes of a host, each takes a share.
@@ -71,10 +72,11 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.attempt = static_cast<uint32_t>(self->options_.member.attempt);
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
   network.spin = here <= Cores();
-  ASSIGN_OR_RETURN(
-      made->network_, UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
-        self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
-      }));
+  auto opened = UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
+    self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
+  });
+  if (!opened.ok()) return made->Fail(opened.status());
+  made->network_ = *std::move(opened);
   self->member_->Post(AddressKey(self->self_), self->network_->address());
   return made;
 }
