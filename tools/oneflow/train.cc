@@ -401,10 +401,8 @@ absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepar
   return TrainPrepared(args, *prepared, resume, place, &processes, report);
 }
 
-absl::Status Train(const Arguments& args) {
-  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
-  ListenToSigusr1();
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
+// `joins`: whether it has come so far that it joins the others.
+absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
   RETURN_IF_ERROR(CheckNumbers());
   if (!FLAGS_plan.empty() && args.Given("cluster")) {
     return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
@@ -413,18 +411,17 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
-  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
   if (place.processes > 1 && FLAGS_logical_devices) {
     return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
                       "leave it out, or start one process");
   }
-  JobReport report(FLAGS_job_dir, place.attempt);
   std::optional<Prepared> prepared;
   if (!PlanIsElsewhere(place)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
     ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
   }
   if (place.processes == 1) {
+    report.Begin();
     return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, report),
                          report);
   }
@@ -432,11 +429,26 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(
       std::vector<JoinFact> facts,
       FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
-  ASSIGN_OR_RETURN(Together together,
-                   JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts)));
+  *joins = true;
+  ASSIGN_OR_RETURN(
+      Together together,
+      JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts), report));
   const absl::Status trained =
       TrainTogether(args, std::move(prepared), resume, place, together, report);
   return LeaveTogether(std::move(together), trained, report);
+}
+
+absl::Status Train(const Arguments& args) {
+  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
+  ListenToSigusr1();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
+  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
+  JobReport report(FLAGS_job_dir, place.attempt);
+  bool joins = false;
+  absl::Status status = TrainAt(place, args, report, &joins);
+  if (!status.ok() && !joins) status = TellOthers(place, status);
+  if (!status.ok()) ReportFailure(status, report);
+  return status;
 }
 
 }  // namespace
@@ -475,6 +487,7 @@ Verb TrainVerb() {
                                             "process_index",
                                             "coordinator",
                                             "interface",
+                                            "trust_network",
                                             "job_dir",
                                             "make_job_keys",
                                             "format"}),
