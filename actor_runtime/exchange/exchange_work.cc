@@ -157,6 +157,21 @@ int64_t ExchangeWork::PacketOf(const Piece& piece, int source) const {
   return piece.index + (piece.tensor == 0 ? 0 : route.ends[piece.tensor - 1]);
 }
 
+PacketShape ExchangeWork::ShapeOfPackets() const {
+  PacketShape shape;
+  for (const Route& route : to_far_) {
+    for (size_t t = 0; t < route.regions.size(); ++t) {
+      const CopyRegion& region = route.regions[t];
+      if (region.rows <= 1) continue;
+      const CopyChunk chunk = ChunkOf(region, most_[t], 0);  // none of the region is larger
+      if (chunk.rows <= 1) continue;
+      const int64_t row = chunk.size * route.element_bytes[t];
+      shape = shape.Join({chunk.rows, chunk.rows * row, row});
+    }
+  }
+  return shape;
+}
+
 ExchangeWork::Piece ExchangeWork::PacketAt(int source, int reader, int64_t number) const {
   const Route& route = RouteOf(source, reader);
   const auto tensor =

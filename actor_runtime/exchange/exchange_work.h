@@ -14,9 +14,11 @@
 // know it by the same numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -43,6 +45,18 @@ struct ExchangeEntries {
 struct FarMembers {
   std::vector<char> near;     // by member
   std::vector<int64_t> most;  // the same in all processes
+};
+
+// What bounds the packets that a process sends: none has more rows or bytes, or shorter rows, but
+// that those of a single row are left out.
+struct PacketShape {
+  int64_t rows = 1, bytes = 0;
+  int64_t row_bytes = std::numeric_limits<int64_t>::max();  // of the shortest
+
+  PacketShape Join(const PacketShape& other) const {
+    return {std::max(rows, other.rows), std::max(bytes, other.bytes),
+            std::min(row_bytes, other.row_bytes)};
+  }
 };
 
 // What carries a member's part of an exchange where a library of devices does: it gives the part to
@@ -107,6 +121,8 @@ class ExchangeWork {
   int64_t PacketsOf(int source, int reader) const;
   int64_t PacketOf(const Piece& piece, int source) const;
   Piece PacketAt(int source, int reader, int64_t number) const;
+  // Of all that members of this process send to members elsewhere.
+  PacketShape ShapeOfPackets() const;
 
  private:
   struct Part {

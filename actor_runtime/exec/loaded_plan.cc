@@ -197,12 +197,23 @@ absl::StatusOr<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicator(const
     return backend_->make_communicator(DeviceGroupOf(group, run));
   }
   if (FarRank(group) >= 0) {
-    return make_communicator_(
-        {NumberOf(group), group.ranks, most_tensors_, static_cast<uint64_t>(run) << 32});
+    return make_communicator_({NumberOf(group), group.ranks, most_tensors_,
+                               static_cast<uint64_t>(run) << 32, PacketsOf(group)});
   }
   const auto members = static_cast<int>(group.ranks.size());
   return devices_.empty() ? MakeLocalCommunicator(members, most_tensors_)
                           : MakeStreamCommunicator(members, most_tensors_);
+}
+
+PacketShape LoadedPlan::PacketsOf(const NetGroup& group) const {
+  PacketShape shape;
+  for (const LoadedProgram& program : programs_) {
+    for (size_t e = 0; e < program.works.size(); ++e) {
+      if (program.net.groups[program.net.exchanges[e].group] != group) continue;
+      shape = shape.Join(program.works[e].ShapeOfPackets());
+    }
+  }
+  return shape;
 }
 
 DeviceGroup LoadedPlan::DeviceGroupOf(const NetGroup& group, uint32_t run) const {
