@@ -93,13 +93,16 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
 }
 
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
-                                       std::vector<JoinFact> facts) {
+                                       std::vector<JoinFact> facts, JobWatch* watch) {
   Together together;
   if (place.processes == 1) return together;
   ProcessesOptions options;
   ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
   options.ranks = mesh.ranks();
   options.interface = FLAGS_interface;
+  options.on_note = [watch](int process, const std::string& name, const std::string& value) {
+    watch->Note(process, name, value);
+  };
   options.member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
   options.member.process = place.process;
   options.member.processes = place.processes;

@@ -13,6 +13,7 @@
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
 #include "tools/oneflow/job_report.h"
+#include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/processes/launch.h"
 #include "tools/oneflow/processes/processes.h"
 
@@ -36,8 +37,9 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them.
 // Nothing for a process alone.
+// `watch`: takes what the processes note; it outlives them.
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
-                                       std::vector<JoinFact> facts);
+                                       std::vector<JoinFact> facts, JobWatch* watch);
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
 // of all, which `report` has now. It is quiet in all processes but the one that tells it.

@@ -1,4 +1,6 @@
 // oneflow train: trains a plan, or a graph compiled on the way, in this process or in many.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +16,7 @@
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -25,6 +28,7 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
 #include "tools/oneflow/interrupt.h"
+#include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/metrics_log.h"
@@ -130,10 +134,27 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
+// What this process notices goes to process 0.
+WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
+  const auto note = [processes, watch](const char* name, const auto& message) {
+    if (processes == nullptr) return watch->Note(0, name, message.SerializeAsString());
+    processes->member().Note(name, message.SerializeAsString());
+  };
+  WatchdogOptions options{.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus};
+  char host[256] = {};
+  if (gethostname(host, sizeof(host) - 1) == 0) options.host = host;
+  // Process 0 hears of some hundred processes a second, at most.
+  if (processes != nullptr) options.waits_seconds = std::max(1.0, processes->count() / 100.0);
+  options.on_waits = [note](const proto::ProcessWaits& w) { note(JobWatch::kWaits, w); };
+  options.on_stall = [note](const proto::ProcessStall& s) { note(JobWatch::kStall, s); };
+  if (processes == nullptr || processes->IsFirst()) options.on_look = [watch] { watch->Look(); };
+  return options;
+}
+
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
-                           Processes* processes, TrainLoopOptions options) {
+                           Processes* processes, JobWatch* watch, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours. A run that is killed leaves none.
   const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
   if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
@@ -142,7 +163,7 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
     bool told = false;
     const Interrupt interrupt([&] { End(runtime, processes, &told); });
     options.stop = &interrupt.signalled();
-    const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
+    const Watchdog watchdog(runtime, WatchFor(processes, watch, on_gpus));
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
   if (FLAGS_trace.empty()) return trained;
@@ -263,6 +284,7 @@ struct Training {
   MetricsOptions log;
   Resume resume = Resume::kNever;
   bool text = true;  // for people
+  JobWatch* watch = nullptr;
 };
 
 // `processes`: that train together; null: this one alone.
@@ -301,7 +323,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
   const absl::Status trained =
       TrainAndTrace(training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr,
-                    gpus.has_value(), processes, training.loop);
+                    gpus.has_value(), processes, training.watch, training.loop);
   if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
@@ -361,12 +383,14 @@ absl::Status Train(const Arguments& args) {
       static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
   log_options.flops_a_step = FlopsOfStep(plan);
 
-  Training training{args, plan, data, options, {}, log_options, resume, format == "text"};
+  JobReport report(FLAGS_job_dir, place.attempt);
+  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  JobWatch watch(place.processes, mesh.ranks(), &report);
+  Training training{args, plan, data, options, {}, log_options, resume, format == "text", &watch};
   training.runtime.threads = threads;
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
-  JobReport report(FLAGS_job_dir, place.attempt);
   training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
     report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
@@ -380,7 +404,7 @@ absl::Status Train(const Arguments& args) {
   }
   ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
                    FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
-  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts)));
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts), &watch));
   Processes& processes = *together.processes;
   training.loop.writer = {.attempt = place.attempt,
                           .process = place.process,

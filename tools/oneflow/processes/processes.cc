@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   callbacks.on_report = [self](uint64_t run, int64_t step, std::span<const double> values) {
     self->runs_.Deliver(run, step, values);
   };
+  callbacks.on_note = made->options_.on_note;
   callbacks.on_listen = made->options_.on_listening;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
 
