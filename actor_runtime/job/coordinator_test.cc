@@ -90,7 +90,8 @@ class Table {
         return said[action.connection].push_back(action.message);
       case CoordinatorAction::kClose: closed[action.connection] = true; return;
       case CoordinatorAction::kRound: return rounds.push_back(std::move(action));
-      case CoordinatorAction::kReport: return;
+      case CoordinatorAction::kReport:
+      case CoordinatorAction::kNote: return;
     }
   }
 
@@ -386,7 +387,7 @@ TEST_CASE("Drawn messages never reach a CHECK") {
                                    Begins(0, "t", 0, 1),
                                    PartOf(0, "r", "p"),
                                    {}};
-  up.resize(12);
+  up.resize(13);
   up[5].mutable_beat()->set_sent(kStart);
   up[6].mutable_ask_stop();
   up[7].mutable_frozen()->set_run(1);
@@ -394,6 +395,7 @@ TEST_CASE("Drawn messages never reach a CHECK") {
   up[9].set_fetch("k");
   up[10].mutable_report()->add_value(1);
   up[11].mutable_leave();
+  up[12].mutable_note()->set_name("n");
   std::vector<JobToMember> down(11);
   down[1].mutable_accepted()->set_silence(5 * kJobSecond);
   down[1].mutable_accepted()->set_beat(kJobSecond / 2);

@@ -1,6 +1,5 @@
 #include "actor_runtime/job/member.h"
 
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -225,6 +224,13 @@ class Member::Impl {
                                      {report.value().data(), size_t(report.value_size())});
               });
             },
+        .note =
+            [this](int process, proto::JobNote note) {
+              if (!callbacks_.on_note) return;
+              callback_thread_.Do([this, process, note = std::move(note)] {
+                callbacks_.on_note(process, note.name(), note.value());
+              });
+            },
         .round =
             [this](uint64_t number, std::vector<std::string> parts) {
               std::lock_guard lock(mutex_);
@@ -426,6 +432,9 @@ void Member::AskStop() {
 void Member::Report(uint64_t run, int64_t step, std::span<const double> values) {
   impl_->Do(
       [&](auto emit) { impl_->machine().Report(run, step, values.data(), values.size(), emit); });
+}
+void Member::Note(std::string name, std::string value) {
+  impl_->Do([&](auto emit) { impl_->machine().Note(std::move(name), std::move(value), emit); });
 }
 void Member::Post(std::string key, std::string value) {
   impl_->Do([&](auto emit) { impl_->machine().Post(std::move(key), std::move(value), emit); });

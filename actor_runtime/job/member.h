@@ -47,6 +47,8 @@ struct MemberCallbacks {
   std::function<void(const StepPosition& end)> stop_at;
   // Process 0 alone: what a process has reported; of one process, in its order.
   std::function<void(uint64_t run, int64_t step, std::span<const double> values)> on_report;
+  // Process 0 alone: what a process notes; of one process, in its order.
+  std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
 
 class Member {
@@ -67,6 +69,9 @@ class Member {
   void AskStop();
   // To process 0's on_report. Does not wait.
   void Report(uint64_t run, int64_t step, std::span<const double> values);
+  // A word to process 0's on_note, its own, too: how this process stands. Does not wait. One of
+  // more than 1 MiB is not sent: nothing depends on notes.
+  void Note(std::string name, std::string value);
   // A value for who fetches it; a key is posted once in an attempt.
   void Post(std::string key, std::string value);
   // Waits for the post.

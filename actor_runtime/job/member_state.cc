@@ -316,6 +316,14 @@ void MemberState::Report(uint64_t run, int64_t step, const double* values, size_
   Send(std::move(message), emit);
 }
 
+void MemberState::Note(std::string name, std::string value, Emit emit) {
+  if (IsOver() || name.size() + value.size() > kJobPieceBytes) return;
+  proto::JobFromMember message;
+  message.mutable_note()->set_name(std::move(name));
+  message.mutable_note()->set_value(std::move(value));
+  Send(std::move(message), emit);
+}
+
 void MemberState::Post(std::string key, std::string value, Emit emit) {
   if (IsOver()) return;
   ForJobPieces(value, [&](std::string piece, bool more) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
@@ -70,6 +71,33 @@ void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_secon
   const absl::StatusOr<std::string> checkpoint =
       checkpoint_dir.empty() ? absl::NotFoundError("none") : LatestCheckpoint(checkpoint_dir);
   if (checkpoint.ok()) json["checkpoint"] = *checkpoint;
+  const std::lock_guard lock(mutex_);
+  training_ = std::move(json);
+  Write();
+}
+
+void JobReport::Waits(const proto::ProcessWaits& waits) {
+  const std::lock_guard lock(mutex_);
+  for (const proto::ProcessWaits::Wait& wait : waits.wait()) {
+    waits_[wait.rank()][wait.group()] = wait.milliseconds();
+  }
+}
+
+void JobReport::Standstill(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (why == standstill_) return;
+  standstill_ = why;
+  if (!dir_.empty()) Write();
+}
+
+void JobReport::Write() {
+  Json json = training_.is_null() ? Json{{"attempt", attempt_}} : training_;
+  for (const auto& [rank, groups] : waits_) {
+    for (const auto& [group, milliseconds] : groups) {
+      json["wait_ms"][absl::StrCat("rank ", rank)][group] = std::round(milliseconds * 1e3) / 1e3;
+    }
+  }
+  if (!standstill_.empty()) json["standstill"] = standstill_;
   const std::string path = dir_ + "/status.json";
   std::string apart;
   if (WriteApart(path, json, &apart).ok()) std::rename(apart.c_str(), path.c_str());

@@ -1,8 +1,10 @@
 // JobReport: what a run leaves in the folder of its job for those who watch it, and for the script
 // that starts it again.
 //
-//   status.json    {"attempt", "step", "loss", "tokens_per_second", "checkpoint"}: while it trains,
-//                  by process 0, at most once a second
+//   status.json    {"attempt", "step", "loss", "tokens_per_second", "checkpoint", "wait_ms",
+//                  "standstill"}: while it trains, by process 0, at most once a second. wait_ms: by
+//                  rank, then by group of devices, the milliseconds of a step that the rank waits
+//                  for the group. standstill: why nothing goes on; only then
 //   outcome.json   {"attempt", "code", "step", "host", "rank", "sentence"}: how the attempt ended,
 //                  by whichever of its processes came first; others find it there
 //
@@ -12,10 +14,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "nlohmann/json.hpp"
+#include "proto/watch.pb.h"
 
 namespace oneflow {
 
@@ -48,6 +54,10 @@ class JobReport {
   // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty.
   void Trained(int64_t steps_done, double loss, double tokens_per_second,
                const std::string& checkpoint_dir);
+  // Any thread. What ranks wait, for the next status; of those that are not named, it stays.
+  void Waits(const proto::ProcessWaits& waits);
+  // Any thread. Why nothing goes on; empty: it goes on. Writes at once.
+  void Standstill(const std::string& why);
   // From now on End does nothing: the attempt is not this process's to tell of.
   void LeaveToOthers() { dir_.clear(); }
   // Any process of the attempt. An outcome of a later attempt stays.
@@ -55,9 +65,14 @@ class JobReport {
 
  private:
   std::string Path() const;  // of the attempt's outcome
+  void Write();              // under mutex_
 
   std::string dir_;
   const int64_t attempt_;
+  std::mutex mutex_;
+  nlohmann::ordered_json training_;                     // under mutex_
+  std::map<int, std::map<std::string, double>> waits_;  // by rank, group; under mutex_
+  std::string standstill_;                              // under mutex_
   std::atomic<int64_t> steps_done_{0};
   std::chrono::steady_clock::time_point written_;
 };

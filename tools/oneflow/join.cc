@@ -14,7 +14,6 @@
 #include <system_error>
 #include <utility>
 
-
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/exec/stage_mesh.h"
@@ -63,8 +62,7 @@ absl::StatusOr<int> RanksOf(const proto::Plan& plan) {
 JobOutcome OutcomeOf(const absl::Status& status) {
   const std::string sentence = status.ok() ? "done" : std::string(status.message());
   const NamedProcess named = ProcessNamedIn(sentence);
-  return {
-      .code = ExitCode(status), .host = named.host, .rank = named.rank, .sentence = sentence};
+  return {.code = ExitCode(status), .host = named.host, .rank = named.rank, .sentence = sentence};
 }
 
 // Leaves the outcome with `report`; returns it, quiet where another process tells it.
@@ -152,11 +150,15 @@ bool PlanIsElsewhere(const JobPlace& place) {
 }
 
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
-                                       std::vector<JoinFact> facts, JobReport& report) {
+                                       std::vector<JoinFact> facts, JobReport& report,
+                                       JobWatch* watch) {
   Together together;
   ProcessesOptions options;
   ASSIGN_OR_RETURN(options.member, MemberFromFlags(place));
   ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(place, &options.member));
+  options.on_note = [watch](int process, const std::string& name, const std::string& value) {
+    watch->Note(process, name, value);
+  };
   if (plan != nullptr) {
     ASSIGN_OR_RETURN(const int ranks, RanksOf(*plan));
     RETURN_IF_ERROR(CheckDivides(place.processes, ranks));

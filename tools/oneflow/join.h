@@ -13,6 +13,7 @@
 #include "actor_runtime/kernel/simd/isa.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/job_report.h"
+#include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/processes/launch.h"
 #include "tools/oneflow/processes/processes.h"
 
@@ -33,9 +34,11 @@ bool PlanIsElsewhere(const JobPlace& place);
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them.
 // `plan`: null where it is elsewhere. Requires several processes. Where it is refused, the attempt
-// may go on without it: `report` says nothing of it then.
+// may go on without it: `report` says nothing of it then. `watch`: takes what the processes note;
+// it outlives them.
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
-                                       std::vector<JoinFact> facts, JobReport& report);
+                                       std::vector<JoinFact> facts, JobReport& report,
+                                       JobWatch* watch);
 
 // All processes call it once they have joined, with what JoinFromFlags got. Process 0's plan goes
 // to those that have none: returns it there, and nothing elsewhere.

@@ -1,6 +1,5 @@
 #include "tools/oneflow/processes/processes.h"
 
-
 #include <algorithm>
 #include <utility>
 
@@ -54,6 +53,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   callbacks.on_report = [self](uint64_t run, int64_t step, std::span<const double> values) {
     self->runs_.Deliver(run, step, values);
   };
+  callbacks.on_note = made->options_.on_note;
   callbacks.on_listen = made->options_.on_listening;
   callbacks.while_joining = made->options_.while_joining;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));

@@ -40,6 +40,8 @@ struct ProcessesOptions {
   std::function<void(int port)> on_listening;
   // Asked now and then until all have joined: why they never will. May be empty.
   std::function<absl::Status()> while_joining;
+  // Of process 0: what processes note (Member::Note).
+  std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
 
 // Refuses a number of processes that does not divide the ranks of a plan.
