@@ -6,10 +6,16 @@
 
 namespace {
 std::atomic<int64_t> allocations{0};
+thread_local int64_t allocations_of_thread = 0;
+
+void Count() {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  ++allocations_of_thread;
 }
+}  // namespace
 
 void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  Count();
   return std::malloc(size);
 }
 void* operator new(size_t size) {
@@ -17,7 +23,7 @@ void* operator new(size_t size) {
   std::abort();
 }
 void* operator new(size_t size, std::align_val_t align) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  Count();
   const auto a = static_cast<size_t>(align);
   if (void* memory = std::aligned_alloc(a, (size + a - 1) / a * a)) return memory;
   std::abort();
@@ -30,5 +36,6 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::fre
 namespace oneflow {
 
 int64_t Allocations() { return allocations; }
+int64_t ThreadAllocations() { return allocations_of_thread; }
 
 }  // namespace oneflow

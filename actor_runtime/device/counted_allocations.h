@@ -5,6 +5,7 @@
 
 namespace oneflow {
 
-int64_t Allocations();  // so far, of all threads
+int64_t Allocations();        // so far, of all threads
+int64_t ThreadAllocations();  // of the calling one
 
 }  // namespace oneflow

@@ -14,9 +14,11 @@
 // know it by the same numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -45,6 +47,18 @@ struct FarMembers {
   std::vector<int64_t> most;  // the same in all processes
 };
 
+// What bounds the packets that a process sends: none has more rows or bytes, or shorter rows, but
+// that those of a single row are left out.
+struct PacketShape {
+  int64_t rows = 1, bytes = 0;
+  int64_t row_bytes = std::numeric_limits<int64_t>::max();  // of the shortest
+
+  PacketShape Join(const PacketShape& other) const {
+    return {std::max(rows, other.rows), std::max(bytes, other.bytes),
+            std::min(row_bytes, other.row_bytes)};
+  }
+};
+
 // What carries a member's part of an exchange where a library of devices does: it gives the part to
 // call.stream. call.in[0] and call.out have an address a tensor; `carrier` is what the communicator
 // has of the library for this member. One call at a time; allocates nothing.
@@ -55,7 +69,8 @@ class ExchangeWork {
   // No work: for token flow alone.
   ExchangeWork() = default;
   // `setups`: by tensor, then by member, what CopyPieces needs for that member's output; without an
-  // output there is nothing to do for it. `far`: null where all members are in this process.
+  // output there is nothing to do for it. `far`: null where all members are in this process; of
+  // those elsewhere a setup needs its output alone.
   static absl::StatusOr<ExchangeWork> Make(const std::vector<std::vector<KernelSetup>>& setups,
                                            const FarMembers* far = nullptr);
 
@@ -106,6 +121,8 @@ class ExchangeWork {
   int64_t PacketsOf(int source, int reader) const;
   int64_t PacketOf(const Piece& piece, int source) const;
   Piece PacketAt(int source, int reader, int64_t number) const;
+  // Of all that members of this process send to members elsewhere.
+  PacketShape ShapeOfPackets() const;
 
  private:
   struct Part {
@@ -121,7 +138,7 @@ class ExchangeWork {
   };
   int64_t MostWindowBytes(int member, bool accumulate) const;
   void AddRoutes(const std::vector<std::vector<KernelSetup>>& setups);
-  Route RouteBetween(const std::vector<std::vector<KernelSetup>>& setups, int source,
+  Route RouteBetween(const std::vector<std::vector<KernelSetup>>& setups, int near, int source,
                      int reader) const;
   const Route& RouteOf(int source, int reader) const;
 

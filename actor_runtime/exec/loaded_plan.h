@@ -30,6 +30,7 @@ struct GroupAcross {
   std::vector<int32_t> ranks;  // of the members
   int tensors = 0;             // the most that an exchange has
   uint64_t first = 0;          // number of the first exchange, the same in all processes
+  PacketShape packets = {};    // that this process sends
 };
 using CommunicatorMaker =
     std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupAcross&)>;
@@ -94,6 +95,7 @@ class LoadedPlan {
                              LoadedProgram* loaded);
   absl::Status AddGroups();
   int32_t FarRank(const NetGroup& group) const;
+  PacketShape PacketsOf(const NetGroup& group) const;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const NetGroup& group,
                                                                  uint32_t run) const;
   DeviceGroup DeviceGroupOf(const NetGroup& group, uint32_t run) const;

@@ -106,7 +106,8 @@ struct Runtime::Impl {
     });
     RETURN_IF_ERROR(MakeCommunicators());
     // Who spins while others wait for a core slows them down.
-    const int busy = (n - 1) * loaded->kernel_threads();
+    const int network = options.make_communicator ? 1 : 0;  // its thread
+    const int busy = (n - 1) * loaded->kernel_threads() + network;
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       const RankRange& own = loaded->ranks();
@@ -228,9 +229,11 @@ struct Runtime::Impl {
                                    [&](const auto& worker) { return worker->ahead(steps); });
     // Others may still finish the last step, and need what members here have entered.
     if (status.ok() && stopped && meet) status = meet();
-    // A device would wait for members that enter no more.
+    // A device would wait for members that enter no more, and so would the end of a library's
+    // communicator of which others have aborted their parts.
+    const bool cut = ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
     for (const auto& communicator : communicators) {
-      if (ahead) communicator->Abort(absl::CancelledError("the run was stopped"));
+      if (cut) communicator->Abort(absl::CancelledError("the run was stopped"));
     }
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
       Device* device = loaded->DeviceOf(rank);
@@ -349,6 +352,10 @@ const proto::Plan& Runtime::plan() const { return impl_->loaded->plan(); }
 
 std::span<std::byte> Runtime::PersistentBytes(int rank, int register_id, int slot) const {
   return impl_->loaded->PersistentBytes(rank, register_id, slot);
+}
+
+proto::ProcessTrace Runtime::TraceEvents() const {
+  return impl_->trace ? impl_->trace->ToProto() : proto::ProcessTrace();
 }
 
 std::string Runtime::TraceJson() const { return impl_->trace ? impl_->trace->ToJson() : ""; }

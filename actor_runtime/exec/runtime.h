@@ -30,6 +30,7 @@
 #include "actor_runtime/exec/worker_report.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "proto/plan.pb.h"
+#include "proto/trace.pb.h"
 
 namespace oneflow {
 
@@ -117,7 +118,9 @@ class Runtime {
   // A slot of a persistent register at a rank of its stage; between runs.
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const;
 
-  // Chrome/Perfetto JSON of all runs so far; between runs. Empty if options.trace was not set.
+  // Of all runs so far; between runs. Empty if options.trace was not set. TraceJson: as
+  // Chrome/Perfetto JSON.
+  proto::ProcessTrace TraceEvents() const;
   std::string TraceJson() const;
 
  private:

@@ -1,98 +1,72 @@
 #include "actor_runtime/exec/trace.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <limits>
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
-#include "oneflow_core/base/json_text.h"
+#include "actor_runtime/exec/trace_json.h"
 
 namespace oneflow {
-namespace {
 
-std::string Quoted(const std::string& text) { return JsonText(nlohmann::json(text)); }
-
-}  // namespace
-
-// Writes one event a line.
-class TraceWriter {
+// Copies a trace to its message.
+class TraceCopier {
  public:
-  explicit TraceWriter(const Trace& trace) : trace_(trace) {}
+  explicit TraceCopier(const Trace& trace) : trace_(trace) {}
 
-  std::string Write() {
-    FindStart();
-    text_ = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"dropped_events\":\"" +
-            std::to_string(trace_.dropped()) + "\"},\"traceEvents\":[";
-    if (trace_.dropped() > 0) {
-      Event("\"ph\":\"I\",\"s\":\"g\",\"pid\":0,\"tid\":0,\"ts\":0,\"name\":\"truncated: " +
-            std::to_string(trace_.dropped()) + " firings did not fit\"");
-    }
-    for (const Trace::TracedRun& run : trace_.runs_) WriteRun(run);
-    return text_ + "\n]}\n";
+  proto::ProcessTrace Copy() {
+    for (size_t r = 0; r < trace_.runs_.size(); ++r) CopyRun(static_cast<int32_t>(r));
+    to_.set_dropped(trace_.dropped());
+    return std::move(to_);
   }
 
  private:
   using FiringKey = std::pair<int32_t, int64_t>;  // concrete actor, firing
 
-  void FindStart() {
-    start_ = std::numeric_limits<int64_t>::max();
-    for (const Trace::TracedRun& run : trace_.runs_) {
-      for (const TraceBuffer& buffer : run.buffers) {
-        if (!buffer.events().empty()) start_ = std::min(start_, buffer.events()[0].begin_ns);
-      }
-    }
-  }
-
-  void Event(const std::string& fields) {
-    text_ += (first_ ? "\n{" : ",\n{") + fields + "}";
-    first_ = false;
-  }
-
-  std::string Time(int64_t ns) const {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3f", static_cast<double>(ns - start_) / 1000);
-    return text;
-  }
-
-  std::string Track(const StreamOrder& stream) {
-    const auto [entry, fresh] = tracks_.try_emplace({stream.rank, stream.name}, tracks_.size() + 1);
-    std::string ids =
-        "\"pid\":" + std::to_string(stream.rank) + ",\"tid\":" + std::to_string(entry->second);
+  int32_t Track(const StreamOrder& stream) {
+    const auto [entry, fresh] =
+        tracks_.try_emplace({stream.rank, stream.name}, static_cast<int32_t>(tracks_.size()));
     if (fresh) {
-      Event("\"ph\":\"M\",\"name\":\"process_name\"," + ids + ",\"args\":{\"name\":\"rank " +
-            std::to_string(stream.rank) + "\"}");
-      Event("\"ph\":\"M\",\"name\":\"thread_name\"," + ids +
-            ",\"args\":{\"name\":" + Quoted(stream.name) + "}");
+      proto::ProcessTrace::Track* track = to_.add_track();
+      track->set_rank(static_cast<int32_t>(stream.rank));
+      track->set_name(stream.name);
     }
-    return ids;
+    return entry->second;
   }
 
-  void WriteRun(const Trace::TracedRun& run) {
+  int32_t Name(const std::string& name) {
+    const auto [entry, fresh] = names_.try_emplace(name, static_cast<int32_t>(names_.size()));
+    if (fresh) to_.add_name(name);
+    return entry->second;
+  }
+
+  void CopyRun(int32_t r) {
+    const Trace::TracedRun& run = trace_.runs_[r];
+    const ActorNet& net = *run.net;
     std::map<FiringKey, const TraceEvent*> ends;
     for (const TraceBuffer& buffer : run.buffers) {
       for (const TraceEvent& event : buffer.events()) ends[{event.actor, event.firing}] = &event;
     }
     for (size_t s = 0; s < run.buffers.size(); ++s) {
-      const std::string track = Track(run.net->streams[s]);
+      if (run.buffers[s].events().empty()) continue;
+      const int32_t track = Track(net.streams[s]);
+      proto::ProcessTrace::Firings* to = to_.add_firings();
+      to->set_track(track);
+      to->set_program(net.program);
       for (const TraceEvent& event : run.buffers[s].events()) {
-        const std::string& name = run.net->names[run.net->specs[event.actor].actor];
-        Event("\"ph\":\"X\",\"cat\":" + Quoted(run.net->program) + ",\"name\":" + Quoted(name) +
-              "," + track + ",\"ts\":" + Time(event.begin_ns) +
-              ",\"dur\":" + Time(start_ + event.end_ns - event.begin_ns) + ",\"args\":{\"step\":" +
-              std::to_string(run.first_step + event.firing / run.net->firings[event.actor]) +
-              ",\"firing\":" + std::to_string(event.firing) + "}");
-        WriteArrows(run, event, track, ends);
+        to->add_name(Name(net.names[net.specs[event.actor].actor]));
+        to->add_begin(event.begin_ns);
+        to->add_end(event.end_ns);
+        to->add_step(run.first_step + event.firing / net.firings[event.actor]);
+        to->add_firing(event.firing);
+        CopyArrows(net, event, track, ends);
+        CopyJoint(net, r, event, track);
       }
     }
   }
 
   // From the firings that filled what this one is the first to read.
-  void WriteArrows(const Trace::TracedRun& run, const TraceEvent& event, const std::string& track,
-                   const std::map<FiringKey, const TraceEvent*>& ends) {
-    const ActorNet& net = *run.net;
+  void CopyArrows(const ActorNet& net, const TraceEvent& event, int32_t track,
+                  const std::map<FiringKey, const TraceEvent*>& ends) {
     const ActorSpec& spec = net.specs[event.actor];
     for (const ActorInput& input : spec.inputs) {
       if (input.always_full || event.firing % input.fires_per_read != 0) continue;
@@ -104,16 +78,34 @@ class TraceWriter {
         const auto end =
             ends.find({writer, (fill + 1) * FiresPerFill(net.specs[writer], spec.sources[p]) - 1});
         if (end == ends.end()) continue;  // dropped
-        const std::string id =
-            "\"cat\":\"fill\",\"name\":\"fill\",\"id\":" + std::to_string(++arrows_);
-        const std::string from = Track(net.streams[net.stream_of[writer]]);
+        proto::ProcessTrace::Arrows* arrows = to_.mutable_arrows();
+        arrows->add_from_track(Track(net.streams[net.stream_of[writer]]));
         // An arrow starts inside the slice it comes from.
-        Event(absl::StrCat("\"ph\":\"s\",", id, ",", from, ",\"ts\":",
-                           Time(std::max(end->second->begin_ns, end->second->end_ns - 1))));
-        Event(absl::StrCat("\"ph\":\"f\",\"bp\":\"e\",", id, ",", track,
-                           ",\"ts\":", Time(event.begin_ns)));
+        arrows->add_from(std::max(end->second->begin_ns, end->second->end_ns - 1));
+        arrows->add_to_track(track);
+        arrows->add_to(event.begin_ns);
       }
     }
+  }
+
+  void CopyJoint(const ActorNet& net, int32_t run, const TraceEvent& event, int32_t track) {
+    const ExchangeMember& member = net.member_of[event.actor];
+    if (member.exchange < 0) return;
+    const NetExchange& exchange = net.exchanges[member.exchange];
+    const std::vector<int32_t>& ranks = net.groups[exchange.group].ranks;
+    if (std::all_of(ranks.begin(), ranks.end(),
+                    [&](int32_t rank) { return net.own.Contains(rank); })) {
+      return;
+    }
+    proto::ProcessTrace::Joint* joint = to_.mutable_joint();
+    joint->add_run(run);
+    joint->add_rank(ranks[0]);
+    joint->add_actor(exchange.actors[0]);
+    joint->add_firing(event.firing);
+    joint->add_track(track);
+    joint->add_begin(event.begin_ns);
+    joint->add_end(event.end_ns);
+    joint->add_sends(member.index == 0 && exchange.actors[0] != exchange.actors[1]);
   }
 
   static int64_t FiresPerFill(const ActorSpec& writer, const ActorPeer& source) {
@@ -125,11 +117,9 @@ class TraceWriter {
   }
 
   const Trace& trace_;
-  std::string text_;
-  bool first_ = true;
-  int64_t start_ = 0;
-  int64_t arrows_ = 0;
-  std::map<std::pair<uint32_t, std::string>, size_t> tracks_;
+  proto::ProcessTrace to_;
+  std::map<std::pair<uint32_t, std::string>, int32_t> tracks_;
+  std::map<std::string, int32_t> names_;
 };
 
 void Trace::Begin(const ActorNet& net, int64_t first_step, int64_t steps) {
@@ -147,7 +137,12 @@ void Trace::Begin(const ActorNet& net, int64_t first_step, int64_t steps) {
   }
 }
 
-std::string Trace::ToJson() const { return TraceWriter(*this).Write(); }
+proto::ProcessTrace Trace::ToProto() const { return TraceCopier(*this).Copy(); }
+
+std::string Trace::ToJson() const {
+  const proto::ProcessTrace trace = ToProto();
+  return TraceJson({&trace, 1});
+}
 
 int64_t Trace::dropped() const {
   int64_t dropped = 0;

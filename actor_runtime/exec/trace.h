@@ -1,7 +1,7 @@
-// Trace: when each firing ran, in buffers made before the run, written out as Chrome/Perfetto JSON:
-// a track for each stream, a slice for each firing (of a device that runs by itself: when it ran
-// there, by the device's events, from the moment at which it waited for nothing), an arrow for each
-// fill that went to another stream.
+// Trace: when each firing ran, in buffers made before the run (of a device that runs by itself:
+// when it ran there, by the device's events, from the moment at which it waited for nothing), and
+// which firings follow from which; written out as a message, or as Chrome/Perfetto JSON
+// (trace_json.h).
 //
 //   Trace trace(/*events_per_stream=*/100000);
 //   trace.Begin(net, /*first_step=*/0, steps);    // before the workers start
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "actor_runtime/exec/net.h"
+#include "proto/trace.pb.h"
 
 namespace oneflow {
 
@@ -59,12 +60,13 @@ class Trace {
   void Begin(const ActorNet& net, int64_t first_step, int64_t steps);
   // Of a stream of the net that runs.
   TraceBuffer* buffer(int stream) { return &runs_.back().buffers[stream]; }
-  // No worker runs.
+  // No worker runs. Without what says which process of many it is.
+  proto::ProcessTrace ToProto() const;
   std::string ToJson() const;
   int64_t dropped() const;
 
  private:
-  friend class TraceWriter;
+  friend class TraceCopier;
   struct TracedRun {
     const ActorNet* net;
     int64_t first_step;

@@ -3,14 +3,11 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
-#include <ucs/config/global_opts.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -21,7 +18,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/spin.h"
+#include "actor_runtime/network/message_pool.h"
 #include "actor_runtime/network/shared_communicator.h"
+#include "actor_runtime/network/ucx_worker.h"
 #include "actor_runtime/network/wire.h"
 #include "oneflow_core/base/status.h"
 
@@ -32,68 +31,48 @@ constexpr unsigned kMessageId = 1;
 // Payloads up to here travel with their header. Larger ones wait at the sender until the receiver
 // has said where they land, so that nothing lies in buffers of UCX's.
 constexpr int64_t kEagerBytes = 4096;
-// Rows shorter than this are packed by us: UCX needs some 30 ns for each.
-constexpr size_t kShortRow = 512;
-// Of a list of rows that UCX gathers.
-constexpr size_t kMostRows = 1024;
-
-absl::Status UcxError(const std::string& what, ucs_status_t status) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
-}
-
-// A user's own choice in the environment stands, but for what an option says.
-void Prefer(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
-
-// UCX reads its settings from the environment, but for those of the library as a whole, which it
-// has read before main.
-void SetEnvironment(const UcxOptions& options) {
-  // Where a peer that dies should be told, UCX uses shared memory only if asked.
-  Prefer("UCX_MM_ERROR_HANDLING", "y");
-  Prefer("UCX_KEEPALIVE_INTERVAL", "1s");
-  Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
-  if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
-  if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
-  // What fails is told once, by us.
-  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
-}
-
-// UCX prints stack traces on these, in the place of what the process would do.
-void RestoreSignals() {
-  if (std::getenv("UCX_HANDLE_ERRORS") != nullptr) return;
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
-}
-
-// A message that a worker, or the network itself, wants sent.
-struct Outgoing {
-  int to_process = 0;
-  FarAction action = {};
-  std::shared_ptr<FarCommunicator> from;
-};
 
 }  // namespace
 
 // Invariants:
 //  1. All but `outgoing`, `communicators`, `broken` and the totals belongs to the driving thread
 //     once it runs.
-//  2. A Sending or Landing is in its list of free ones or in UCX's hands: then its callback comes,
-//     once, with an error where the link is closed by force.
+//  2. A Sending or Landing is in its pool or in UCX's hands: then its callback comes, once, with an
+//     error where the link is closed by force. Pools stay as long as the network.
 //  3. Sent follows each piece that was emitted, Landed each that was given a place: a communicator
 //     lets go of memory only when it has counted them all.
 struct UcxNetwork::Impl {
+  struct Pools;
   // A message in UCX's hands: what must stay until it is sent.
   struct Sending {
     Impl* network = nullptr;
+    MessagePool<Sending>* pool = nullptr;
     WireHeader header;
-    std::vector<ucp_dt_iov_t> rows;
-    std::vector<std::byte> packed;
+    Payload payload;
     std::shared_ptr<FarCommunicator> from;  // null: no piece
     int to_process = 0;
   };
   // A piece on its way into memory of ours.
   struct Landing {
     Impl* network = nullptr;
+    MessagePool<Landing>* pool = nullptr;
     FarMessage message;
     std::shared_ptr<FarCommunicator> to;
+  };
+  // Of the communicators of one number.
+  struct Pools {
+    MessagePool<Sending> words, pieces;
+    MessagePool<Landing> landings;
+  };
+  struct Home {
+    std::shared_ptr<FarCommunicator> communicator;
+    Pools* pools = nullptr;
+  };
+  // A message that a worker, or the network itself, wants sent.
+  struct Outgoing {
+    int to_process = 0;
+    FarAction action = {};
+    Home from;
   };
   struct Peer {
     Impl* network = nullptr;
@@ -103,24 +82,22 @@ struct UcxNetwork::Impl {
 
   UcxOptions options;
   OnBroken on_broken;
-  ucp_context_h context = nullptr;
-  ucp_worker_h worker = nullptr;
-  int worker_fd = -1, wake_fd = -1;
-  std::string own_address;
-  std::vector<Peer> peers;  // by process
-  std::vector<std::unique_ptr<Sending>> sendings;
-  std::vector<Sending*> free_sendings;
-  std::vector<std::unique_ptr<Landing>> landings;
-  std::vector<Landing*> free_landings;
+  UcxWorker ucx;
+  ucp_worker_h worker = nullptr;  // ucx's
+  int wake_fd = -1;
+  std::vector<Peer> peers;      // by process
   std::vector<Outgoing> taken;  // of `outgoing`, by the driving thread
   int broken_process = -1;      // that UCX has told of, and we have not yet
   ucs_status_t broken_status = UCS_OK;
   bool told = false;  // on_broken
 
   std::mutex mutex;
-  std::vector<Outgoing> outgoing;                                      // under mutex
-  std::map<uint64_t, std::shared_ptr<FarCommunicator>> communicators;  // under mutex
-  absl::Status broken;                                                 // under mutex
+  std::vector<Outgoing> outgoing;                    // under mutex
+  int64_t pool_bytes = 0;                            // under mutex
+  size_t most_outgoing = 0;                          // under mutex
+  std::map<uint64_t, Home> communicators;            // under mutex
+  std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
+  absl::Status broken;                               // under mutex
   std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false}, closing{false};
   std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
@@ -135,98 +112,45 @@ struct UcxNetwork::Impl {
       thread.join();
     }
     CloseEndpoints();
-    if (worker != nullptr) ucp_worker_destroy(worker);
-    if (context != nullptr) ucp_cleanup(context);
     if (wake_fd >= 0) close(wake_fd);
   }
 
   absl::Status Open() {
-    SetEnvironment(options);
-    ucp_config_t* config = nullptr;
-    ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
-    if (status != UCS_OK) return UcxError("UCX cannot read its settings", status);
-    ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
-    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    params.estimated_num_eps = static_cast<size_t>(options.processes);
-    status = ucp_init(&params, config, &context);
-    ucp_config_release(config);
-    if (status != UCS_OK) return UcxError("UCX cannot start", status);
-    RestoreSignals();
-
-    ucp_worker_params_t of_worker{};
-    of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    status = ucp_worker_create(context, &of_worker, &worker);
-    if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);
-    status = ucp_worker_get_efd(worker, &worker_fd);
-    if (status != UCS_OK) return UcxError("UCX has nothing to sleep on", status);
+    RETURN_IF_ERROR(ucx.Open(options));
+    worker = ucx.worker;
     wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd < 0) return absl::InternalError("eventfd failed");
 
-    ucp_am_handler_param_t handler{};
-    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                         UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-    handler.id = kMessageId;
-    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-    handler.arg = this;
-    handler.cb = [](void* network, const void* header, size_t header_bytes, void* data,
-                    size_t length, const ucp_am_recv_param_t* param) {
+    peers.resize(options.processes);
+    const auto arrived = [](void* network, const void* header, size_t header_bytes, void* data,
+                            size_t length, const ucp_am_recv_param_t* param) {
       return static_cast<Impl*>(network)->Arrived(
           {static_cast<const std::byte*>(header), header_bytes}, data, length, *param);
     };
-    status = ucp_worker_set_am_recv_handler(worker, &handler);
-    if (status != UCS_OK) return UcxError("UCX takes no handler of messages", status);
-
-    ucp_address_t* bytes = nullptr;
-    size_t length = 0;
-    status = ucp_worker_get_address(worker, &bytes, &length);
-    if (status != UCS_OK) return UcxError("UCX has no address", status);
-    own_address.assign(reinterpret_cast<const char*>(bytes), length);
-    ucp_worker_release_address(worker, bytes);
-    peers.resize(options.processes);
-    return absl::OkStatus();
+    return ucx.Listen(kMessageId, arrived, this);
   }
 
   absl::Status Connect(int process, const std::string& address) {
     if (process < 0 || process >= options.processes || process == options.process) {
       return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
     }
-    // UCX believes what it reads there.
-    if (address.size() < 16) {
-      return absl::InvalidArgumentError(absl::StrCat("process ", process, " has no address"));
-    }
     Peer& peer = peers[process];
     peer.network = this;
     peer.process = process;
-    ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.arg = &peer;
-    params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t status) {
+    const auto failed = [](void* arg, ucp_ep_h, ucs_status_t status) {
       const Peer& lost = *static_cast<Peer*>(arg);
       if (lost.network->broken_process >= 0) return;
       lost.network->broken_process = lost.process;
       lost.network->broken_status = status;
     };
-    const ucs_status_t status = ucp_ep_create(worker, &params, &peer.endpoint);
-    return status == UCS_OK ? absl::OkStatus()
-                            : UcxError(absl::StrCat("no link to process ", process), status);
+    return Annotate(ucx.Connect(address, {failed, &peer}, &peer.endpoint),
+                    absl::StrCat("no link to process ", process));
   }
 
   // By force: all that is in UCX's hands comes back.
   void CloseEndpoints() {
     for (Peer& peer : peers) {
-      if (peer.endpoint == nullptr) continue;
-      ucp_request_param_t param{};
-      param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-      param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-      ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
-      if (request == nullptr || UCS_PTR_IS_ERR(request)) continue;
-      while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker);
-      ucp_request_free(request);
+      if (peer.endpoint != nullptr) ucx.Close(std::exchange(peer.endpoint, nullptr));
     }
   }
 
@@ -259,10 +183,26 @@ struct UcxNetwork::Impl {
     Wake();
   }
 
-  std::shared_ptr<FarCommunicator> Find(uint64_t number) {
+  Home Find(uint64_t number) {
     const std::lock_guard lock(mutex);
     const auto found = communicators.find(number);
-    return found == communicators.end() ? nullptr : found->second;
+    return found == communicators.end() ? Home() : found->second;
+  }
+
+  // Under mutex. The driving thread has those of a communicator of this number that was before.
+  Pools* PoolsFor(const FarGroup& group) {
+    std::unique_ptr<Pools>& made = pools[group.communicator];
+    if (made != nullptr) return made.get();
+    made = std::make_unique<Pools>();
+    const MessageCounts most = MostMessages(group);
+    made->words.Reserve(most.words, [](Sending*) {});
+    made->pieces.Reserve(most.pieces, [&](Sending* s) { s->payload.Reserve(group.packets); });
+    made->landings.Reserve(most.pieces, [](Landing*) {});
+    most_outgoing += most.words + most.pieces;
+    outgoing.reserve(most_outgoing);
+    pool_bytes += (most.words + most.pieces) * (sizeof(Sending) + 2 * sizeof(Outgoing)) +
+                  most.pieces * (sizeof(Landing) + Payload::ReservedBytes(group.packets));
+    return made.get();
   }
 
   // What comes of this attempt and does not belong is a bug there or here.
@@ -283,8 +223,8 @@ struct UcxNetwork::Impl {
     messages_received.fetch_add(1);
     const absl::StatusOr<FarMessage> message = FarMessageFrom(
         {reinterpret_cast<const std::byte*>(&header->message), sizeof(header->message)});
-    const std::shared_ptr<FarCommunicator> to =
-        message.ok() ? Find(message->communicator) : nullptr;
+    const Home home = message.ok() ? Find(message->communicator) : Home();
+    const std::shared_ptr<FarCommunicator>& to = home.communicator;
     if (to == nullptr) {
       Refuse(*header, message.ok() ? absl::NotFoundError(absl::StrCat("there is no communicator ",
                                                                       message->communicator))
@@ -306,22 +246,24 @@ struct UcxNetwork::Impl {
       Refuse(*header, place.status());
     } else if (!place->empty()) {
       bytes_received.fetch_add(static_cast<int64_t>(length));
-      return LandAt(*message, to, *place, data, param);
+      return LandAt(*message, home, *place, data, param);
     }
     return UCS_OK;
   }
 
-  ucs_status_t LandAt(const FarMessage& message, const std::shared_ptr<FarCommunicator>& to,
-                      std::span<std::byte> place, void* data, const ucp_am_recv_param_t& param) {
+  ucs_status_t LandAt(const FarMessage& message, const Home& home, std::span<std::byte> place,
+                      void* data, const ucp_am_recv_param_t& param) {
     if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
       std::memcpy(place.data(), data, place.size());
-      to->Landed(message);
+      home.communicator->Landed(message);
       return UCS_OK;
     }
-    Landing* landing = Take(landings, free_landings);
+    Landing* landing = home.pools->landings.Take();
     pending.fetch_add(1);
+    landing->network = this;
+    landing->pool = &home.pools->landings;
     landing->message = message;
-    landing->to = to;
+    landing->to = home.communicator;
     ucp_request_param_t receive{};
     receive.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -345,21 +287,8 @@ struct UcxNetwork::Impl {
     }
     landing->to->Landed(landing->message);
     landing->to.reset();
-    free_landings.push_back(landing);
+    landing->pool->Give(landing);
     pending.fetch_sub(1);
-  }
-
-  template <typename T>
-  T* Take(std::vector<std::unique_ptr<T>>& all, std::vector<T*>& free) {
-    if (free.empty()) {
-      all.push_back(std::make_unique<T>());
-      all.back()->network = this;
-      free.reserve(all.size());
-      return all.back().get();
-    }
-    T* taken_one = free.back();
-    free.pop_back();
-    return taken_one;
   }
 
   void Post(Outgoing& message) {
@@ -367,15 +296,17 @@ struct UcxNetwork::Impl {
     const bool is_piece = of.kind == FarMessage::kPiece;
     const ucp_ep_h endpoint = peers[message.to_process].endpoint;
     if (endpoint == nullptr || is_broken.load()) {
-      if (is_piece) message.from->Sent();
+      if (is_piece) message.from.communicator->Sent();
       pending.fetch_sub(1);
       return;
     }
-    Sending* sending = Take(sendings, free_sendings);
+    MessagePool<Sending>& pool = is_piece ? message.from.pools->pieces : message.from.pools->words;
+    Sending* sending = pool.Take();
+    sending->network = this;
+    sending->pool = &pool;
     sending->header = {options.job, options.attempt, options.process, of};
     sending->to_process = message.to_process;
-    if (is_piece) sending->from = std::move(message.from);
-    sending->rows.clear();
+    if (is_piece) sending->from = std::move(message.from.communicator);
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                          UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
@@ -390,48 +321,14 @@ struct UcxNetwork::Impl {
     const void* buffer = nullptr;
     size_t count = 0;
     if (is_piece && of.length > 0) {
-      Gather(message.action, sending);
-      if (!sending->packed.empty()) {
-        buffer = sending->packed.data();
-        count = sending->packed.size();
-      } else if (sending->rows.size() == 1) {
-        buffer = sending->rows[0].buffer;
-        count = sending->rows[0].length;
-      } else {
-        buffer = sending->rows.data();
-        count = sending->rows.size();
-        param.datatype = UCP_DATATYPE_IOV;
-      }
+      sending->payload.Gather(message.action);
+      buffer = sending->payload.ForUcx(&count, &param.datatype);
       bytes_sent.fetch_add(of.length);
     }
     messages_sent.fetch_add(1);
     const ucs_status_ptr_t request = ucp_am_send_nbx(
         endpoint, kMessageId, &sending->header, sizeof(sending->header), buffer, count, &param);
     if (request == nullptr || UCS_PTR_IS_ERR(request)) Sent(sending, UCS_PTR_STATUS(request));
-  }
-
-  // The payload as a list of rows, or packed, where rows are short or many.
-  static void Gather(const FarAction& action, Sending* sending) {
-    sending->packed.clear();
-    ForPayload(action, [&](const std::byte* row, size_t bytes) {
-      std::vector<ucp_dt_iov_t>& rows = sending->rows;
-      auto* at = const_cast<std::byte*>(row);
-      if (!rows.empty() && static_cast<std::byte*>(rows.back().buffer) + rows.back().length == at) {
-        rows.back().length += bytes;
-      } else {
-        rows.push_back({at, bytes});
-      }
-    });
-    const size_t n = sending->rows.size();
-    if (n == 1 ||
-        (n <= kMostRows && action.message.length >= static_cast<int64_t>(n * kShortRow))) {
-      return;
-    }
-    sending->packed.reserve(action.message.length);
-    for (const ucp_dt_iov_t& row : sending->rows) {
-      const auto* begin = static_cast<const std::byte*>(row.buffer);
-      sending->packed.insert(sending->packed.end(), begin, begin + row.length);
-    }
   }
 
   void Sent(Sending* sending, ucs_status_t status) {
@@ -444,7 +341,7 @@ struct UcxNetwork::Impl {
       sending->from->Sent();
       sending->from.reset();
     }
-    free_sendings.push_back(sending);
+    sending->pool->Give(sending);
     pending.fetch_sub(1);
   }
 
@@ -454,6 +351,7 @@ struct UcxNetwork::Impl {
     if (has_outgoing.load()) {
       {
         const std::lock_guard lock(mutex);
+        taken.reserve(most_outgoing);
         std::swap(taken, outgoing);
         has_outgoing.store(false);
       }
@@ -478,7 +376,7 @@ struct UcxNetwork::Impl {
     {
       const std::lock_guard lock(mutex);
       why = broken;
-      for (const auto& [number, communicator] : communicators) all.push_back(communicator);
+      for (const auto& [number, home] : communicators) all.push_back(home.communicator);
     }
     for (const auto& communicator : all) communicator->Abort(why);
     CloseEndpoints();
@@ -515,7 +413,7 @@ struct UcxNetwork::Impl {
     const bool armed = told || ucp_worker_arm(worker) == UCS_OK;
     const bool news = has_outgoing.load() || (is_broken.load() && !told) || stop.stop_requested();
     if (armed && !news) {
-      pollfd fds[] = {{wake_fd, POLLIN, 0}, {worker_fd, POLLIN, 0}};
+      pollfd fds[] = {{wake_fd, POLLIN, 0}, {ucx.event_fd, POLLIN, 0}};
       poll(fds, told ? 1 : 2, -1);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
@@ -540,7 +438,7 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
   return std::unique_ptr<UcxNetwork>(new UcxNetwork(std::move(impl)));
 }
 
-const std::string& UcxNetwork::address() const { return impl_->own_address; }
+const std::string& UcxNetwork::address() const { return impl_->ucx.address; }
 
 absl::Status UcxNetwork::Connect(int process, const std::string& address) {
   return impl_->Connect(process, address);
@@ -558,19 +456,20 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
   struct Route {
     std::weak_ptr<FarCommunicator> of;
     std::vector<int> process;
+    Impl::Pools* pools = nullptr;
   };
   auto route = std::make_shared<Route>();
   route->process = group.process;
   auto made =
       std::make_shared<FarCommunicator>(group, [impl = impl_.get(), route](const FarAction& a) {
-        impl->Send({route->process[a.message.to], a, route->of.lock()});
+        impl->Send({route->process[a.message.to], a, {route->of.lock(), route->pools}});
       });
   route->of = made;
   absl::Status broken;
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->communicators[group.communicator] = made;
-    impl_->outgoing.reserve(64 * impl_->communicators.size());
+    route->pools = impl_->PoolsFor(group);
+    impl_->communicators[group.communicator] = {made, route->pools};
     broken = impl_->broken;
   }
   if (!broken.ok()) made->Abort(broken);
@@ -583,6 +482,11 @@ void UcxNetwork::LetGo(const absl::Status& why) {
   impl_->let_go.wait(false);
 }
 void UcxNetwork::Close() { impl_->closing = true; }
+
+TransportMemory UcxNetwork::memory() const {
+  const std::lock_guard lock(impl_->mutex);
+  return {impl_->ucx.private_bytes + impl_->pool_bytes, SharedSegmentBytes()};
+}
 
 NetworkTotals UcxNetwork::totals() const {
   return {impl_->messages_sent,  impl_->messages_received, impl_->bytes_sent,

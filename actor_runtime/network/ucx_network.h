@@ -18,7 +18,7 @@
 //     a process of this attempt: that is a bug, and breaks the network.
 //  3. Once broken, all communicators are aborted and let go of all memory, and on_broken has been
 //     called, once.
-//  4. After the first messages of each kind to each process, it allocates nothing.
+//  4. Once its communicators are made, it allocates nothing.
 //
 // It does not find the other processes, watch whether they live, encrypt or authenticate.
 #pragma once
@@ -49,6 +49,12 @@ struct NetworkTotals {
   int64_t bytes_sent = 0, bytes_received = 0;  // of pieces
   int64_t refused = 0;
   int64_t pending = 0;  // now: messages that are not sent, pieces that are not here
+};
+
+// What the network takes of the host's memory.
+struct TransportMemory {
+  int64_t private_bytes = 0;  // resident after Open, and what is kept for messages at once, at most
+  int64_t shared_bytes = 0;   // segments that it shares with processes of this host
 };
 
 class UcxNetwork {
@@ -86,6 +92,7 @@ class UcxNetwork {
   void Close();
 
   NetworkTotals totals() const;
+  TransportMemory memory() const;
 
  private:
   struct Impl;

@@ -1,17 +1,12 @@
 // What is said to cross between processes is what the network counts, message by message.
 #include "actor_runtime/simulate/crossings.h"
 
-#include <memory>
 #include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/network/ucx_network.h"
 #include "actor_runtime/simulate/simulate_on.h"
+#include "tests/e2e/small_processes.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -23,63 +18,6 @@ constexpr int64_t kSteps = 3;
 absl::StatusOr<Kernel> MakeNothing(const KernelSetup&) {
   return Kernel([](const KernelCall&) { return absl::OkStatus(); });
 }
-
-// The processes of a plan, each with a network and ranks of its own.
-class Run {
- public:
-  Run(const proto::Plan& plan, int processes) {
-    const int each = RanksAProcess(plan, processes).value();
-    for (int p = 0; p < processes; ++p) {
-      UcxOptions options{.process = p, .processes = processes, .job = 7};
-      options.interface = "lo";
-      options.transports = "posix,self";
-      networks_.push_back(UcxNetwork::Open(options, [](int, const absl::Status& why) {
-                            FAIL(why.message());
-                          }).value());
-    }
-    for (int p = 0; p < processes; ++p) {
-      for (int other = 0; other < processes; ++other) {
-        if (p != other) REQUIRE(networks_[p]->Connect(other, networks_[other]->address()).ok());
-      }
-    }
-    for (int p = 0; p < processes; ++p) {
-      RuntimeOptions options;
-      options.ranks = {p * each, (p + 1) * each};
-      options.make_kernel = MakeNothing;
-      options.spin = false;
-      options.make_communicator = [this, p, each](const GroupAcross& across) {
-        FarGroup group{across.communicator, {}, p, across.tensors, across.first};
-        for (const int32_t rank : across.ranks) group.process.push_back(rank / each);
-        return networks_[p]->MakeCommunicator(group);
-      };
-      absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
-      INFO(runtime.status());
-      REQUIRE(runtime.ok());
-      runtimes_.push_back(*std::move(runtime));
-    }
-    for (const auto& network : networks_) network->Start();
-  }
-  ~Run() {
-    for (const auto& network : networks_) network->Close();
-    runtimes_.clear();
-  }
-
-  void Train() {
-    std::vector<absl::Status> statuses(runtimes_.size());
-    std::vector<std::thread> threads;
-    for (size_t p = 0; p < runtimes_.size(); ++p) {
-      threads.emplace_back([&, p] { statuses[p] = runtimes_[p]->Run("train", {}, kSteps); });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (const absl::Status& status : statuses) CHECK(status.message() == "");
-  }
-
-  NetworkTotals totals(int process) const { return networks_[process]->totals(); }
-
- private:
-  std::vector<std::unique_ptr<UcxNetwork>> networks_;
-  std::vector<std::unique_ptr<Runtime>> runtimes_;
-};
 
 struct Case {
   std::string mesh;
@@ -97,8 +35,10 @@ TEST_CASE("what is said to cross is what networks count") {
   small.schedule = c.schedule;
   const proto::Plan plan = CompileSmall(small);
   const Crossings crossings = CrossingsOf(plan, "train", c.processes).value();
-  Run run(plan, c.processes);
-  run.Train();
+  SmallProcesses run(plan, {.processes = c.processes, .make_kernel = MakeNothing});
+  for (const absl::Status& status : run.Run("train", kSteps, [](int) { return RunContext(); })) {
+    CHECK(status.message() == "");
+  }
   Traffic all, of_stages;
   for (int p = 0; p < c.processes; ++p) {
     INFO("process " << p);

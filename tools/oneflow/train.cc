@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
@@ -31,6 +32,8 @@
 #include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/resume.h"
+#include "tools/oneflow/run_facts.h"
+#include "tools/oneflow/trace_file.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
 #include "tools/oneflow/watchdog.h"
@@ -129,19 +132,13 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
-// Each process writes a trace of its own: those other than the first beside --trace.
-std::string TracePath(const Processes* processes) {
-  if (FLAGS_trace.empty() || processes == nullptr || processes->IsFirst()) return FLAGS_trace;
-  return absl::StrCat(FLAGS_trace, ".process-", processes->index());
-}
-
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
                            Processes* processes, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours. A run that is killed leaves none.
-  const std::string trace = TracePath(processes);
-  if (!trace.empty()) RETURN_IF_ERROR(Annotate(MakeWayForFile(trace), "--trace"));
+  const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
+  if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
   absl::Status trained;
   {
     bool told = false;
@@ -150,8 +147,10 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
     const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
-  if (trace.empty()) return trained;
-  const absl::Status traced = Annotate(WriteFile(trace, runtime.TraceJson()), "--trace");
+  if (FLAGS_trace.empty()) return trained;
+  // An interruption that all have agreed upon is a good end.
+  const bool together = trained.ok() || absl::IsCancelled(trained);
+  const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together);
   return trained.ok() ? traced : trained;
 }
 
@@ -274,9 +273,9 @@ absl::Status TrainHere(Training training, Processes* processes) {
   const bool first = processes == nullptr || processes->IsFirst();
   const bool text = first && training.text;
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus,
-                   BackendFromFlags(training.args, training.plan));
+                   BackendFromFlags(training.args, training.plan, processes));
   if (gpus) training.runtime.backend = &gpus->devices;
-  if (processes != nullptr) processes->Configure(&training.runtime);
+  if (processes != nullptr) processes->Configure(&training.runtime, FLAGS_threads);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
   const Attached attached(processes, runtime.get());
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock,
@@ -312,8 +311,95 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (text && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
   }
+  if (text && processes != nullptr) {
+    const TransportMemory memory = processes->transport_memory();
+    std::printf(
+        "transport: %.1f MB of memory in process 0, and %.1f MB that it shares with others\n",
+        static_cast<double>(memory.private_bytes) * 1e-6,
+        static_cast<double>(memory.shared_bytes) * 1e-6);
+  }
   FlushProgress();
   return absl::OkStatus();
+}
+
+// What is trained, as flags and plan say it.
+struct Prepared {
+  proto::Plan plan;
+  TokenSplit data;
+  TrainLoopOptions loop;
+  MetricsOptions log;
+};
+
+absl::StatusOr<Prepared> Prepare(const Arguments& args, proto::Plan given) {
+  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));
+  ASSIGN_OR_RETURN(TokenSplit data, OpenSplit(model));
+  Prepared prepared{std::move(given), std::move(data), {}, {}};
+  const proto::Plan& plan = prepared.plan;
+
+  TrainLoopOptions& options = prepared.loop;
+  options.seed = FLAGS_seed;
+  options.steps = FLAGS_steps;
+  options.tokens = prepared.data.train.size();
+  options.eval_every = FLAGS_eval_every;
+  options.eval_batches = FLAGS_eval_batches;
+  options.checkpoint_every = FLAGS_checkpoint_every;
+  options.checkpoint_dir = FLAGS_checkpoint_dir;
+  options.keep = FLAGS_keep;
+  ASSIGN_OR_RETURN(
+      options.optimizer,
+      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
+  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
+  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
+
+  MetricsOptions& log = prepared.log;
+  log.path = FLAGS_metrics;
+  log.json = FLAGS_format == "json";
+  log.last_step = FLAGS_steps;
+  log.tokens_a_step =
+      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
+  log.flops_a_step = FlopsOfStep(plan);
+  return prepared;
+}
+
+// `processes`: as of TrainHere.
+absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resume resume,
+                           const JobPlace& place, Processes* processes, JobReport& report) {
+  Training training{args, prepared.plan, prepared.data, prepared.loop,
+                    {},   prepared.log,  resume,        FLAGS_format == "text"};
+  ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
+  training.runtime.trace = !FLAGS_trace.empty();
+  training.runtime.synchronous = FLAGS_synchronous;
+  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
+    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  };
+  if (processes != nullptr) {
+    const auto may_write = [=] { return processes->AwaitMayWrite(); };
+    training.log.may_write = may_write;
+    training.loop.writer = {.attempt = place.attempt,
+                            .process = place.process,
+                            .ranks = processes->ranks(),
+                            .may_write = may_write};
+  }
+  return TrainHere(std::move(training), processes);
+}
+
+// `prepared`: nothing where the plan is elsewhere.
+absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepared, Resume resume,
+                           const JobPlace& place, Together& together, JobReport& report) {
+  Processes& processes = *together.processes;
+  ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
+                   SharePlan(processes, prepared ? &prepared->plan : nullptr));
+  if (received) {
+    const auto given = [&](const std::string&) -> absl::StatusOr<proto::Plan> {
+      return *std::move(received);
+    };
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
+    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+  }
+  std::optional<LastResort> last_resort;
+  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, report);
+  return TrainPrepared(args, *prepared, resume, place, &processes, report);
 }
 
 // `joins`: whether it has come so far that it joins the others.
@@ -324,65 +410,32 @@ absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& re
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
-  ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
-  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
-  ASSIGN_OR_RETURN(const TokenSplit data, OpenSplit(model));
-
-  TrainLoopOptions options;
-  options.seed = FLAGS_seed;
-  options.steps = FLAGS_steps;
-  options.tokens = data.train.size();
-  options.eval_every = FLAGS_eval_every;
-  options.eval_batches = FLAGS_eval_batches;
-  options.checkpoint_every = FLAGS_checkpoint_every;
-  options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.keep = FLAGS_keep;
-  ASSIGN_OR_RETURN(
-      options.optimizer,
-      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
-
-  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
-  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
-
-  MetricsOptions log_options;
-  log_options.path = FLAGS_metrics;
-  log_options.json = format == "json";
-  log_options.last_step = FLAGS_steps;
-  log_options.tokens_a_step =
-      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
-  log_options.flops_a_step = FlopsOfStep(plan);
-
-  Training training{args, plan, data, options, {}, log_options, resume, format == "text"};
-  training.runtime.threads = threads;
-  ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
-  training.runtime.trace = !FLAGS_trace.empty();
-  training.runtime.synchronous = FLAGS_synchronous;
-  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
-    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
-  };
+  RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
+  RETURN_IF_ERROR(ThreadsFromFlags().status());
+  if (place.processes > 1 && FLAGS_logical_devices) {
+    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
+                      "leave it out, or start one process");
+  }
+  std::optional<Prepared> prepared;
+  if (!PlanIsElsewhere(place)) {
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
+    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+  }
   if (place.processes == 1) {
     report.Begin();
-    return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
+    return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, report),
+                         report);
   }
-
-  if (plan.device_kind() != proto::CPU) {
-    return InputError("--processes=" + std::to_string(place.processes),
-                      "a plan of GPUs is trained by one process, which drives all of them",
-                      "start one process");
-  }
-  ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
-                   FactsOfRun(plan, options.optimizer, data, training.runtime.isa));
+  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(
+      std::vector<JoinFact> facts,
+      FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
   *joins = true;
-  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts), report));
-  Processes& processes = *together.processes;
-  training.log.may_write = [&] { return processes.AwaitMayWrite(); };
-  training.loop.writer = {.attempt = place.attempt,
-                          .process = place.process,
-                          .ranks = processes.ranks(),
-                          .may_write = [&] { return processes.AwaitMayWrite(); }};
-  const absl::Status trained = TrainHere(std::move(training), &processes);
+  ASSIGN_OR_RETURN(
+      Together together,
+      JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts), report));
+  const absl::Status trained =
+      TrainTogether(args, std::move(prepared), resume, place, together, report);
   return LeaveTogether(std::move(together), trained, report);
 }
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/processes/cores_of_host.h"
 
 namespace oneflow {
 namespace {
@@ -73,12 +74,6 @@ std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int in
   arguments.push_back(absl::StrCat("--process_index=", index));
   arguments.push_back(absl::StrCat("--coordinator=", coordinator));
   return arguments;
-}
-
-std::vector<int> ShareOfCores(const std::vector<int>& cores, int index, int shares) {
-  const auto n = static_cast<int>(cores.size());
-  if (n < shares) return cores;
-  return {cores.begin() + n * index / shares, cores.begin() + n * (index + 1) / shares};
 }
 
 std::vector<int> CoresOfThread() {

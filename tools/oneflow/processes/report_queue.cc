@@ -7,8 +7,12 @@ namespace oneflow {
 void ReportQueue::Deliver(uint64_t run, int64_t step, std::span<const double> values) {
   {
     const std::lock_guard lock(mutex_);
-    waiting_.push_back({run, step, {values.begin(), values.end()}});
-    Flush();
+    if (run == run_ && take_) {
+      take_(step, values);
+      ++taken_;
+    } else if (run > run_) {
+      waiting_.push_back({run, step, {values.begin(), values.end()}});
+    }
   }
   changed_.notify_all();
 }

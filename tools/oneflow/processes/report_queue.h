@@ -28,7 +28,7 @@ class ReportQueue {
 
   explicit ReportQueue(WaitUntil wait = WaitOnThread) : wait_(std::move(wait)) {}
 
-  // Any thread, one at a time; runs in order.
+  // Any thread, one at a time; runs in order. Allocates nothing for the run in progress.
   void Deliver(uint64_t run, int64_t step, std::span<const double> values);
   // Nothing comes any more.
   void End(const absl::Status& why);

@@ -1,0 +1,200 @@
+#include "actor_runtime/exec/trace_json.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+
+namespace oneflow {
+namespace {
+
+using Part = proto::ProcessTrace;
+
+std::string Quoted(const std::string& text) { return JsonText(nlohmann::json(text)); }
+
+// Rows of columns that another process has sent.
+template <typename... Column>
+int Rows(const Column&... column) {
+  return std::min({column.size()...});
+}
+
+// Writes one event a line.
+class TraceWriter {
+ public:
+  TraceWriter(std::span<const Part> parts, int processes) : parts_(parts), processes_(processes) {}
+
+  std::string Write() {
+    FindStart();
+    int64_t dropped = 0;
+    for (const Part& part : parts_) dropped += part.dropped();
+    text_ = absl::StrCat("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"dropped_events\":\"",
+                         dropped, "\"", OfProcesses(), "},\"traceEvents\":[");
+    if (dropped > 0) {
+      Event(absl::StrCat("\"ph\":\"I\",\"s\":\"g\",\"pid\":0,\"tid\":0,\"ts\":0,\"name\":",
+                         "\"truncated: ", dropped, " firings did not fit\""));
+    }
+    for (const Part& part : parts_) {
+      AddTracks(part);
+      for (const Part::Firings& firings : part.firings()) WriteFirings(part, firings);
+      WriteArrows(part);
+    }
+    WriteJoints();
+    return text_ + "\n]}\n";
+  }
+
+ private:
+  // A member's firing of an exchange that processes fire together.
+  struct Joint {
+    size_t part = 0;
+    int track = 0;
+    int64_t begin = 0, end = 0;
+    bool sends = false;
+  };
+  using JointKey = std::array<int64_t, 4>;  // run, rank, actor, firing
+
+  void FindStart() {
+    for (const Part& part : parts_) {
+      for (const Part::Firings& firings : part.firings()) {
+        for (const int64_t begin : firings.begin()) {
+          start_ = std::min(start_, begin + part.clock_offset());
+        }
+      }
+    }
+  }
+
+  std::string OfProcesses() const {
+    if (processes_ == 1) return "";
+    int64_t error = 0;
+    std::vector<bool> here(processes_, false);
+    for (const Part& part : parts_) {
+      error = std::max(error, part.clock_error());
+      if (part.process() >= 0 && part.process() < processes_) here[part.process()] = true;
+    }
+    std::string missing;
+    for (int p = 0; p < processes_; ++p) {
+      if (!here[p]) absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
+    }
+    std::string text = absl::StrCat(",\"processes\":\"", processes_, "\",\"clock_error_us\":\"",
+                                    static_cast<double>(error) * 1e-3, "\"");
+    if (!missing.empty()) absl::StrAppend(&text, ",\"missing_processes\":\"", missing, "\"");
+    return text;
+  }
+
+  void Event(absl::string_view fields) {
+    absl::StrAppend(&text_, first_ ? "\n{" : ",\n{", fields, "}");
+    first_ = false;
+  }
+
+  static std::string Microseconds(int64_t ns) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3f", static_cast<double>(ns) / 1000);
+    return text;
+  }
+  std::string Time(int64_t ns) const { return Microseconds(ns - start_); }
+
+  void AddTracks(const Part& part) {
+    std::vector<std::string>& ids = ids_.emplace_back();
+    for (const Part::Track& track : part.track()) {
+      ids.push_back(absl::StrCat("\"pid\":", track.rank(), ",\"tid\":", ++tracks_));
+      std::string name = absl::StrCat("rank ", track.rank());
+      if (processes_ > 1) {
+        absl::StrAppend(&name, " (process ", part.process(), " on host ", part.host(), ")");
+      }
+      Event(absl::StrCat("\"ph\":\"M\",\"name\":\"process_name\",", ids.back(),
+                         ",\"args\":{\"name\":", Quoted(name), "}"));
+      Event(absl::StrCat("\"ph\":\"M\",\"name\":\"thread_name\",", ids.back(),
+                         ",\"args\":{\"name\":", Quoted(track.name()), "}"));
+    }
+  }
+
+  // Of the part whose tracks were added last.
+  bool HasTrack(const Part& part, int track) const {
+    return track >= 0 && track < part.track_size();
+  }
+
+  void WriteFirings(const Part& part, const Part::Firings& of) {
+    if (!HasTrack(part, of.track())) return;
+    const std::string& track = ids_.back()[of.track()];
+    const std::string program = Quoted(of.program());
+    const int rows = Rows(of.name(), of.begin(), of.end(), of.step(), of.firing());
+    for (int i = 0; i < rows; ++i) {
+      if (of.name(i) < 0 || of.name(i) >= part.name_size()) continue;
+      Event(absl::StrCat("\"ph\":\"X\",\"cat\":", program,
+                         ",\"name\":", Quoted(part.name(of.name(i))), ",", track,
+                         ",\"ts\":", Time(of.begin(i) + part.clock_offset()),
+                         ",\"dur\":", Microseconds(of.end(i) - of.begin(i)),
+                         ",\"args\":{\"step\":", of.step(i), ",\"firing\":", of.firing(i), "}"));
+    }
+  }
+
+  void Arrow(absl::string_view kind, const std::string& from, int64_t from_time,
+             const std::string& to, int64_t to_time) {
+    const std::string id =
+        absl::StrCat("\"cat\":\"", kind, "\",\"name\":\"", kind, "\",\"id\":", ++arrows_);
+    Event(absl::StrCat("\"ph\":\"s\",", id, ",", from, ",\"ts\":", Time(from_time)));
+    Event(absl::StrCat("\"ph\":\"f\",\"bp\":\"e\",", id, ",", to, ",\"ts\":", Time(to_time)));
+  }
+
+  void WriteArrows(const Part& part) {
+    const Part::Arrows& a = part.arrows();
+    const std::vector<std::string>& ids = ids_.back();
+    for (int i = 0; i < Rows(a.from_track(), a.from(), a.to_track(), a.to()); ++i) {
+      if (!HasTrack(part, a.from_track(i)) || !HasTrack(part, a.to_track(i))) continue;
+      Arrow("fill", ids[a.from_track(i)], a.from(i) + part.clock_offset(), ids[a.to_track(i)],
+            a.to(i) + part.clock_offset());
+    }
+  }
+
+  void WriteJoints() {
+    std::map<JointKey, std::vector<Joint>> together;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const Part::Joint& j = parts_[p].joint();
+      const int64_t offset = parts_[p].clock_offset();
+      const int rows =
+          Rows(j.run(), j.rank(), j.actor(), j.firing(), j.track(), j.begin(), j.end(), j.sends());
+      for (int i = 0; i < rows; ++i) {
+        if (!HasTrack(parts_[p], j.track(i))) continue;
+        together[{j.run(i), j.rank(i), j.actor(i), j.firing(i)}].push_back(
+            {p, j.track(i), j.begin(i) + offset, j.end(i) + offset, j.sends(i)});
+      }
+    }
+    for (const auto& [key, members] : together) WriteJoint(members);
+  }
+
+  void WriteJoint(const std::vector<Joint>& members) {
+    const Joint& source =
+        *std::max_element(members.begin(), members.end(), [](const Joint& a, const Joint& b) {
+          return a.sends != b.sends ? b.sends : a.begin < b.begin;
+        });
+    for (const Joint& member : members) {
+      if (member.part == source.part || member.sends) continue;
+      // It ends inside the slice. Clocks that do not agree must not turn it around.
+      const int64_t to = std::max(member.begin, member.end - 1);
+      Arrow("exchange", ids_[source.part][source.track], std::min(source.begin, to),
+            ids_[member.part][member.track], to);
+    }
+  }
+
+  const std::span<const Part> parts_;
+  const int processes_;
+  std::string text_;
+  bool first_ = true;
+  int64_t start_ = std::numeric_limits<int64_t>::max();
+  int64_t arrows_ = 0, tracks_ = 0;
+  std::vector<std::vector<std::string>> ids_;  // by part, track
+};
+
+}  // namespace
+
+std::string TraceJson(std::span<const proto::ProcessTrace> parts, int processes) {
+  return TraceWriter(parts, processes).Write();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,128 @@
+// Parts of several processes become one trace.
+#include "actor_runtime/exec/trace_json.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace oneflow {
+namespace {
+
+// A process with one stream that fires one exchange, entered at `begin` and over at `end` of a
+// clock that lies `offset` behind that of all.
+proto::ProcessTrace PartOf(int process, int64_t offset, int64_t begin, int64_t end, bool sends) {
+  proto::ProcessTrace part;
+  part.set_process(process);
+  part.set_host("h");
+  part.set_clock_offset(offset);
+  part.set_clock_error(1000 * process);
+  proto::ProcessTrace::Track* track = part.add_track();
+  track->set_rank(process);
+  track->set_name("exchange");
+  part.add_name("g");
+  proto::ProcessTrace::Firings* firings = part.add_firings();
+  firings->set_program("train");
+  firings->add_name(0);
+  firings->add_begin(begin);
+  firings->add_end(end);
+  firings->add_step(3);
+  firings->add_firing(7);
+  proto::ProcessTrace::Joint* joint = part.mutable_joint();
+  joint->add_run(2);
+  joint->add_rank(0);
+  joint->add_actor(5);
+  joint->add_firing(7);
+  joint->add_track(0);
+  joint->add_begin(begin);
+  joint->add_end(end);
+  joint->add_sends(sends);
+  return part;
+}
+
+nlohmann::json Join(const std::vector<proto::ProcessTrace>& parts, int processes) {
+  return nlohmann::json::parse(TraceJson(parts, processes));
+}
+
+std::vector<nlohmann::json> OfPhase(const nlohmann::json& trace, const std::string& phase) {
+  std::vector<nlohmann::json> found;
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] == phase) found.push_back(event);
+  }
+  return found;
+}
+
+TEST_CASE("moments of all processes are of one clock") {
+  // At 5000 and 7000 of the clock of all.
+  const auto trace = Join(
+      {PartOf(0, 0, 5000, 9000, false), PartOf(1, -1'000'000, 1'007'000, 1'009'000, false)}, 2);
+  const auto slices = OfPhase(trace, "X");
+  REQUIRE(slices.size() == 2);
+  CHECK(slices[0]["ts"] == 0);
+  CHECK(slices[1]["ts"] == 2);
+  CHECK(slices[1]["dur"] == 2);
+  CHECK(slices[1]["pid"] == 1);
+  CHECK(slices[0]["tid"] != slices[1]["tid"]);
+  CHECK(slices[1]["args"]["step"] == 3);
+  CHECK(trace["otherData"]["processes"] == "2");
+  CHECK(trace["otherData"]["clock_error_us"] == "1");
+  CHECK_FALSE(trace["otherData"].contains("missing_processes"));
+}
+
+TEST_CASE("an arrow leads from the member that entered last to those that waited for it") {
+  const auto trace = Join({PartOf(0, 0, 5000, 9000, false), PartOf(1, 0, 8000, 9500, false),
+                           PartOf(2, 0, 6000, 9600, false)},
+                          3);
+  const auto from = OfPhase(trace, "s"), to = OfPhase(trace, "f");
+  REQUIRE(from.size() == 2);
+  REQUIRE(to.size() == 2);
+  for (const auto& start : from) {
+    CHECK(start["pid"] == 1);
+    CHECK(start["ts"] == 3);
+  }
+  CHECK(to[0]["pid"] == 0);
+  CHECK(to[0]["ts"] == 3.999);
+  CHECK(to[1]["pid"] == 2);
+  CHECK(to[0]["id"] == from[0]["id"]);
+  CHECK(to[0]["id"] != to[1]["id"]);
+}
+
+TEST_CASE("an arrow of a transfer leads from the send, whoever entered last") {
+  const auto trace = Join({PartOf(0, 0, 5000, 9000, true), PartOf(1, 0, 8000, 9500, false)}, 2);
+  const auto from = OfPhase(trace, "s");
+  REQUIRE(from.size() == 1);
+  CHECK(from[0]["pid"] == 0);
+}
+
+TEST_CASE("other firings and members of one process are joined by no arrow") {
+  proto::ProcessTrace other = PartOf(1, 0, 6000, 9000, false);
+  other.mutable_joint()->set_firing(0, 8);
+  CHECK(OfPhase(Join({PartOf(0, 0, 5000, 9000, false), other}, 2), "s").empty());
+  CHECK(OfPhase(Join({PartOf(0, 0, 5000, 9000, false)}, 2), "s").empty());
+}
+
+TEST_CASE("processes that are missing are named") {
+  const auto trace = Join({PartOf(1, 0, 5000, 9000, false)}, 4);
+  CHECK(trace["otherData"]["missing_processes"] == "0, 2, 3");
+}
+
+TEST_CASE("what does not fit together in a part is left out") {
+  proto::ProcessTrace part = PartOf(0, 0, 5000, 9000, false);
+  part.mutable_firings(0)->add_begin(6000);  // a row that is not there in other columns
+  part.add_firings()->set_track(9);
+  proto::ProcessTrace::Firings* nameless = part.add_firings();
+  nameless->add_name(4);
+  nameless->add_begin(1);
+  nameless->add_end(2);
+  nameless->add_step(0);
+  nameless->add_firing(0);
+  part.mutable_joint()->set_track(0, -1);
+  part.mutable_arrows()->add_from_track(0);
+  part.set_process(77);
+  CHECK(OfPhase(Join({part}, 2), "X").size() == 1);
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,68 @@
+// What messages need while they are in UCX's hands, made before the first of them: so none has to
+// be made in a step.
+//
+//   pool.Reserve(MostMessages(group).words, [](Sending*) {});      before the first message
+//   Sending* sending = pool.Take();  ...  pool.Give(sending);
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "actor_runtime/exchange/far_exchange.h"
+
+namespace oneflow {
+
+// Not thread-safe. One that is empty makes another T.
+template <typename T>
+class MessagePool {
+ public:
+  // `count` more, each after make(T*).
+  template <typename Make>
+  void Reserve(size_t count, Make make) {
+    all_.reserve(all_.size() + count);
+    free_.reserve(all_.size() + count);
+    for (size_t i = 0; i < count; ++i) {
+      all_.push_back(std::make_unique<T>());
+      make(all_.back().get());
+      free_.push_back(all_.back().get());
+    }
+  }
+  T* Take() {
+    if (free_.empty()) Reserve(1, [](T*) {});
+    T* taken = free_.back();
+    free_.pop_back();
+    return taken;
+  }
+  void Give(T* taken) { free_.push_back(taken); }
+
+ private:
+  std::vector<std::unique_ptr<T>> all_;
+  std::vector<T*> free_;
+};
+
+// Messages of a communicator that are in UCX's hands at once, at most. Those of an exchange may
+// still be there when those of the next one follow.
+struct MessageCounts {
+  size_t words = 0;   // messages without a payload that are sent
+  size_t pieces = 0;  // pieces that are sent, and as many that land
+};
+MessageCounts MostMessages(const FarGroup& group);
+
+// The payload of a piece as UCX takes it: rows where they lie, or packed, where they are short or
+// many.
+struct Payload {
+  std::vector<ucp_dt_iov_t> rows;
+  std::vector<std::byte> packed;
+
+  // Then Gather of no such packet allocates.
+  void Reserve(const PacketShape& most);
+  static int64_t ReservedBytes(const PacketShape& most);
+  void Gather(const FarAction& action);
+  // What was gathered. `type`: changed where it is not contiguous.
+  const void* ForUcx(size_t* count, ucp_datatype_t* type) const;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,137 @@
+#include "actor_runtime/network/ucx_worker.h"
+
+#include <ucs/config/global_opts.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+// A user's own choice in the environment stands, but for what an option says.
+void Prefer(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
+
+// UCX reads its settings from the environment, but for those of the library as a whole, which it
+// has read before main.
+void SetEnvironment(const UcxOptions& options) {
+  // Where a peer that dies should be told, UCX uses shared memory only if asked.
+  Prefer("UCX_MM_ERROR_HANDLING", "y");
+  Prefer("UCX_KEEPALIVE_INTERVAL", "1s");
+  Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
+  if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
+  if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
+  // What fails is told once, by us.
+  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+}
+
+// UCX prints stack traces on these, in the place of what the process would do.
+void RestoreSignals() {
+  if (std::getenv("UCX_HANDLE_ERRORS") != nullptr) return;
+  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
+}
+
+// Resident memory that this process shares with nobody.
+int64_t PrivateBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0, shared = 0;
+  file >> all >> resident >> shared;
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
+int64_t SharedSegmentBytes() {
+  std::ifstream file("/proc/self/maps");
+  int64_t bytes = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("/ucx_shm_") == line.npos) continue;
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) bytes += end - begin;
+  }
+  return bytes;
+}
+
+absl::Status UcxError(absl::string_view what, ucs_status_t status) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
+}
+
+UcxWorker::~UcxWorker() {
+  if (worker != nullptr) ucp_worker_destroy(worker);
+  if (context != nullptr) ucp_cleanup(context);
+}
+
+absl::Status UcxWorker::Open(const UcxOptions& options) {
+  const int64_t before = PrivateBytes();
+  SetEnvironment(options);
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
+  if (status != UCS_OK) return UcxError("UCX cannot read its settings", status);
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.estimated_num_eps = static_cast<size_t>(options.processes);
+  status = ucp_init(&params, config, &context);
+  ucp_config_release(config);
+  if (status != UCS_OK) return UcxError("UCX cannot start", status);
+  RestoreSignals();
+
+  ucp_worker_params_t of_worker{};
+  of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  status = ucp_worker_create(context, &of_worker, &worker);
+  if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);
+  status = ucp_worker_get_efd(worker, &event_fd);
+  if (status != UCS_OK) return UcxError("UCX has nothing to sleep on", status);
+
+  ucp_address_t* bytes = nullptr;
+  size_t length = 0;
+  status = ucp_worker_get_address(worker, &bytes, &length);
+  if (status != UCS_OK) return UcxError("UCX has no address", status);
+  address.assign(reinterpret_cast<const char*>(bytes), length);
+  ucp_worker_release_address(worker, bytes);
+  private_bytes = PrivateBytes() - before;
+  return absl::OkStatus();
+}
+
+absl::Status UcxWorker::Listen(unsigned id, ucp_am_recv_callback_t arrived, void* arg) const {
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  handler.id = id;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  handler.arg = arg;
+  handler.cb = arrived;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker, &handler);
+  return status == UCS_OK ? absl::OkStatus() : UcxError("UCX takes no handler of messages", status);
+}
+
+absl::Status UcxWorker::Connect(const std::string& peer, const ucp_err_handler_t& failed,
+                                ucp_ep_h* endpoint) const {
+  // UCX believes what it reads there.
+  if (peer.size() < 16) return absl::InvalidArgumentError("it has no address");
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(peer.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = failed;
+  const ucs_status_t status = ucp_ep_create(worker, &params, endpoint);
+  return status == UCS_OK ? absl::OkStatus() : UcxError("UCX makes no endpoint", status);
+}
+
+void UcxWorker::Close(ucp_ep_h endpoint) const {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &param);
+  if (request == nullptr || UCS_PTR_IS_ERR(request)) return;
+  while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker);
+  ucp_request_free(request);
+}
+
+}  // namespace oneflow

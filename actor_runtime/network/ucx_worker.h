@@ -1,0 +1,45 @@
+// UcxWorker: UCX's own objects of one process, made with the settings that messages of exchanges
+// need.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "actor_runtime/network/ucx_network.h"
+
+namespace oneflow {
+
+// UNAVAILABLE: "what: why".
+absl::Status UcxError(absl::string_view what, ucs_status_t status);
+
+// Of the segments that UCX has mapped into this process, its own and those of others of the host.
+int64_t SharedSegmentBytes();
+
+struct UcxWorker {
+  ucp_context_h context = nullptr;
+  ucp_worker_h worker = nullptr;
+  int event_fd = -1;          // the worker's: what it sleeps on
+  std::string address;        // the worker's
+  int64_t private_bytes = 0;  // that became resident in Open
+
+  UcxWorker() = default;
+  UcxWorker(const UcxWorker&) = delete;
+  UcxWorker& operator=(const UcxWorker&) = delete;
+  // All endpoints of the worker are closed.
+  ~UcxWorker();
+
+  // Once.
+  absl::Status Open(const UcxOptions& options);
+  // `arrived`: called with `arg` while the worker is driven, for messages of this id.
+  absl::Status Listen(unsigned id, ucp_am_recv_callback_t arrived, void* arg) const;
+  // `failed`: called while the worker is driven, when the link fails.
+  absl::Status Connect(const std::string& peer, const ucp_err_handler_t& failed,
+                       ucp_ep_h* endpoint) const;
+  // By force: all that is in UCX's hands comes back.
+  void Close(ucp_ep_h endpoint) const;
+};
+
+}  // namespace oneflow

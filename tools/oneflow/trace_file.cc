@@ -1,0 +1,93 @@
+#include "tools/oneflow/trace_file.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/exec/trace_json.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+int64_t Now(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+// From the clock of traces to that of beats.
+void AlignToBeats(proto::ProcessTrace* trace) {
+  int64_t error = -1, offset = 0;
+  for (int i = 0; i < 10; ++i) {
+    const int64_t before = Now(CLOCK_MONOTONIC), beats = Now(CLOCK_BOOTTIME);
+    const int64_t width = Now(CLOCK_MONOTONIC) - before;
+    if (error >= 0 && width / 2 >= error) continue;
+    error = width / 2;
+    offset = beats - (before + error);
+  }
+  trace->set_clock_offset(offset);
+  trace->set_clock_error(error);
+}
+
+proto::ProcessTrace PartOf(const Runtime& runtime, const Processes& processes) {
+  proto::ProcessTrace trace = runtime.TraceEvents();
+  trace.set_process(processes.index());
+  char host[256] = {};
+  if (gethostname(host, sizeof(host) - 1) == 0) trace.set_host(host);
+  AlignToBeats(&trace);
+  if (processes.IsFirst()) return trace;
+  // Of the round trip that took the shortest time.
+  const Member::ClockOffset clock = processes.member().clock_offset();
+  trace.set_clock_offset(trace.clock_offset() + static_cast<int64_t>(clock.seconds * 1e9));
+  trace.set_clock_error(trace.clock_error() +
+                        std::max<int64_t>(0, static_cast<int64_t>(clock.error_seconds * 1e9)));
+  return trace;
+}
+
+absl::StatusOr<std::vector<proto::ProcessTrace>> Parse(std::span<const std::string> parts) {
+  std::vector<proto::ProcessTrace> traces(parts.size());
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (!traces[p].ParseFromString(parts[p])) {
+      return absl::DataLossError(absl::StrCat("process ", p, " has sent a part that is none"));
+    }
+  }
+  return traces;
+}
+
+absl::Status Write(const std::string& path, std::span<const proto::ProcessTrace> parts,
+                   int processes) {
+  return Annotate(WriteFile(path, TraceJson(parts, processes)), "--trace");
+}
+
+}  // namespace
+
+absl::Status WriteTrace(const std::string& path, const Runtime& runtime, Processes* processes,
+                        bool together) {
+  if (processes == nullptr) return Annotate(WriteFile(path, runtime.TraceJson()), "--trace");
+  const int count = processes->count();
+  if (!together) {
+    if (!processes->IsFirst()) return absl::OkStatus();
+    const proto::ProcessTrace own = PartOf(runtime, *processes);
+    std::fprintf(stderr, "oneflow: the trace has process 0 alone: others could not be asked\n");
+    return Write(path, {&own, 1}, count);
+  }
+  const auto join = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const std::vector<proto::ProcessTrace> traces, Parse(parts));
+    int64_t error = 0;
+    for (const proto::ProcessTrace& trace : traces) error = std::max(error, trace.clock_error());
+    RETURN_IF_ERROR(Write(path, traces, count));
+    std::fprintf(stderr,
+                 "oneflow: the trace's clocks agree with process 0's to within %.1f microseconds\n",
+                 static_cast<double>(error) * 1e-3);
+    return std::string();
+  };
+  return processes->Round("trace", PartOf(runtime, *processes).SerializeAsString(), join).status();
+}
+
+}  // namespace oneflow

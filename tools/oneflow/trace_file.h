@@ -1,0 +1,18 @@
+// The file of `train --trace`: one, of however many processes.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "actor_runtime/exec/runtime.h"
+#include "tools/oneflow/processes/processes.h"
+
+namespace oneflow {
+
+// Writes what the runtime has traced. `processes`: that trained together, null: this one alone; all
+// of them call it where `together`, with the same path, and process 0 writes what all have traced;
+// else process 0 writes its own part, because the others cannot be reached.
+absl::Status WriteTrace(const std::string& path, const Runtime& runtime, Processes* processes,
+                        bool together);
+
+}  // namespace oneflow
