@@ -106,8 +106,9 @@ struct Runtime::Impl {
     });
     RETURN_IF_ERROR(MakeCommunicators());
     // Who spins while others wait for a core slows them down.
-    const int network = options.make_communicator ? 1 : 0;  // its thread
-    const int busy = (n - 1) * loaded->kernel_threads() + network;
+    // What a worker waits for of other processes comes by another thread, of the network.
+    const int least = options.make_communicator ? 2 : 1;
+    const int busy = std::max(least, (n - 1) * loaded->kernel_threads());
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       const RankRange& own = loaded->ranks();

@@ -1,6 +1,7 @@
 """How processes that somebody else has started join: what must be equal, and a plan that process 0 alone has."""
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -27,8 +28,8 @@ class JoinTest(unittest.TestCase):
     def compile(self, folder, *flags):
         cli.run("compile", "--graph=" + self.here + "/gpt.textproto", "--batch=4", *flags, "--out=gpt.plan", cwd=folder)
 
-    def train(self, first=(), second=(), code=0):
-        """Two processes of one run, each with flags and a folder of its own; [(stdout, stderr)]."""
+    def start(self, first=(), second=()):
+        """Two processes of one run, each with flags and a folder of its own."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -39,15 +40,13 @@ class JoinTest(unittest.TestCase):
             started.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             text=True, errors="replace",
                                             env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))
-        said = []
-        try:
-            for process in started:
-                said.append(process.communicate(timeout=SECONDS))
-        finally:
-            for process in started:
-                if process.poll() is None:
-                    process.kill()
-                    process.communicate()
+            self.addCleanup(started[-1].kill)
+        return started
+
+    def train(self, first=(), second=(), code=0):
+        """The same to their ends; [(stdout, stderr)]."""
+        started = self.start(first, second)
+        said = [process.communicate(timeout=SECONDS) for process in started]
         self.assertEqual([process.returncode for process in started], [code, code], said)
         return said
 
@@ -63,6 +62,18 @@ class JoinTest(unittest.TestCase):
         for _, error in self.train(second=["--memory=1KiB"], code=2):
             self.assertEqual(error.count("oneflow: error: "), 1, error)
             self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
+
+    def test_they_divide_the_cores_that_both_may_use(self):
+        started = self.start(["--steps=1000000"], ["--steps=1000000"])
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        cores = os.sched_getaffinity(0)
+        shares = [os.sched_getaffinity(process.pid) for process in started]
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 1)
+        self.assertEqual(shares[0] | shares[1], cores)
+        self.assertEqual(shares[0] & shares[1], set() if len(cores) > 1 else cores)
 
     def test_differences_are_named_on_both_sides(self):
         shutil.copy(self.here + "/gpt.plan", self.there)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "actor_runtime/network/devices.h"
@@ -189,6 +190,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
     }
     return missing;
   };
+  cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
   if (!processes.ok()) return NotJoined(place, missing.ok() ? processes.status() : missing, report);

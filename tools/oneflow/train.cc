@@ -11,7 +11,6 @@
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
