@@ -42,8 +42,7 @@ std::optional<Address> ParseAddress(const std::string& text) {
 
 bool IsLoopback(const Address& address) {
   if (address.length == 4) return address.bytes[0] == 127;
-  static constexpr std::array<uint8_t, 16> kOne = {0, 0, 0, 0, 0, 0, 0, 0,
-                                                   0, 0, 0, 0, 0, 0, 0, 1};
+  static constexpr std::array<uint8_t, 16> kOne = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   return address.bytes == kOne;
 }
 

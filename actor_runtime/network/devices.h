@@ -32,8 +32,9 @@ struct NamedNetwork {
   std::string trust_network;  // CIDR, "10.1.0.0/16" or "fd00::/8"
 };
 
-// The name of the device that `named` leads to. Where both are given, they must agree; where neither
-// is, it is loopback. What is not there, or not one, is refused with a list of what there is.
+// The name of the device that `named` leads to. Where both are given, they must agree; where
+// neither is, it is loopback. What is not there, or not one, is refused with a list of what there
+// is.
 absl::StatusOr<std::string> ChooseDevice(const NamedNetwork& named,
                                          const std::vector<NetworkDevice>& devices);
 

@@ -5,12 +5,9 @@
 namespace oneflow {
 namespace {
 
-const std::vector<NetworkDevice> kDevices = {{"lo", "127.0.0.1"},
-                                             {"eth0", "192.168.1.5"},
-                                             {"ib0", "10.1.2.3"},
-                                             {"ib1", "10.1.9.3"},
-                                             {"v6", "fd00::12"},
-                                             {"none", ""}};
+const std::vector<NetworkDevice> kDevices = {{"lo", "127.0.0.1"}, {"eth0", "192.168.1.5"},
+                                             {"ib0", "10.1.2.3"}, {"ib1", "10.1.9.3"},
+                                             {"v6", "fd00::12"},  {"none", ""}};
 
 std::string Chosen(const NamedNetwork& named) {
   const absl::StatusOr<std::string> device = ChooseDevice(named, kDevices);
@@ -32,7 +29,8 @@ TEST_CASE("A network is named by a device, by addresses, or by both; else it is 
 
 TEST_CASE("What is not there, or not one, is refused by name") {
   const std::string all =
-      "there are lo (127.0.0.1), eth0 (192.168.1.5), ib0 (10.1.2.3), ib1 (10.1.9.3), v6 (fd00::12), "
+      "there are lo (127.0.0.1), eth0 (192.168.1.5), ib0 (10.1.2.3), ib1 (10.1.9.3), v6 "
+      "(fd00::12), "
       "none";
   CHECK(Chosen({.interface = "eth7"}) ==
         "--interface=eth7: no network device of this name is up on this host; " + all);
@@ -40,13 +38,15 @@ TEST_CASE("What is not there, or not one, is refused by name") {
   CHECK(Chosen({.interface = "../lo"}) ==
         "--interface=../lo: no network device of this name is up on this host; " + all);
   CHECK(Chosen({.trust_network = "172.16.0.0/12"}) ==
-        "--trust_network=172.16.0.0/12: no network device of this host has an address in it; " + all);
+        "--trust_network=172.16.0.0/12: no network device of this host has an address in it; " +
+            all);
   CHECK(Chosen({.interface = "eth0", .trust_network = "10.0.0.0/8"}) ==
         "--trust_network=10.0.0.0/8: --interface=eth0 has no address in it; " + all);
   CHECK(Chosen({.trust_network = "10.0.0.0/8"}) ==
         "--trust_network=10.0.0.0/8: several network devices of this host have an address in it; "
         "give --interface, too: there are ib0 (10.1.2.3), ib1 (10.1.9.3)");
-  for (const char* bad : {"10.0.0.0/33", "10.0.0.0/", "10.0.0/8", "/8", "net", "fd00::/129", "1.1.1.1/-1"}) {
+  for (const char* bad :
+       {"10.0.0.0/33", "10.0.0.0/", "10.0.0/8", "/8", "net", "fd00::/129", "1.1.1.1/-1"}) {
     CHECK(Chosen({.trust_network = bad}) ==
           std::string("--trust_network: \"") + bad +
               "\" is not a network as 10.1.0.0/16; give the addresses of the network, and how many "

@@ -430,9 +430,8 @@ absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& re
       std::vector<JoinFact> facts,
       FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
   *joins = true;
-  ASSIGN_OR_RETURN(
-      Together together,
-      JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts), report));
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, prepared ? &prepared->plan : nullptr,
+                                                    std::move(facts), report));
   const absl::Status trained =
       TrainTogether(args, std::move(prepared), resume, place, together, report);
   return LeaveTogether(std::move(together), trained, report);
