@@ -80,8 +80,7 @@ struct UcxNetwork::Impl {
   };
 
   UcxOptions options;
-  OnBroken on_broken;  // under mutex; null: closed
-  UcxWorker ucx;
+  OnBroken on_broken;             // under mutex; null: closed
   ucp_worker_h worker = nullptr;  // ucx's
   int wake_fd = -1;
   std::vector<Peer> peers;      // by process
@@ -102,6 +101,7 @@ struct UcxNetwork::Impl {
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
   std::jthread thread;
+  UcxWorker ucx;  // the last member: its end hands back receives, whose callbacks use the others
 
   ~Impl() {
     Close();

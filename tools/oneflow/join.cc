@@ -138,6 +138,17 @@ absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
   return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
 }
 
+// All is told and written. Whoever would take down links and libraries in order now may wait for a
+// process that hangs.
+[[noreturn]] void EndAtOnce(Together& together, const absl::Status& outcome) {
+  together.children.reset();
+  std::fflush(stdout);
+  if (!IsQuiet(outcome)) {
+    std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
+  }
+  std::_Exit(ExitCode(outcome));
+}
+
 }  // namespace
 
 absl::StatusOr<JobPlace> PlaceFromFlags() {
@@ -253,7 +264,11 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
     const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
     if (!left.ok()) outcome = left;
   }
-  return Tell(together, outcome, report);
+  outcome = Tell(together, outcome, report);
+  if (processes != nullptr && !outcome.ok() && !absl::IsCancelled(outcome)) {
+    EndAtOnce(together, outcome);
+  }
+  return outcome;
 }
 
 LastResort::LastResort(Together& together, JobReport& report)
@@ -267,12 +282,7 @@ LastResort::LastResort(Together& together, JobReport& report)
           ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
           if (stop.stop_requested()) return;
         }
-        const absl::Status outcome = Tell(together, member.status(), report);
-        together.children.reset();
-        if (!IsQuiet(outcome)) {
-          std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
-        }
-        std::_Exit(ExitCode(outcome));
+        EndAtOnce(together, Tell(together, member.status(), report));
       }) {}
 
 }  // namespace oneflow

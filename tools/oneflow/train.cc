@@ -396,8 +396,7 @@ absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepar
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
     ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
   }
-  std::optional<LastResort> last_resort;
-  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, report);
+  const LastResort last_resort(together, report);
   return TrainPrepared(args, *prepared, resume, place, &processes, report);
 }
 
