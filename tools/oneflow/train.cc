@@ -333,8 +333,7 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTrainin
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(attempt.args, given));
     ASSIGN_OR_RETURN(prepared, PrepareTraining(attempt.args, std::move(plan)));
   }
-  std::optional<LastResort> last_resort;
-  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, attempt.report);
+  const LastResort last_resort(together, attempt.report);
   return TrainPrepared(attempt, *prepared, &processes);
 }
 
