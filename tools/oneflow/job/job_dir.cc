@@ -44,6 +44,9 @@ bool NamesStep(std::string_view name) {
   return name.starts_with(kBegin) && Number(name.substr(kBegin.size())).has_value();
 }
 
+// Files of a job are two levels deep. What is read is printed, and printing takes stack by level.
+constexpr int kMostLevels = 16;
+
 int64_t IntegerOf(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
   const auto it = json.find(name);
   return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
@@ -64,8 +67,13 @@ bool JobDir::Has(const std::string& name) const {
 std::optional<nlohmann::ordered_json> JobDir::Json(const std::string& name) const {
   const absl::StatusOr<std::string> text = ReadFile(File(name));
   if (!text.ok()) return std::nullopt;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(*text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
+  int levels = 0;
+  const auto count = [&](int depth, nlohmann::ordered_json::parse_event_t, const auto&) {
+    levels = std::max(levels, depth);
+    return levels <= kMostLevels;  // what is deeper is left out
+  };
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(*text, count, false);
+  if (!json.is_object() || levels > kMostLevels) return std::nullopt;
   return json;
 }
 

@@ -52,7 +52,8 @@ class JobDir {
   absl::Status WriteJobs(const std::vector<std::string>& jobs) const;
   std::vector<Attempt> Attempts() const;
 
-  // The object in a JSON file; nothing where there is none, or no object.
+  // The object in a JSON file; nothing where there is none, no object, or one that is nested deeper
+  // than any file of a job.
   std::optional<nlohmann::ordered_json> Json(const std::string& name) const;
   bool Has(const std::string& name) const;
 
