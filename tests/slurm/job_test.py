@@ -94,8 +94,11 @@ class JobTest(unittest.TestCase):
         self.assertIn("== process 0 (job/logs/attempt-1/process-0.log)\nprocess 0 on here\nattempt 1: done\n", logs)
         last = json.loads(run("logs", "--job_dir=job", "--process=0", "--lines=1", "--format=json", cwd=self.dir)[0])
         self.assertEqual([log["text"] for log in last["logs"]], ["attempt 1: done\n"])
+        # Who looks on takes and writes nothing.
+        os.remove(self.job + "/lock")
         self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
         self.assertEqual(self.status()["state"], "done")
+        self.assertFalse(os.path.exists(self.job + "/lock"))
 
     def test_an_attempt_that_fails_is_followed_by_one_that_goes_on(self):
         self.behave(attempt_1={"fail": 7, "code": 1}, attempt_2={"die": 12})

@@ -24,9 +24,8 @@ absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const std::vector<std::string>
 }
 
 absl::StatusOr<std::vector<SlurmJob>> LocalJobs(const JobDir& dir, const JobRecord& record) {
-  std::vector<SlurmJob> jobs;
-  ASSIGN_OR_RETURN(const std::optional<JobLock> lock, JobLock::Take(dir));
-  if (lock) return jobs;
+  ASSIGN_OR_RETURN(const bool held, JobLock::IsHeld(dir));
+  if (!held) return std::vector<SlurmJob>();
   const std::vector<std::string> ids = dir.Jobs();
   if (ids.empty()) {
     return absl::UnavailableError(absl::StrCat(
@@ -34,8 +33,7 @@ absl::StatusOr<std::vector<SlurmJob>> LocalJobs(const JobDir& dir, const JobReco
         "; if `oneflow submit` is at work there, call again; else end that process (fuser finds "
         "it)"));
   }
-  jobs.push_back({ids[0], "RUNNING", 1, record.host});
-  return jobs;
+  return std::vector<SlurmJob>{{ids[0], "RUNNING", 1, record.host}};
 }
 
 }  // namespace

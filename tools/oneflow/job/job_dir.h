@@ -75,6 +75,8 @@ class JobLock {
  public:
   // Nothing where another holds it.
   static absl::StatusOr<std::optional<JobLock>> Take(const JobDir& dir);
+  // True while somebody holds it. Nothing is taken or written, so a look is in nobody's way.
+  static absl::StatusOr<bool> IsHeld(const JobDir& dir);
   JobLock(JobLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   JobLock& operator=(JobLock&&) = delete;
   ~JobLock();
