@@ -24,6 +24,14 @@ std::string AddressKey(int process) { return absl::StrCat("network address of ",
 // Attempts of a job, and jobs on one host, must not take each other's messages for their own.
 uint64_t JobNumber(const std::string& token) { return std::hash<std::string>()(token); }
 
+absl::Status Unreachable(const std::string& interface, int process) {
+  return InputError(
+      interface.empty() ? "--interface" : "--interface=" + interface,
+      absl::StrCat(interface.empty() ? "is not given, and loopback" : "this network device",
+                   " does not lead to process ", process),
+      "name a device that leads from each host to the others, as `ip link` names it");
+}
+
 }  // namespace
 
 Processes::Processes(ProcessesOptions options)
@@ -141,7 +149,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     group.process.push_back(process);
     if (process == self_ || connected_[process]) continue;
     ASSIGN_OR_RETURN(const std::string address, member_->Fetch(AddressKey(process)));
-    RETURN_IF_ERROR(network_->Connect(process, address));
+    const absl::Status connected = network_->Connect(process, address);
+    if (absl::IsFailedPrecondition(connected)) return Unreachable(options_.interface, process);
+    RETURN_IF_ERROR(connected);
     connected_[process] = true;
   }
   return network_->MakeCommunicator(group);
