@@ -79,15 +79,18 @@ absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
 
 }  // namespace
 
-absl::StatusOr<JobPlace> PlaceFromFlags() {
+std::optional<std::string> Variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+absl::StatusOr<JobPlace> PlaceFromFlags(
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment) {
   PlaceFlags flags;
   flags.coordinator = FLAGS_coordinator;
-  if (FLAGS_process_index >= 0) flags.process_index = FLAGS_process_index;
+  if (FLAGS_process_index != -1) flags.process_index = FLAGS_process_index;
   if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
-  return FindPlace(flags, [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  return FindPlace(flags, environment);
 }
 
 bool PlanIsElsewhere(const JobPlace& place) {
@@ -112,8 +115,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
                                      : absl::StrCat("ranks ", first, " to ", first + each - 1);
   }
   options.member.facts = std::move(facts);
-  const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
-  options.member.token = token == nullptr ? "" : token;
+  options.member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
   if (!place.starts_others) {
     ASSIGN_OR_RETURN(options.member.keys, KeysOfJob());
   }
