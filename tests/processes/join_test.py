@@ -1,6 +1,7 @@
 """How processes that somebody else has started join: what must be equal, and a plan that process 0 alone has."""
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -27,8 +28,8 @@ class JoinTest(unittest.TestCase):
     def compile(self, folder, *flags):
         cli.run("compile", "--graph=" + self.here + "/gpt.textproto", "--batch=4", *flags, "--out=gpt.plan", cwd=folder)
 
-    def train(self, first=(), second=(), code=0):
-        """Two processes of one run, each with flags and a folder of its own; [(stdout, stderr)]."""
+    def start(self, first=(), second=()):
+        """Two processes of one run, each with flags and a folder of its own."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -39,15 +40,13 @@ class JoinTest(unittest.TestCase):
             started.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             text=True, errors="replace",
                                             env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))
-        said = []
-        try:
-            for process in started:
-                said.append(process.communicate(timeout=SECONDS))
-        finally:
-            for process in started:
-                if process.poll() is None:
-                    process.kill()
-                    process.communicate()
+            self.addCleanup(started[-1].kill)
+        return started
+
+    def train(self, first=(), second=(), code=0):
+        """The same to their ends; [(stdout, stderr)]."""
+        started = self.start(first, second)
+        said = [process.communicate(timeout=SECONDS) for process in started]
         self.assertEqual([process.returncode for process in started], [code, code], said)
         return said
 
@@ -66,11 +65,11 @@ class JoinTest(unittest.TestCase):
 
     def test_processes_that_cannot_reach_each_other(self):
         shutil.copy(self.here + "/gpt.plan", self.there)
-        os.environ["UCX_TLS"] = "tcp,self"  # by shared memory they can
+        os.environ["UCX_TLS"] = "self"  # which reaches no other process
         self.addCleanup(os.environ.pop, "UCX_TLS")
-        for _, error in self.train(["--interface=absent0"], ["--interface=absent0"], code=2):
-            self.assertRegex(error, r"\(process \d, rank \d\): --interface=absent0: this network device does not lead to "
-                             r"process \d; name a device ")
+        for _, error in self.train(code=2):
+            self.assertRegex(error, r"\(process \d, rank \d\): --interface, --trust_network: network device lo leads to no "
+                             r"process \d; name a network ")
 
     def test_flags_that_do_not_fit_together(self):
         for flags, sentence in [
@@ -96,6 +95,18 @@ class JoinTest(unittest.TestCase):
                 self.assertIn("oneflow: error: ", error)
                 self.assertIn(sentence, error)
         self.assertEqual(sorted(os.listdir(self.here)), ["gpt.plan", "gpt.textproto", "text.txt"])
+
+    def test_they_divide_the_cores_that_both_may_use(self):
+        started = self.start(["--steps=1000000"], ["--steps=1000000"])
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        cores = os.sched_getaffinity(0)
+        shares = [os.sched_getaffinity(process.pid) for process in started]
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 1)
+        self.assertEqual(shares[0] | shares[1], cores)
+        self.assertEqual(shares[0] & shares[1], set() if len(cores) > 1 else cores)
 
     def test_differences_are_named_on_both_sides(self):
         shutil.copy(self.here + "/gpt.plan", self.there)

@@ -239,6 +239,7 @@ class JobTest(unittest.TestCase):
         self.refuse(["--sbatch_option=account", "no option"], "--sbatch_option=account", engine="slurm")
         self.refuse(["--engine=pbs", "slurm, local and kubernetes"], engine="pbs")
         self.refuse(["--image", "is missing"], engine="kubernetes")
+        self.refuse(["--trust_network", "is missing"], "--image=i", "--volume_claim=v", "--nodes=2", engine="kubernetes")
         for verb in ["status", "logs", "cancel"]:
             error = run(verb, "--job_dir=job", cwd=self.dir, code=2)[1]
             self.assertIn("is no job's directory", error)
@@ -283,6 +284,26 @@ class JobTest(unittest.TestCase):
                               check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--engine=slurm: sinfo: cannot be run", done.stderr)
+
+    def test_status_shows_who_is_slow(self):
+        self.submit()
+        self.wait_until_over()
+        waits = {f"rank {r}": {"gradients, ranks 0 to 39": 4.25, "tensor, ranks 0 and 1": 1.5} for r in range(40)}
+        waits["rank 7"]["gradients, ranks 0 to 39"] = 0.125
+        training = {"attempt": 1, "step": 9, "loss": 2.5, "tokens_per_second": 100, "wait_ms": waits,
+                    "standstill": "rank 7 on host c is inside the kernel of h.3.fc since 41 s; 39 ranks wait for it"}
+        with open(self.job + "/status.json", "w", encoding="utf-8") as file:
+            json.dump(training, file)
+        self.assertEqual(self.status()["training"], training)
+        text = run("status", "--job_dir=job", cwd=self.dir)[0]
+        self.assertRegex(text, r"(?m)^  waits least +rank 7: 1\.6 ms a step$")
+        self.assertRegex(text, r"(?m)^    rank 0 +5\.8 ms a step: gradients, ranks 0 to 39 4\.2; tensor, ranks 0 and 1 1\.5$")
+        self.assertIn("--format=json has all 40 ranks", text)
+        self.assertIn("39 ranks wait for it", text)
+        for foreign in [3, [1], {"rank 0": 5}, {"rank 0": {"g": "x"}}]:
+            with open(self.job + "/status.json", "w", encoding="utf-8") as file:
+                json.dump(dict(training, wait_ms=foreign), file)
+            self.assertIn("39 ranks wait for it", run("status", "--job_dir=job", cwd=self.dir)[0])
 
     def test_foreign_bytes_in_a_job_directory(self):
         self.submit()

@@ -15,10 +15,10 @@
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -30,6 +30,7 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
 #include "tools/oneflow/interrupt.h"
+#include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/metrics_log.h"
@@ -148,10 +149,26 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
+// What this process notices goes to process 0.
+WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
+  const auto note = [processes, watch](const char* name, const auto& message) {
+    if (processes == nullptr) return watch->Note(0, name, message.SerializeAsString());
+    processes->member().Note(name, message.SerializeAsString());
+  };
+  WatchdogOptions options{.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus};
+  options.host = HostName();
+  // Process 0 hears of some hundred processes a second, at most.
+  if (processes != nullptr) options.waits_seconds = std::max(1.0, processes->count() / 100.0);
+  options.on_waits = [note](const proto::ProcessWaits& w) { note(JobWatch::kWaits, w); };
+  options.on_stall = [note](const proto::ProcessStall& s) { note(JobWatch::kStall, s); };
+  if (processes == nullptr || processes->IsFirst()) options.on_look = [watch] { watch->Look(); };
+  return options;
+}
+
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
-                           Processes* processes, TrainLoopOptions options) {
+                           Processes* processes, JobWatch* watch, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours. A run that is killed leaves none.
   const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
   if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
@@ -160,7 +177,7 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
     bool told = false;
     const Interrupt interrupt([&] { End(runtime, processes, &told); });
     options.stop = &interrupt.signalled();
-    const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
+    const Watchdog watchdog(runtime, WatchFor(processes, watch, on_gpus));
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
   if (FLAGS_trace.empty()) return trained;
@@ -281,6 +298,7 @@ struct Training {
   MetricsOptions log;
   Resume resume = Resume::kNever;
   bool text = true;  // for people
+  JobWatch* watch = nullptr;
 };
 
 // `processes`: that train together; null: this one alone.
@@ -319,7 +337,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
   const absl::Status trained =
       TrainAndTrace(training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr,
-                    gpus.has_value(), processes, training.loop);
+                    gpus.has_value(), processes, training.watch, training.loop);
   if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
@@ -377,23 +395,37 @@ absl::StatusOr<Prepared> Prepare(const Arguments& args, proto::Plan given) {
   return prepared;
 }
 
+// Of this process, whatever is trained.
+struct Attempt {
+  const Arguments& args;
+  const JobPlace& place;
+  Resume resume;
+  JobReport& report;
+  JobWatch& watch;
+};
+
 // `processes`: as of TrainHere.
-absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resume resume,
-                           const JobPlace& place, Processes* processes, JobReport& report) {
-  Training training{args, prepared.plan, prepared.data, prepared.loop,
-                    {},   prepared.log,  resume,        FLAGS_format == "text"};
+absl::Status TrainPrepared(const Attempt& attempt, const Prepared& prepared, Processes* processes) {
+  Training training{.args = attempt.args,
+                    .plan = prepared.plan,
+                    .data = prepared.data,
+                    .loop = prepared.loop,
+                    .log = prepared.log,
+                    .resume = attempt.resume,
+                    .text = FLAGS_format == "text",
+                    .watch = &attempt.watch};
   ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
-  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
-    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  training.log.on_step = [&attempt](int64_t steps_done, double loss, double tokens_per_second) {
+    attempt.report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
   if (processes != nullptr) {
     const auto may_write = [=] { return processes->AwaitMayWrite(); };
     training.log.may_write = may_write;
-    training.loop.writer = {.attempt = place.attempt,
-                            .process = place.process,
+    training.loop.writer = {.attempt = attempt.place.attempt,
+                            .process = attempt.place.process,
                             .ranks = processes->ranks(),
                             .may_write = may_write};
   }
@@ -401,8 +433,8 @@ absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resu
 }
 
 // `prepared`: nothing where the plan is elsewhere.
-absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepared, Resume resume,
-                           const JobPlace& place, Together& together, JobReport& report) {
+absl::Status TrainTogether(const Attempt& attempt, std::optional<Prepared> prepared,
+                           Together& together) {
   Processes& processes = *together.processes;
   ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
                    SharePlan(processes, prepared ? &prepared->plan : nullptr));
@@ -410,18 +442,16 @@ absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepar
     const auto given = [&](const std::string&) -> absl::StatusOr<proto::Plan> {
       return *std::move(received);
     };
-    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
-    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(attempt.args, given));
+    ASSIGN_OR_RETURN(prepared, Prepare(attempt.args, std::move(plan)));
   }
   std::optional<LastResort> last_resort;
-  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, report);
-  return TrainPrepared(args, *prepared, resume, place, &processes, report);
+  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, attempt.report);
+  return TrainPrepared(attempt, *prepared, &processes);
 }
 
-absl::Status Train(const Arguments& args) {
-  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
-  ListenToSigusr1();
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
+// `joins`: whether it has come so far that it joins the others.
+absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
   RETURN_IF_ERROR(CheckNumbers());
   if (!FLAGS_plan.empty() && args.Given("cluster")) {
     return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
@@ -431,31 +461,48 @@ absl::Status Train(const Arguments& args) {
   RETURN_IF_ERROR(CheckJobDir());
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
-  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
   if (place.processes > 1 && FLAGS_logical_devices) {
     return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
                       "leave it out, or start one process");
   }
-  JobReport report(FLAGS_job_dir, place.attempt);
   std::optional<Prepared> prepared;
   if (!PlanIsElsewhere(place)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
     ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
   }
-  if (place.processes == 1) {
-    return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, report),
-                         report);
+  int ranks = 0;
+  if (prepared) {
+    ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(prepared->plan));
+    ranks = mesh.ranks();
   }
-  cuda::PrepareToMeet(FLAGS_interface);
+  JobWatch watch(place.processes, ranks, &report);
+  const Attempt attempt{args, place, resume, report, watch};
+  if (place.processes == 1) {
+    report.Begin();
+    return LeaveTogether({}, TrainPrepared(attempt, *prepared, nullptr), report);
+  }
   ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
   ASSIGN_OR_RETURN(
       std::vector<JoinFact> facts,
       FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
-  ASSIGN_OR_RETURN(Together together,
-                   JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts)));
-  const absl::Status trained =
-      TrainTogether(args, std::move(prepared), resume, place, together, report);
+  *joins = true;
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, prepared ? &prepared->plan : nullptr,
+                                                    std::move(facts), report, &watch));
+  const absl::Status trained = TrainTogether(attempt, std::move(prepared), together);
   return LeaveTogether(std::move(together), trained, report);
+}
+
+absl::Status Train(const Arguments& args) {
+  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
+  ListenToSigusr1();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
+  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
+  JobReport report(FLAGS_job_dir, place.attempt);
+  bool joins = false;
+  absl::Status status = TrainAt(place, args, report, &joins);
+  if (!status.ok() && !joins) status = TellOthers(place, status);
+  if (!status.ok()) ReportFailure(status, report);
+  return status;
 }
 
 }  // namespace
@@ -494,6 +541,7 @@ Verb TrainVerb() {
                                             "process_index",
                                             "coordinator",
                                             "interface",
+                                            "trust_network",
                                             "job_dir",
                                             "make_job_keys",
                                             "format"}),
