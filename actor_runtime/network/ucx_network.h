@@ -70,7 +70,8 @@ class UcxNetwork {
 
   // Bytes for Connect elsewhere.
   const std::string& address() const;
-  // Before Start, for each process that shares a group with this one.
+  // Before Start, for each process that shares a group with this one. FAILED_PRECONDITION where the
+  // network devices of the two do not reach each other.
   absl::Status Connect(int process, const std::string& address);
 
   // From now on a thread of the network's drives it.

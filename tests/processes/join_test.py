@@ -63,6 +63,39 @@ class JoinTest(unittest.TestCase):
             self.assertEqual(error.count("oneflow: error: "), 1, error)
             self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
 
+    def test_processes_that_cannot_reach_each_other(self):
+        shutil.copy(self.here + "/gpt.plan", self.there)
+        os.environ["UCX_TLS"] = "self"  # which reaches no other process
+        self.addCleanup(os.environ.pop, "UCX_TLS")
+        for _, error in self.train(code=2):
+            self.assertRegex(error, r"\(process \d, rank \d\): --interface, --trust_network: network device lo leads to no "
+                             r"process \d; name a network ")
+
+    def test_flags_that_do_not_fit_together(self):
+        for flags, sentence in [
+            (["--processes=-1"], "--processes: -1 is out of range; use 1 to 1048576"),
+            (["--processes=2", "--process_index=-5"], "--process_index: -5 is out of range; use 0 to 1048576"),
+            (["--process_index=0"], "--process_index: does not say of how many; give --processes, too"),
+            (["--processes=2", "--process_index=2", "--coordinator=h:1"], "--process_index: 2 is not below --processes=2; "),
+            (["--processes=2", "--process_index=1"], "--coordinator: is not given; give --coordinator=HOST:PORT "),
+            (["--processes=2", "--coordinator=h:1"], "--coordinator: is given, but not which process this is; "),
+            (["--processes=2", "--process_index=1", "--coordinator=h"], '--coordinator: "h" is no address; give HOST:PORT'),
+            (["--processes=2", "--process_index=1", "--coordinator=h:1"], "is not on loopback, and there are no keys of the "
+             "job; make keys with --make_job_keys=DIR/keys, and give --job_dir=DIR to all processes"),
+            (["--processes=3"], "2 devices cannot be divided evenly among so many processes; use a number that divides"),
+            (["--processes=2", "--logical_devices"], "--logical_devices: shares GPUs among the ranks of one process alone; "),
+            (["--job_dir=absent"], "--job_dir=absent: is no folder that can be written to; make it, "),
+            (["--job_dir=text.txt", "--processes=2"], "--job_dir=text.txt: is no folder that can be written to; make it, "),
+            (["--make_job_keys=absent/keys"], "absent/keys: cannot be created: No such file or directory; name a folder "),
+            (["--make_job_keys=text.txt"], "text.txt/ca.pem: cannot be created: Not a directory; name a folder "),
+            (["--make_job_keys="], "--make_job_keys=: is empty; "),
+        ]:
+            with self.subTest(flags):
+                _, error = cli.run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", *flags, cwd=self.here, code=2)
+                self.assertIn("oneflow: error: ", error)
+                self.assertIn(sentence, error)
+        self.assertEqual(sorted(os.listdir(self.here)), ["gpt.plan", "gpt.textproto", "text.txt"])
+
     def test_they_divide_the_cores_that_both_may_use(self):
         started = self.start(["--steps=1000000"], ["--steps=1000000"])
         self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step

@@ -88,8 +88,7 @@ absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlace& place) {
   member.process = place.process;
   member.processes = place.processes;
   member.attempt = place.attempt;
-  const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
-  member.token = token == nullptr ? "" : token;
+  member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
   if (!place.starts_others) {
     ASSIGN_OR_RETURN(member.keys, KeysOfJob());
   }
@@ -144,15 +143,18 @@ absl::Status NotJoined(const JobPlace& place, const absl::Status& status, JobRep
 
 }  // namespace
 
-absl::StatusOr<JobPlace> PlaceFromFlags() {
+std::optional<std::string> Variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+absl::StatusOr<JobPlace> PlaceFromFlags(
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment) {
   PlaceFlags flags;
   flags.coordinator = FLAGS_coordinator;
-  if (FLAGS_process_index >= 0) flags.process_index = FLAGS_process_index;
+  if (FLAGS_process_index != -1) flags.process_index = FLAGS_process_index;
   if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
-  return FindPlace(flags, [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  return FindPlace(flags, environment);
 }
 
 bool PlanIsElsewhere(const JobPlace& place) {

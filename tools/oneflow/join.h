@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/place.h"
@@ -25,9 +26,13 @@ struct Together {
   std::unique_ptr<Processes> processes;
 };
 
+// A variable of the environment; nothing where it is not set.
+std::optional<std::string> Variable(const std::string& name);
+
 // Which process of how many this is, by --coordinator, --process_index, --processes, or by what a
-// launcher has set.
-absl::StatusOr<JobPlace> PlaceFromFlags();
+// launcher has set, in variables that `environment` looks up.
+absl::StatusOr<JobPlace> PlaceFromFlags(
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment = Variable);
 
 // Whether --plan names a file that is not here, but may be where process 0 is.
 bool PlanIsElsewhere(const JobPlace& place);

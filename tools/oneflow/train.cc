@@ -1,13 +1,17 @@
 // oneflow train: trains a plan, or a graph compiled on the way, in this process or in many.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
@@ -40,6 +44,18 @@
 
 namespace oneflow {
 namespace {
+
+// It takes the outcome at the end: that it can is known before the first step.
+absl::Status CheckJobDir() {
+  std::error_code error;
+  if (FLAGS_job_dir.empty()) return absl::OkStatus();
+  if (std::filesystem::is_directory(FLAGS_job_dir, error) &&
+      access(FLAGS_job_dir.c_str(), W_OK | X_OK) == 0) {
+    return absl::OkStatus();
+  }
+  return InputError("--job_dir=" + FLAGS_job_dir, "is no folder that can be written to",
+                    "make it, on a file system that all processes see");
+}
 
 absl::StatusOr<Resume> ResumeFromFlags() {
   ASSIGN_OR_RETURN(const Resume resume, ParseResume(FLAGS_resume));
@@ -345,6 +361,7 @@ absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& re
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
+  RETURN_IF_ERROR(CheckJobDir());
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
   if (place.processes > 1 && FLAGS_logical_devices) {

@@ -17,6 +17,12 @@ std::string AddressKey(int process) { return absl::StrCat("network address of ",
 // Attempts of a job, and jobs on one host, must not take each other's messages for their own.
 uint64_t JobNumber(const std::string& token) { return std::hash<std::string>()(token); }
 
+absl::Status Unreachable(const std::string& interface, int process) {
+  return InputError("--interface, --trust_network",
+                    absl::StrCat("network device ", interface, " leads to no process ", process),
+                    "name a network that all processes share, and that UCX_TLS does not exclude");
+}
+
 }  // namespace
 
 Processes::Processes(ProcessesOptions options)
@@ -137,7 +143,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     group.process.push_back(process);
     if (process == self_ || connected_[process]) continue;
     ASSIGN_OR_RETURN(const std::string address, member_->Fetch(AddressKey(process)));
-    RETURN_IF_ERROR(network_->Connect(process, address));
+    const absl::Status connected = network_->Connect(process, address);
+    if (absl::IsFailedPrecondition(connected)) return Unreachable(options_.interface, process);
+    RETURN_IF_ERROR(connected);
     connected_[process] = true;
   }
   return network_->MakeCommunicator(group);
