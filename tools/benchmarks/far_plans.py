@@ -10,6 +10,7 @@ import re
 import socket
 import statistics
 import subprocess
+import time
 
 from benchmarks.sides import Oneflow
 
@@ -25,7 +26,16 @@ TCP = {"UCX_TLS": "tcp,self"}
 
 
 def ip(*args):
-    subprocess.run(["ip", *args], check=True)
+    return subprocess.run(["ip", *args], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def wait_until_up(name):
+    """A device that was just made says some time later that it runs, and UCX uses none that does not."""
+    for _ in range(500):
+        if "state UP" in ip("-n", name, "-o", "link", "show", "dev", DEVICE):
+            return
+        time.sleep(0.01)
+    raise SystemExit(f"tools/bench simulate: {DEVICE} in {name} does not come up")
 
 
 @contextlib.contextmanager
@@ -44,6 +54,8 @@ def slow_link():
             ip("-n", name, "link", "set", DEVICE, "up")
             subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", DEVICE, "root", "tbf", "rate", RATE,
                             "burst", "256kb", "latency", "50ms"], check=True)
+        for name in names:
+            wait_until_up(name)
         yield names
     finally:
         for name in made:
