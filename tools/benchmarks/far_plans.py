@@ -10,6 +10,7 @@ import re
 import socket
 import statistics
 import subprocess
+import tempfile
 import time
 
 from benchmarks.sides import Oneflow
@@ -107,13 +108,15 @@ class SlowLink:
         with socket.socket() as s:
             s.bind(("", 0))
             port = s.getsockname()[1]
-        env = dict(os.environ, ONEFLOW_JOB_TOKEN="bench", **TCP)
+        env = dict(os.environ, **TCP)
+        job = tempfile.mkdtemp(dir=oneflow.folder)
+        oneflow.run("train", f"--make_job_keys={job}/keys")
         children = []
         for index, name in enumerate(self.names):
             command = ["ip", "netns", "exec", name, oneflow.binary, "train", "--plan=" + oneflow.plan,
                        "--data=" + oneflow.noise(), f"--steps={n + 2}", f"--threads={oneflow.threads}",
                        "--learning_rate=1e-4", "--processes=2", f"--process_index={index}", "--interface=" + DEVICE,
-                       f"--coordinator={ADDRESSES[0]}:{port}"]
+                       f"--coordinator={ADDRESSES[0]}:{port}", "--job_dir=" + job]
             if index == 0:
                 command.append("--metrics=" + oneflow.metrics)
             children.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL))
