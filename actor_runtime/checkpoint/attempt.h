@@ -13,9 +13,6 @@ std::string AttemptFolder(const std::string& dir, int64_t attempt);  // DIR/atte
 std::string StepFolder(const std::string& dir, int64_t step);        // DIR/step-00000020
 std::string TemporaryFolder(const std::string& dir, int64_t attempt, int64_t step);
 
-// ABORTED where options.may_write says no.
-absl::Status MayWrite(const WriterOptions& options);
-
 // `status`, but ABORTED if it is an error and the attempt's folder is gone: whatever failed there,
 // it is because the attempt is over.
 absl::Status OrEnded(absl::Status status, const std::string& dir, int64_t attempt);

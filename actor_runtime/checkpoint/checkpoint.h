@@ -78,6 +78,9 @@ struct WriterOptions {
   CheckpointPolicy policy = {};
 };
 
+// ABORTED where options.may_write says no.
+absl::Status MayWrite(const WriterOptions& options);
+
 // Makes DIR, if need be, and the folder that attempt `attempt` writes to, and ends all other
 // attempts: once this returns OK they cannot commit any more, for the folder that they would rename
 // is gone. The attempt that has begun last is the one that

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -88,6 +89,26 @@ absl::StatusOr<DeviceFacts> FactsOf(int gpu) {
 
 }  // namespace
 
+absl::StatusOr<int> FirstGpu(int visible, int own, int ranks_of_host, int ranks_before) {
+  if (visible >= ranks_of_host) return ranks_before;
+  if (visible == own) return 0;
+  if (ranks_of_host > own) {
+    return absl::UnavailableError(absl::StrCat("the processes of this host run ", ranks_of_host,
+                                               " ranks of the plan, and ", "this one sees ",
+                                               visible,
+                                               " GPUs: show each all of them, or as many as it has "
+                                               "ranks, which are ",
+                                               own));
+  }
+  return absl::UnavailableError(absl::StrCat("the plan is for ", own, " GPUs, this machine has ",
+                                             visible, ": with --logical_devices ranks share them"));
+}
+
+void PrepareToMeet(const std::string& interface) {
+  setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+  SetNcclVariables(interface.empty() ? "lo" : interface);
+}
+
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   // Read by the driver when the first call reaches it. Else a kernel is loaded by its first launch,
   // which waits for the device.
@@ -95,10 +116,12 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   int count = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDeviceCount(&count), "no GPU can be used"));
   if (count == 0) return absl::UnavailableError("no GPU: the driver shows none");
-  if (options.ranks > count && !options.logical_devices) {
-    return absl::UnavailableError(absl::StrCat("the plan is for ", options.ranks,
-                                               " GPUs, this machine has ", count,
-                                               ": with --logical_devices ranks share them"));
+  const RankRange own = options.own.size() > 0 ? options.own : RankRange{0, options.ranks};
+  int first = 0;
+  if (!options.logical_devices) {
+    ASSIGN_OR_RETURN(first,
+                     FirstGpu(count, own.size(), std::max<int>(own.size(), options.ranks_of_host),
+                              options.ranks_before));
   }
   if (options.ranks > 1 && options.logical_devices) {
     ASSIGN_OR_RETURN(count, JoinMemories(count));
@@ -106,8 +129,8 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   const auto gpus = std::make_shared<Gpus>(options.places, count);
   DeviceBackend backend;
   backend.kind = proto::CUDA;
-  const auto gpu_of = [gpus, shared = options.logical_devices](int rank) {
-    return shared ? rank % gpus->count() : rank;
+  const auto gpu_of = [gpus, shared = options.logical_devices, first, own](int rank) {
+    return shared ? rank % gpus->count() : first + rank - own.begin;
   };
   backend.make_device = [gpu_of](int rank) { return MakeCudaDevice(gpu_of(rank)); };
   backend.facts_of = [gpu_of](int rank) { return FactsOf(gpu_of(rank)); };

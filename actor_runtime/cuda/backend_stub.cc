@@ -3,6 +3,8 @@
 
 namespace oneflow::cuda {
 
+void PrepareToMeet(const std::string& /*interface*/) {}
+
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& /*options*/) {
   return absl::UnavailableError(
       "GPUs are asked for, and this oneflow was built without CUDA: build it with --config=cuda, "

@@ -112,23 +112,25 @@ void ExchangeWork::AddRoutes(const std::vector<std::vector<KernelSetup>>& setups
     }
     if (!IsNear(near)) continue;
     for (int far = 0; far < members; ++far) {
-      to_far_.push_back(IsNear(far) ? Route() : RouteBetween(setups, near, far));
-      from_far_.push_back(IsNear(far) ? Route() : RouteBetween(setups, far, near));
+      to_far_.push_back(IsNear(far) ? Route() : RouteBetween(setups, near, near, far));
+      from_far_.push_back(IsNear(far) ? Route() : RouteBetween(setups, near, far, near));
     }
   }
 }
 
+// `near`: one of the two, whose setup knows all sources.
 ExchangeWork::Route ExchangeWork::RouteBetween(const std::vector<std::vector<KernelSetup>>& setups,
-                                               int source, int reader) const {
+                                               int near, int source, int reader) const {
   Route route;
   int64_t end = 0;
   for (int tensor = 0; tensor < tensors_; ++tensor) {
-    const KernelSetup& setup = setups[tensor][reader];
+    const std::vector<Port>& sources = setups[tensor][near].in[0];
+    const std::vector<Port>& out = setups[tensor][reader].out;
     CopyRegion region;
     region.rows = 0;
-    if (!setup.out.empty() && source < std::ssize(setup.in[0])) {
-      region = RegionBetween(setup.in[0][source].slice, setup.out[0].slice);
-      route.element_bytes.push_back(static_cast<int64_t>(SizeOf(setup.out[0].dtype)));
+    if (!out.empty() && source < std::ssize(sources)) {
+      region = RegionBetween(sources[source].slice, out[0].slice);
+      route.element_bytes.push_back(static_cast<int64_t>(SizeOf(out[0].dtype)));
     } else {
       route.element_bytes.push_back(0);
     }

@@ -69,7 +69,8 @@ class ExchangeWork {
   // No work: for token flow alone.
   ExchangeWork() = default;
   // `setups`: by tensor, then by member, what CopyPieces needs for that member's output; without an
-  // output there is nothing to do for it. `far`: null where all members are in this process.
+  // output there is nothing to do for it. `far`: null where all members are in this process; of
+  // those elsewhere a setup needs its output alone.
   static absl::StatusOr<ExchangeWork> Make(const std::vector<std::vector<KernelSetup>>& setups,
                                            const FarMembers* far = nullptr);
 
@@ -137,7 +138,7 @@ class ExchangeWork {
   };
   int64_t MostWindowBytes(int member, bool accumulate) const;
   void AddRoutes(const std::vector<std::vector<KernelSetup>>& setups);
-  Route RouteBetween(const std::vector<std::vector<KernelSetup>>& setups, int source,
+  Route RouteBetween(const std::vector<std::vector<KernelSetup>>& setups, int near, int source,
                      int reader) const;
   const Route& RouteOf(int source, int reader) const;
 

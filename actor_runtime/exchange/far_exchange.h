@@ -18,14 +18,12 @@
 // dropped.
 //
 // Invariants, with n = the exchange in progress (all before it are over):
-//  1. A process has said entered of n + 1 at most: it enters n + 1 after it is over with n, for
-//  which
-//     it needs our done of n.
+//  1. A process has said entered of n + 1 at most: it enters n + 1 after it is over with n, and for
+//     that it needs our done of n.
 //  2. A flight is one piece on its way to a member: its packets land in the flight's part of the
 //     member's window, or in the output. A piece is in one flight once.
-//  3. All that touches a member's memory is counted: pieces that are run, packets that land,
-//  packets
-//     that are sent. It is over, or failed, when there is none.
+//  3. All that touches a member's memory is counted: pieces that are run, packets that land, and
+//     packets that are sent. It is over, or failed, when there is none.
 //  4. Nothing is allocated after the constructor, but by an abort.
 #pragma once
 

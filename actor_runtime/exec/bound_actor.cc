@@ -161,6 +161,15 @@ absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank,
   return Binder{context, context.net.actor(actor), rank, memory}.Make(home);
 }
 
+std::vector<BoundMember> MembersOf(const ActorNet& net, size_t exchange) {
+  const NetExchange& of = net.exchanges[exchange];
+  std::vector<BoundMember> members;
+  for (const int32_t rank : net.groups[of.group].ranks) {
+    members.push_back({of.actors[!members.empty()], rank});
+  }
+  return members;
+}
+
 namespace {
 
 // How the tensors of an exchange are cut into pieces where members are elsewhere. `binders`: of the
@@ -196,17 +205,24 @@ absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork
 
 using ExchangeSetups = std::vector<std::vector<KernelSetup>>;  // by tensor, then member
 
-ExchangeSetups SetupsOf(const std::vector<Binder>& binders, size_t tensors) {
+// Whole ones of the members that `whole` says; of the others their outputs alone, so that what a
+// process makes grows with the group, not with its square.
+ExchangeSetups SetupsOf(const std::vector<Binder>& binders, size_t tensors,
+                        const std::vector<char>& whole) {
   ExchangeSetups setups(tensors);
   for (size_t t = 0; t < tensors; ++t) {
     std::vector<Port> sources;
     for (const Binder& binder : binders) {
       if (t < binder.setup.in.size()) sources.push_back(binder.setup.in[t][0]);
     }
-    for (const Binder& binder : binders) {
-      KernelSetup& setup = setups[t].emplace_back(binder.setup);
-      setup.in = {sources};
-      setup.out.clear();
+    for (size_t m = 0; m < binders.size(); ++m) {
+      const Binder& binder = binders[m];
+      KernelSetup& setup = setups[t].emplace_back();
+      if (whole[m] != 0) {
+        setup = binder.setup;
+        setup.in = {sources};
+        setup.out.clear();
+      }
       if (t < binder.setup.out.size()) setup.out = {binder.setup.out[t]};
     }
   }
@@ -250,10 +266,11 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
     tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
     far.near.push_back(context.ranks.Contains(member.rank) ? 1 : 0);
   }
-  const ExchangeSetups setups = SetupsOf(binders, tensors);
   if (home.backend != nullptr && home.backend->make_launch) {
-    return LaunchesOf(binders, setups, far.near, home);
+    const std::vector<char> all(members.size(), 1);
+    return LaunchesOf(binders, SetupsOf(binders, tensors, all), far.near, home);
   }
+  const ExchangeSetups setups = SetupsOf(binders, tensors, far.near);
   if (std::count(far.near.begin(), far.near.end(), 0) == 0) {
     ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups));
     if (home.backend != nullptr) {

@@ -242,7 +242,6 @@ ActorSpec SpecOf(const PlanNet& plan_net, uint32_t program, int actor, int rank)
 absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const StageMesh& mesh,
                                      RankRange own) {
   ASSIGN_OR_RETURN(const PlanNet plan_net, MakePlanNet(plan, plan.program(program)));
-  RETURN_IF_ERROR(VerifyProgramTypes(plan_net));
   ActorNet net;
   net.program = plan.program(program).name();
   net.program_index = program;

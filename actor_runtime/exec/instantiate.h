@@ -18,8 +18,7 @@ namespace oneflow {
 ActorSpec SpecOf(const PlanNet& plan_net, uint32_t program, int actor, int rank);
 
 // All actors and streams of the ranks `own`, which are ranks of the mesh. Requires a plan that
-// passed VerifyPlanTypes; the program's own ids, rates and types are checked here. That the net is
-// live is not: VerifyPlan says that.
+// passed VerifyTypes, or VerifyPlan, which says that the net is live, too.
 absl::StatusOr<ActorNet> Instantiate(const proto::Plan& plan, int program, const StageMesh& mesh,
                                      RankRange own);
 

@@ -33,7 +33,7 @@ uint64_t NumberOf(const NetGroup& group) {
 absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
                                                              const LoadOptions& options) {
   RETURN_IF_ERROR(options.prove ? VerifyPlan(plan, {.kernels = options.own_kernels})
-                                : VerifyPlanTypes(plan));
+                                : VerifyTypes(plan));
   std::unique_ptr<LoadedPlan> loaded(new LoadedPlan);
   loaded->plan_ = std::move(plan);
   RETURN_IF_ERROR(loaded->CheckKind(options));
@@ -137,12 +137,7 @@ absl::Status LoadedPlan::BindExchanges(const BindContext& context, const LoadOpt
                                        LoadedProgram* loaded) {
   const ExchangeHome home{options.backend, [this](int rank) -> Device& { return *DeviceOf(rank); }};
   for (size_t x = 0; x < loaded->works.size(); ++x) {
-    const NetExchange& exchange = loaded->net.exchanges[x];
-    std::vector<BoundMember> members;
-    for (const int32_t rank : loaded->net.groups[exchange.group].ranks) {
-      members.push_back({exchange.actors[!members.empty()], rank});
-    }
-    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, members, home));
+    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, MembersOf(loaded->net, x), home));
   }
   return absl::OkStatus();
 }

@@ -116,7 +116,9 @@ struct Runtime::Impl {
     });
     RETURN_IF_ERROR(MakeCommunicators());
     // Who spins while others wait for a core slows them down.
-    const int busy = (n - 1) * loaded->kernel_threads();
+    // What a worker waits for of other processes comes by another thread, of the network.
+    const int least = options.make_communicator ? 2 : 1;
+    const int busy = std::max(least, (n - 1) * loaded->kernel_threads());
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       const RankRange& own = loaded->ranks();
@@ -238,9 +240,11 @@ struct Runtime::Impl {
                                    [&](const auto& worker) { return worker->ahead(steps); });
     // Others may still finish the last step, and need what members here have entered.
     if (status.ok() && stopped && meet) status = meet();
-    // A device would wait for members that enter no more.
+    // A device would wait for members that enter no more, and so would the end of a library's
+    // communicator of which others have aborted their parts.
+    const bool cut = ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
     for (const auto& communicator : communicators) {
-      if (ahead) communicator->Abort(absl::CancelledError("the run was stopped"));
+      if (cut) communicator->Abort(absl::CancelledError("the run was stopped"));
     }
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
       Device* device = loaded->DeviceOf(rank);

@@ -296,6 +296,10 @@ void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
 
 void Coordinator::Tick(JobTime now, Emit emit) {
   Listen(now);
+  if (now_ - ticked_ >= LongGap()) {
+    gap_ = now_ - ticked_;
+    gap_until_ = now_;
+  }
   while (!strangers_.empty() && strangers_.front().second + kPatience <= now_) {
     const auto found = connections_.find(strangers_.front().first);
     strangers_.pop_front();
@@ -367,10 +371,12 @@ void Coordinator::CheckSilence(Emit emit) {
 void Coordinator::End(const absl::Status& why, Emit emit) {
   if (ending_) return;
   status_ = why;
-  if (AllJoined() && now_ - ticked_ >= options_.silence - 2 * Beat()) {
+  JobTime gap = now_ - ticked_;
+  if (gap < LongGap() && now_ - gap_until_ < options_.silence) gap = gap_;
+  if (AllJoined() && gap >= LongGap()) {
     // What others say after this process went on again follows from that it had been stopped.
     status_ = absl::UnavailableError(
-        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(now_ - ticked_),
+        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(gap),
                      "; then: ", ToAbsl(ToStd(why.message()))));
   }
   proto::JobToMember message;

@@ -97,6 +97,7 @@ class Coordinator {
   const absl::Status& status() const { return status_; }  // how it ended; OK until then
   JobTime LeaseUntil() const { return lease_; }           // invariant 6, by the clock of the events
   JobTime Beat() const { return options_.silence / 10; }
+  JobTime LongGap() const { return options_.silence - 2 * Beat(); }
   size_t open_connections() const { return connections_.size(); }
 
  private:
@@ -152,6 +153,7 @@ class Coordinator {
   const CoordinatorOptions options_;
   const JobTime begun_;
   JobTime now_, ticked_, listened_ = 0, lease_;
+  JobTime gap_ = 0, gap_until_ = 0;  // the last gap between ticks that others may take for an end
   // Process of an open connection; -1: nobody yet.
   struct Connection {
     int process = -1;

@@ -127,6 +127,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   message.mutable_accepted()->set_silence(options_.silence);
   message.mutable_accepted()->set_beat(Beat());
   message.mutable_accepted()->set_host(options_.self.host);
+  message.mutable_accepted()->set_ranks(options_.self.ranks);
   Send(process, std::move(message), emit);
   if (AllJoined()) WelcomeAll(emit);
 }

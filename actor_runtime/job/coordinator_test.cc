@@ -1,7 +1,6 @@
 // The two machines one event at a time: refusals, agreement, what is malformed.
 #include "actor_runtime/job/coordinator.h"
 
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <random>
@@ -415,73 +414,6 @@ TEST_CASE("Drawn messages never reach a CHECK") {
     ended += ends;
   }
   CHECK(ended > 1000);
-}
-
-TEST_CASE("A process tries again until it is accepted, then never") {
-  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
-  std::vector<MemberAction> actions;
-  const auto emit = [&](MemberAction action) { actions.push_back(std::move(action)); };
-  JobTime now = kStart;
-  member.Start(now, emit);
-  for (uint64_t stream = 1; stream <= 5; ++stream) {
-    REQUIRE(actions.size() == 2);
-    CHECK(actions[0].kind == MemberAction::kConnect);
-    CHECK(actions[0].stream == stream);
-    actions.clear();
-    member.Lose(stream, "no route", now, emit);
-    member.Lose(stream, "no route", now, emit);
-    member.Tick(now, emit);
-    CHECK(actions.empty());
-    now += MemberState::kRetry;
-    member.Tick(now, emit);
-  }
-  actions.clear();
-  JobToMember accepted;
-  accepted.mutable_accepted()->set_silence(5 * kJobSecond);
-  accepted.mutable_accepted()->set_beat(kJobSecond / 2);
-  accepted.mutable_accepted()->set_host("h0");
-  member.Receive(5, accepted, now, emit);  // Of the stream before: changes nothing.
-  CHECK(member.LeaseUntil() == 0);
-  member.Receive(6, accepted, now, emit);
-  CHECK(member.LeaseUntil() == now + 5 * kJobSecond);
-  member.Lose(6, "reset", now, emit);
-  REQUIRE(actions.size() == 1);
-  CHECK(actions[0].status == absl::UnavailableError("host h0 (process 0): its connection broke: "
-                                                    "it was killed, or exited without a word"));
-}
-
-TEST_CASE("Nobody there: the address and the reason are named") {
-  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
-  absl::Status end;
-  const auto emit = [&](MemberAction action) { end.Update(action.status); };
-  member.Start(kStart, emit);
-  member.Lose(1, "connection refused", kStart, emit);
-  member.Tick(kStart + 60 * kJobSecond, emit);
-  CHECK(end == absl::DeadlineExceededError("host h1 (process 1, rank 1): no coordinator at c:1 "
-                                           "within 60.0 s: connection refused"));
-}
-
-TEST_CASE("The other clock is known to half of a round trip") {
-  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
-  const auto ignore = [](MemberAction) {};
-  member.Start(kStart, ignore);
-  JobToMember message;
-  message.mutable_accepted()->set_silence(5 * kJobSecond);
-  message.mutable_accepted()->set_beat(kJobSecond / 2);
-  member.Receive(1, message, kStart, ignore);
-  CHECK(member.clock_offset().error < 0);
-  // Process 0 is 1000 s ahead; 2 ms there and 8 ms back, then 1 ms and 1 ms, then slow again.
-  const JobTime ms = kJobSecond / 1000, ahead = 1000 * kJobSecond;
-  const JobTime there[] = {2 * ms, ms, 20 * ms}, back[] = {8 * ms, ms, 3 * ms};
-  for (int i = 0; i < 3; ++i) {
-    const JobTime sent = kStart + (i + 1) * kJobSecond;
-    message.mutable_beat()->set_echo(sent);
-    message.mutable_beat()->set_sent(sent + there[i] + ahead);
-    member.Receive(1, message, sent + there[i] + back[i], ignore);
-    const auto offset = member.clock_offset();
-    CHECK(std::abs(offset.offset - ahead) <= offset.error);
-    CHECK(offset.error == (i == 0 ? 5 * ms : ms));
-  }
 }
 
 }  // namespace

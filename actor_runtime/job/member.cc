@@ -203,6 +203,23 @@ class Member::Impl {
             now < server_->LeaseUntil());
   }
 
+  absl::Status AwaitEnd() {
+    std::unique_lock lock(mutex_);
+    CHECK(failing_);
+    changed_.wait(lock, [&] { return over_; });
+    return state_.status();
+  }
+
+  bool AwaitMayWrite() {
+    if (MayWrite()) return true;
+    std::unique_lock lock(mutex_);
+    // Nobody tells when the lease is renewed: it is read without the lock.
+    while (!over_ && !MayWrite()) {
+      changed_.wait_for(lock, std::chrono::nanoseconds(MemberState::kRetry));
+    }
+    return !over_;
+  }
+
   absl::Status Leave() {
     Do([&](auto emit) { state_.Leave(emit); });
     std::unique_lock lock(mutex_);
@@ -457,7 +474,9 @@ absl::StatusOr<std::string> Member::Round(
   return impl_->Round(name, std::move(part), at_first);
 }
 void Member::Fail(const absl::Status& why) { impl_->Fail(why); }
+absl::Status Member::AwaitEnd() { return impl_->AwaitEnd(); }
 bool Member::MayWrite() const { return impl_->MayWrite(); }
+bool Member::AwaitMayWrite() { return impl_->AwaitMayWrite(); }
 absl::Status Member::Leave() { return impl_->Leave(); }
 absl::Status Member::status() const {
   return impl_->Read([](const MemberState& s) { return s.status(); });

@@ -17,7 +17,7 @@
 //  3. MayWrite() is true only while no other process has given this one up; it costs a clock's
 //  read.
 //  4. All calls may be made by any thread, but not the destructor, and none from a callback that
-//     waits (Fetch, Round, Leave).
+//     waits (Fetch, Round, Leave, Await...).
 // The destructor breaks the connection: without Leave, or an end, that is a loss for the others.
 #pragma once
 
@@ -82,7 +82,11 @@ class Member {
   // This process cannot go on: ends the attempt for all. UNAVAILABLE is word of another process
   // ("my peer has gone"): it waits a second for the cause itself. Wait for on_end before exiting.
   void Fail(const absl::Status& why);
+  // After Fail: waits for the end of the attempt, some seconds at most. Returns why it ended.
+  absl::Status AwaitEnd();
   bool MayWrite() const;
+  // Waits until it may write, or never will: false.
+  bool AwaitMayWrite();
   // A good end: returns when all have left.
   absl::Status Leave();
   // OK while the attempt goes on, and after a good end.

@@ -31,7 +31,7 @@ std::string MemberState::Name() const {
   return DescribeProcess(options_.self.host, options_.self.process, options_.self.ranks);
 }
 
-std::string MemberState::Zero() const { return DescribeProcess(zero_host_, 0); }
+std::string MemberState::Zero() const { return DescribeProcess(zero_host_, 0, zero_ranks_); }
 
 void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
@@ -88,10 +88,17 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
   Listen(now);
   if (stream != stream_ || !connected_ || IsOver()) return;
   connected_ = false;
-  if (!failing_.ok()) return End(failing_, emit);
+  // That another process cannot be reached is explained by the break.
+  if (!failing_.ok() && !absl::IsUnavailable(failing_)) return End(failing_, emit);
   if (IsAccepted()) {
-    return End(absl::UnavailableError(absl::StrCat(
-                   Zero(), ": its connection broke: it was killed, or exited without a word")),
+    const auto why = absl::UnavailableError(
+        absl::StrCat(Zero(), ": its connection broke: it was killed, or exited without a word"));
+    const JobTime gap = std::max(now - ticked_, now - gap_until_ < silence_ ? gap_ : 0);
+    if (gap < LongGap()) return End(why, emit);
+    // The others may have given this process up.
+    return End(absl::UnavailableError(
+                   absl::StrFormat("%s was stopped, or had no processor, for %.1f s; then: %s",
+                                   Name(), Seconds(gap), std::string(ToStd(why.message())))),
                emit);
   }
   last_break_ = why;
@@ -107,6 +114,10 @@ void MemberState::Tick(JobTime now, Emit emit) {
   if (IsOver()) return;
   if (!failing_.ok() && now_ >= failing_until_) return End(failing_, emit);
   if (IsAccepted()) {
+    if (gap >= LongGap()) {
+      gap_ = gap;
+      gap_until_ = now_;
+    }
     if (gap >= silence_) {
       const auto why = absl::UnavailableError(absl::StrFormat(
           "%s was stopped, or had no processor, for %.1f s; after %.1f s the others give it up",
@@ -191,7 +202,8 @@ void MemberState::Accept(const proto::JobAccepted& accepted, Emit emit) {
   phase_ = Phase::kAccepted;
   silence_ = accepted.silence();
   beat_ = accepted.beat();
-  zero_host_ = accepted.host();
+  zero_host_ = CleanText(accepted.host());
+  zero_ranks_ = CleanText(accepted.ranks());
   beat_at_ = now_;
   ticked_ = now_;
   lease_ = presented_ + silence_;

@@ -72,7 +72,7 @@ class MemberState {
   // From a break before it was accepted to the next stream; how long the word that this process has
   // failed may take to come back as the end of the attempt.
   static constexpr JobTime kRetry = kJobSecond / 5;
-  static constexpr JobTime kFailing = 2 * kJobSecond;
+  static constexpr JobTime kFailing = 5 * kJobSecond / 2;
 
   MemberState(MemberStateOptions options, JobTime now);
 
@@ -115,6 +115,7 @@ class MemberState {
 
   std::string Name() const;
   std::string Zero() const;
+  JobTime LongGap() const { return silence_ - 2 * beat_; }
   bool IsAccepted() const { return phase_ >= Phase::kAccepted && !IsOver(); }
   void Listen(JobTime now);
   void Connect(Emit emit);
@@ -137,9 +138,10 @@ class MemberState {
   std::string last_break_;  // why the last stream broke
 
   JobTime silence_ = 0, beat_ = 0;
-  std::string zero_host_;
+  std::string zero_host_, zero_ranks_;
   JobTime heard_ = 0;  // of listened_
   JobTime beat_at_ = 0, echo_ = 0, lease_ = 0;
+  JobTime gap_ = 0, gap_until_ = 0;  // the last gap between ticks that others may take for an end
   ClockOffset clock_;
   JobTime clock_at_ = 0;
   int on_host_ = 1, index_ = 0;

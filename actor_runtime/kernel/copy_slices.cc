@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "actor_runtime/kernel/factories.h"
@@ -29,28 +31,38 @@ Dims StridesOf(const Dims& size) {
   return stride;
 }
 
-// Of the sources that hold `part`, one for each coordinate on the reduced axes, in rank order:
+// Of the sources that hold a part, one for each coordinate on the reduced axes, in rank order:
 // among equals the one whose memory is nearest.
 std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& holders) {
-  auto key = [&](int j) {
-    Coordinate k;
-    if (s.reduce != kNone) {
-      for (int axis : s.reduce_axes) k.push_back(s.in[0][j].coordinate[axis]);
-    }
-    return k;
-  };
-  std::vector<int> picked;
+  std::map<Coordinate, int> picked;  // by coordinate on the reduced axes
   for (int j : holders) {
-    auto same = std::find_if(picked.begin(), picked.end(), [&](int p) { return key(p) == key(j); });
-    if (same == picked.end()) {
-      picked.push_back(j);
-    } else if (Distance(s.in[0][j].coordinate, s.coordinate) <
-               Distance(s.in[0][*same].coordinate, s.coordinate)) {
-      *same = j;
+    const Coordinate& at = s.in[0][j].coordinate;
+    Coordinate key;
+    if (s.reduce != kNone) {
+      for (int axis : s.reduce_axes) key.push_back(at[axis]);
+    }
+    const auto [same, fresh] = picked.try_emplace(std::move(key), j);
+    if (!fresh &&
+        Distance(at, s.coordinate) < Distance(s.in[0][same->second].coordinate, s.coordinate)) {
+      same->second = j;
     }
   }
-  std::sort(picked.begin(), picked.end(), [&](int a, int b) { return key(a) < key(b); });
-  return picked;
+  std::vector<int> sources;
+  for (const auto& [key, source] : picked) sources.push_back(source);
+  return sources;
+}
+
+// Those that hold the same slice, by the first of them: pieces of one layout are equal or disjoint.
+std::vector<std::vector<int>> HoldersOf(const std::vector<Port>& in) {
+  std::vector<std::vector<int>> holders;
+  std::map<std::pair<Dims, Dims>, size_t> index;
+  for (size_t j = 0; j < in.size(); ++j) {
+    const auto [same, fresh] =
+        index.try_emplace({in[j].slice.begin, in[j].slice.size}, holders.size());
+    if (fresh) holders.emplace_back();
+    holders[same->second].push_back(static_cast<int>(j));
+  }
+  return holders;
 }
 
 // Elements are stored as S and reduced as T.
@@ -237,19 +249,9 @@ absl::StatusOr<CopyPieces> CopyPieces::Make(const KernelSetup& s, int64_t most) 
   pieces.isa_ = s.isa;
   pieces.run_ = ForElements(
       s.out[0].dtype, []<typename T, typename S>(T, S) { return &CopyPieces::RunChunk<T, S>; });
-  const std::vector<Port>& in = s.in[0];
-  std::vector<bool> done(in.size(), false);
   int64_t covered = 0;
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (done[i]) continue;
-    std::vector<int> holders;  // of this very slice: pieces of one layout are equal or disjoint
-    for (size_t j = i; j < in.size(); ++j) {
-      if (in[j].slice == in[i].slice) {
-        holders.push_back(static_cast<int>(j));
-        done[j] = true;
-      }
-    }
-    CopyRegion region = RegionBetween(in[i].slice, s.out[0].slice);
+  for (const std::vector<int>& holders : HoldersOf(s.in[0])) {
+    CopyRegion region = RegionBetween(s.in[0][holders[0]].slice, s.out[0].slice);
     if (region.rows == 0) continue;
     covered += region.rows * region.run;
     region.sources = PickSources(s, holders);

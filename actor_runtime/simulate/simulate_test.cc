@@ -224,11 +224,15 @@ TEST_CASE("what makes no sense is refused") {
   CHECK(Simulate(plan, "train", {.steps = 1, .actor_seconds = {1, -1, 1}}).status().code() ==
         absl::StatusCode::kInvalidArgument);
   for (const double seconds : {-1.0, std::nan(""), HUGE_VAL}) {
-    CHECK(Simulate(plan, "train", {1, {1, 1, 1}, seconds}).status().code() ==
-          absl::StatusCode::kInvalidArgument);
+    CHECK(Simulate(plan, "train", {.actor_seconds = {1, 1, 1}, .message_seconds = seconds})
+              .status()
+              .code() == absl::StatusCode::kInvalidArgument);
   }
-  CHECK_THAT(std::string(Simulate(plan, "train", {int64_t{1} << 40, {1, 1, 1}}).status().message()),
-             Catch::Contains("--steps=1099511627776: are too many"));
+  CHECK_THAT(
+      std::string(Simulate(plan, "train", {.steps = int64_t{1} << 40, .actor_seconds = {1, 1, 1}})
+                      .status()
+                      .message()),
+      Catch::Contains("--steps=1099511627776: are too many"));
   CHECK(Simulate(plan, "eval", {.steps = 1}).status().code() == absl::StatusCode::kNotFound);
 }
 

@@ -210,8 +210,12 @@ TEST_CASE("between processes of CPUs the link comes first, then the worker's par
   CHECK(of[1].worker == Approx(1e-6 + 1024e-9));
   // Summed by the worker, all of it.
   CHECK(of[2].worker == Approx(1e-6 + 3072e-9));
-  CHECK(of[2].link == Approx(2e-5 + 2 * (2e-5 + 256 / 1e7)));  // two packets at a time
-  CHECK(LinkSeconds({}, {1e-5, 1e7}) == Approx(2e-5));         // nothing is sent, all have entered
+  CHECK(of[2].link == Approx(4e-5 + 1024 / 1e7));
+  const Link link = {1e-5, 1e7};
+  // Two packets at a time.
+  CHECK(LinkSeconds({.bytes = 100, .packets = 4, .flights = 2}, link) ==
+        Approx(2e-5 + 2 * (2e-5 + 25 / 1e7)));
+  CHECK(LinkSeconds({}, link) == Approx(2e-5));  // nothing is sent, all have entered
 }
 
 }  // namespace

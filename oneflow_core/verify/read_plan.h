@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "proto/plan.pb.h"
@@ -13,5 +14,8 @@ namespace oneflow {
 // A plan that is well-formed (VerifyTypes), so that readers may look up whatever its ids name. That
 // it is live and memory-safe and suits its kernels is VerifyPlan's to prove before it is run.
 absl::StatusOr<proto::Plan> ReadPlan(const std::string& path);
+// The same of the bytes of a plan file (plan_format.h), which came from elsewhere; `where` begins
+// the errors. Its fingerprint is that of what it says.
+absl::StatusOr<proto::Plan> ReceivePlan(std::string_view bytes, const std::string& where);
 
 }  // namespace oneflow

@@ -21,6 +21,7 @@ constexpr JobTime kMostTime = 400 * kJobSecond;  // of an attempt
 // How long an attempt that meets nothing takes, about.
 constexpr JobTime kTypical = 14 * kJobSecond;
 constexpr JobTime kSilence = 5 * kJobSecond;
+constexpr JobTime kTimeToEnd = 3 * kJobSecond;  // for a process that was stopped, once it goes on
 
 std::string ReadAll(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -267,6 +268,7 @@ void Cluster::MustEndIn(JobTime limit, const std::string& why) {
     for (int p = 0; p < training_.processes; ++p) {
       const Process& process = *processes_[first + p];
       if (process.over() || process.is_stopped()) continue;
+      if (simulation_.now() < process.went_on() + kTimeToEnd) continue;
       simulation_.Violate(
           absl::StrCat(process.Name(), " is still there ", limit / kJobSecond, " s after ", why));
     }

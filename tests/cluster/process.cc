@@ -76,6 +76,7 @@ void Process::Stop() {
 void Process::Continue() {
   if (over_) return;
   around_.simulation.Note(Name() + " goes on");
+  went_on_ = around_.simulation.now();
   life_.Continue();
 }
 

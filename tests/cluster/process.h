@@ -90,6 +90,7 @@ class Process final : public ProcessGroup {
   int host() const { return life_.host(); }
   bool stopped() const override { return runs_->stopped(); }
   bool is_stopped() const { return life_.stopped(); }
+  JobTime went_on() const { return went_on_; }  // when it was last continued
   bool over() const { return over_; }
   bool killed() const { return killed_; }
   const absl::Status& outcome() const { return outcome_; }  // once it is over
@@ -138,6 +139,7 @@ class Process final : public ProcessGroup {
   std::optional<Painter> painter_;  // of the process's one device
   bool killed_ = false, over_ = false, signalled_ = false;
   absl::Status outcome_;
+  JobTime went_on_ = 0;
   JobTime over_at_ = 0, failed_at_ = 0, waited_until_ = 0;
   bool fail_next_kernel_ = false;
   int64_t slower_ = 1;

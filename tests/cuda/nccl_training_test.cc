@@ -132,5 +132,27 @@ TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
   }
 }
 
+TEST_CASE("the GPUs of a process are those of its place on the host, or those that it was given") {
+  struct Place {
+    int visible, own, ranks_of_host, ranks_before, first;
+  };
+  for (const Place& p : {Place{8, 8, 8, 0, 0}, Place{8, 1, 8, 3, 3}, Place{8, 2, 8, 6, 6},
+                         Place{8, 2, 4, 2, 2}, Place{1, 1, 8, 3, 0}, Place{2, 2, 8, 4, 0}}) {
+    INFO(p.visible << " visible, " << p.own << " of " << p.ranks_of_host);
+    const absl::StatusOr<int> first =
+        cuda::FirstGpu(p.visible, p.own, p.ranks_of_host, p.ranks_before);
+    REQUIRE(first.ok());
+    CHECK(*first == p.first);
+  }
+  const auto why = [](int visible, int own, int ranks_of_host) {
+    return std::string(cuda::FirstGpu(visible, own, ranks_of_host, 0).status().message());
+  };
+  CHECK(why(2, 4, 4) ==
+        "the plan is for 4 GPUs, this machine has 2: with --logical_devices ranks share them");
+  CHECK(why(2, 1, 4) ==
+        "the processes of this host run 4 ranks of the plan, and this one sees 2 GPUs: show each "
+        "all of them, or as many as it has ranks, which are 1");
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -103,6 +103,27 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(found["f32: a second run has the same bits"], ("passed", ""))
         self.assertEqual(found["GPT-2 beside PyTorch's stored references"], ("passed", ""))
 
+    def test_several_gpus_run_in_one_process_and_in_many_and_a_lost_one_ends_all(self):
+        devices = dict(ONE_GPU, gpus=[{"name": "GPU"}] * 4, libraries=[{"name": "NCCL", "missing": ""}])
+        verbs = f"""
+            echo "$@" >> {self.folder}/asked
+            for flag in "$@"; do
+              case "$flag" in --metrics=*) metrics=${{flag#--metrics=}};; esac
+            done
+            if [ "$1" = train ]; then echo '{{"step": 0, "loss": 2.5}}' > "$metrics"; fi
+            case "$*" in *--steps=1000000*) sleep 100 & wait $!; exit CODE;; esac"""
+        lost = "data=2, 2 processes: one that is killed ends the other in 5 s"
+        for code, verdict in [(1, ("passed", "")), (0, ("failed", "exit code 0"))]:
+            bundle = Bundle(tempfile.mkdtemp(dir=self.folder), devices, verbs.replace("CODE", str(code)))
+            found = bundle.check("nccl", code=1 - code)["nccl"]
+            self.assertEqual(found.pop(lost), verdict)
+            self.assertEqual(set(found.values()), {("passed", "")})
+            self.assertEqual(len(found), 21)  # three meshes of two GPUs in two ways, five of four in three
+        with open(self.folder + "/asked", encoding="utf-8") as file:
+            asked = file.read()
+        for line in ["--mesh=data=4 --processes=1", "--mesh=data=4 --processes=2", "--mesh=pipe=2,data=2 --processes=4"]:
+            self.assertIn(line, asked)
+
     def test_the_benchmark_holds_six_plans_on_the_measured_gpu_against_their_simulation(self):
         verbs = """
             for flag in "$@"; do

@@ -8,22 +8,18 @@
         slurm.set_down("n2")
 
 Invariants:
-1. The test runs in namespaces of its own: processes, mounts, network, host name. The first process of the namespace
-   of processes ends with the test, and the kernel then ends all others, whatever happened to the test.
+1. The test runs in namespaces of its own (tests/namespaces.py), which end with it and with whatever it has started.
 2. Daemons listen in that network alone. Node I has the address 127.0.0.I there, by which its name resolves.
 3. The first process reaps what daemons leave behind, so that nothing waits for a zombie.
 """
 import os
-import shutil
 import signal
 import subprocess
-import sys
-import unittest
 
+from tests import namespaces
 from tests.slurm.waiting import wait_for
 
-PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "unshare", "ip"]
-INSIDE = "ONEFLOW_TEST_IN_NAMESPACES"
+PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch"]
 
 CONFIGURATION = """\
 ClusterName=test
@@ -66,44 +62,17 @@ MailProg=/bin/true
 """
 
 
-def missing():
-    """Why there can be no cluster here; empty if there can."""
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    absent = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
-    if absent:
-        return f"not installed: {', '.join(absent)} (tools/install_deps cluster)"
-    if os.geteuid() != 0:
-        return "namespaces and slurmd need root"
-    probe = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
-    return "" if probe.returncode == 0 else f"no namespaces: {probe.stderr.strip()}"
-
-
-UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--net", "--uts"]
-
-
 def main(module):
     """Runs the tests of a module in namespaces of their own, or prints why it cannot."""
-    if os.environ.get(INSIDE):
-        prepare_namespaces()
-        unittest.main(module)
-    why = missing()
-    if why:
-        print(f"skipped: {why}")
-        sys.exit(0)
-    # Bash reaps whatever becomes its child, and ends with the test.
-    done = subprocess.Popen([*UNSHARE, "bash", "-c", '"$@" & wait $!', "bash", sys.executable, *sys.argv],
-                            env=dict(os.environ, **{INSIDE: "1"}))
-    signal.signal(signal.SIGTERM, lambda *_: done.kill())
-    sys.exit(done.wait())
+    namespaces.main(module, PROGRAMS, prepare_namespaces)
 
 
 def prepare_namespaces():
-    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     names = "127.0.0.1 localhost controller\n" + "".join(f"127.0.0.{i} n{i}\n" for i in range(1, 10))
     hosts = os.path.join(os.environ["TEST_TMPDIR"], "hosts")
     with open(hosts, "w", encoding="utf-8") as file:
         file.write(names)
-    for command in [["ip", "link", "set", "lo", "up"], ["ip", "link", "add", "bridge0", "type", "bridge"],
+    for command in [["ip", "link", "add", "bridge0", "type", "bridge"],
                     # Daemons refuse a machine that has but a loopback interface.
                     ["ip", "addr", "add", "10.77.0.1/24", "dev", "bridge0"], ["ip", "link", "set", "bridge0", "up"],
                     ["hostname", "controller"], ["mount", "--bind", hosts, "/etc/hosts"]]:

@@ -53,6 +53,10 @@ class SlurmCase(unittest.TestCase):
     def wait_until_over(self, seconds=60):
         return wait_for("the job's end", lambda: (s := self.status())["state"] not in ("running", "queued") and s, seconds)
 
+    def wait_until_gone(self):
+        """Until Slurm, too, knows that no job of it runs: the script says so before it ends."""
+        wait_for("the jobs' end", lambda: "RUNNING" not in {self.slurm.jobs().get(job) for job in self.ids()})
+
     def wait_for_log(self, attempt, text, process=0, seconds=30):
         """Returns the log."""
         path = f"{self.job}/logs/attempt-{attempt}/process-{process}.log"

@@ -30,6 +30,7 @@ class SlurmLoopTest(StandInCase):
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
         # What was cancelled goes on when it is submitted again.
+        self.wait_until_gone()
         self.submit()
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.assertEqual(self.losses(), self.undisturbed())

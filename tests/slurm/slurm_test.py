@@ -38,6 +38,7 @@ class SlurmTest(TrainCase):
         run("cancel", "--job_dir=job", cwd=self.dir)
         status = self.wait_until_over()
         self.assertEqual(status["state"], "cancelled")
+        self.wait_until_gone()
         self.submit()
         self.check_done()
         self.assertEqual(self.attempts()[1][1], status["checkpoint"])

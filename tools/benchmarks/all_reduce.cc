@@ -60,8 +60,8 @@ class Member {
     options.interface = "lo";
     options.transports = job.transports;
     options.spin = job.processes <= sysconf(_SC_NPROCESSORS_ONLN);
-    network_ = UcxNetwork::Open(options, [](int, const absl::Status& why) { LOG(FATAL) << why; })
-                   .value();
+    network_ =
+        UcxNetwork::Open(options, [](int, const absl::Status& why) { LOG(FATAL) << why; }).value();
     Write(hub_, network_->address());
     for (int p = 0; p < job.processes; ++p) {
       const std::string address = Read(hub_);

@@ -31,14 +31,15 @@ ROWS = [
 ]
 
 
-def timed(command, what):
-    """Seconds on one core, and peak bytes of memory."""
+def timed(command, what, clock="wall"):
+    """Seconds on one core, of the wall's clock or the CPU's, and peak bytes of memory."""
     begin = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, {0}))
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
-        sys.exit(f"tools/bench compile: oneflow {command[1]} failed on {what}")
-    return time.monotonic() - begin, usage.ru_maxrss * 1024
+        sys.exit(f"tools/bench: {os.path.basename(command[0])} {command[1]} failed on {what}")
+    seconds = time.monotonic() - begin if clock == "wall" else usage.ru_utime + usage.ru_stime
+    return seconds, usage.ru_maxrss * 1024
 
 
 def compile_once(oneflow, folder, model, mesh, micro_batches, device):

@@ -1,14 +1,18 @@
 // load_process PLAN PROCESSES INDEX: reads and proves a plan and makes the actors of one of its
-// processes, without arenas and kernels: what a process needs before its first step, whatever the
-// others own. Prints how many actors and exchanges it made.
+// processes: nets, states, and what their exchanges do, those with members elsewhere included; no
+// arenas and no kernels. That is what a process needs before its first step, whatever the others
+// own. Prints how many actors, exchanges and pieces of exchanges it made.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "actor_runtime/actor/actor_state.h"
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/verify/read_plan.h"
 
 namespace oneflow {
@@ -22,13 +26,27 @@ absl::Status Load(const std::string& path, int processes, int index) {
   options.ranks = {index * each, (index + 1) * each};
   options.make_communicator = [](const GroupAcross&) { return nullptr; };  // nothing is run
   ASSIGN_OR_RETURN(const auto loaded, LoadedPlan::Load(std::move(plan), options));
-  size_t actors = 0, exchanges = 0;
-  for (const LoadedProgram& program : loaded->programs()) {
+  std::vector<ActorStates> states;
+  size_t actors = 0;
+  int64_t pieces = 0;
+  for (size_t p = 0; p < loaded->programs().size(); ++p) {
+    LoadedProgram& program = loaded->programs()[p];
     actors += program.net.specs.size();
-    exchanges += program.net.exchanges.size();
+    for (const StreamOrder& stream : program.net.streams) {
+      states.push_back(InitialStates(stream.table));
+    }
+    ASSIGN_OR_RETURN(const PlanNet net,
+                     MakePlanNet(loaded->plan(), loaded->plan().program(static_cast<int>(p))));
+    for (size_t x = 0; x < program.works.size(); ++x) {
+      ASSIGN_OR_RETURN(program.works[x],
+                       BindExchange({net, mesh, options.ranks, {}}, MembersOf(program.net, x), {}));
+      pieces += program.works[x].pieces();
+    }
   }
-  std::printf("%zu actors, %zu exchanges of ranks %d to %d\n", actors, exchanges,
-              options.ranks.begin, options.ranks.end - 1);
+  size_t exchanges = 0;
+  for (const LoadedProgram& program : loaded->programs()) exchanges += program.works.size();
+  std::printf("%zu actors, %zu exchanges of %lld pieces, of ranks %d to %d\n", actors, exchanges,
+              static_cast<long long>(pieces), options.ranks.begin, options.ranks.end - 1);
   return absl::OkStatus();
 }
 

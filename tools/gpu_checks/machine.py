@@ -37,13 +37,22 @@ class Machine:
     def program(self, name):
         return os.path.join(ROOT, "bin", name)
 
-    def run(self, *command, env=None, cwd=None):
-        """Runs a command in a folder, by default that of work."""
-        begin = time.monotonic()
+    def _environment(self, env=None):
         environment = dict(os.environ, GLOG_logtostderr="1", **(env or {}))
         if self.cuda_libs:  # for every program, whatever flags it has
             folders = [os.path.abspath(self.cuda_libs), environment.get("LD_LIBRARY_PATH", "")]
             environment["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
+        return environment
+
+    def start(self, verb, *flags):
+        """`oneflow verb`, started in the folder of work."""
+        return subprocess.Popen([self.program("oneflow"), verb, *flags], cwd=self.work, env=self._environment(),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+
+    def run(self, *command, env=None, cwd=None):
+        """Runs a command in a folder, by default that of work."""
+        begin = time.monotonic()
+        environment = self._environment(env)
         try:
             done = subprocess.run(command, cwd=cwd or self.work, env=environment, capture_output=True, text=True,
                                   errors="replace", timeout=self.seconds, check=False)

@@ -3,8 +3,10 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import threading
+import time
 
 from gpu_checks import machine
 
@@ -166,7 +168,43 @@ def nccl(here, part):
         part.fail("one GPU", done.why())
         return
     for mesh in meshes(here.gpus)[1:]:
-        found, done = train(here, mesh.replace(",", "_"), *flags, "--mesh=" + mesh)
-        far = math.inf if found is None else distance(found, expected)
-        part.judge(far < TOLERANCE["f32"], f"{mesh}: losses beside one GPU", done.why() if found is None else "apart",
-                   distance=far, seconds=done.seconds)
+        ranks = math.prod(int(axis.split("=")[1]) for axis in mesh.split(","))
+        # One process that drives all GPUs, a process a GPU, and two processes of several GPUs each.
+        for processes in [1] + ([2] if ranks > 2 else []) + [ranks]:
+            name = mesh if processes == 1 else f"{mesh}, {processes} processes"
+            found, done = train(here, name.replace(", ", "_").replace(",", "_").replace(" ", "_"), *flags, "--mesh=" + mesh,
+                                f"--processes={processes}")
+            far = math.inf if found is None else distance(found, expected)
+            part.judge(far < TOLERANCE["f32"], f"{name}: losses beside one GPU", done.why() if found is None else "apart",
+                       distance=far, seconds=done.seconds)
+    lose_a_process(here, part, flags)
+
+
+def lose_a_process(here, part, flags):
+    """Kills one of two processes in the middle of a training; the other one has to end, though it waits in NCCL."""
+    name = "data=2, 2 processes: one that is killed ends the other in 5 s"
+    metrics = os.path.join(here.work, "lost.jsonl")
+    first = here.start("train", "--data=" + here.text(), "--steps=1000000", "--metrics=" + metrics, *flags,
+                       "--mesh=data=2", "--processes=2")
+    try:
+        begin = time.monotonic()
+        while not (os.path.exists(metrics) and os.path.getsize(metrics)) and first.poll() is None:
+            if time.monotonic() - begin > here.seconds:
+                part.fail(name, "no step was done")
+                return
+            time.sleep(0.01)
+        children = []
+        if first.poll() is None:
+            with open(f"/proc/{first.pid}/task/{first.pid}/children", encoding="utf-8") as file:
+                children = [int(child) for child in file.read().split()]
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        killed = time.monotonic()
+        first.communicate(timeout=60)
+        part.judge(bool(children) and first.returncode == 1 and time.monotonic() - killed < 5, name,
+                   f"exit code {first.returncode}", seconds=time.monotonic() - killed)
+    except subprocess.TimeoutExpired:
+        part.fail(name, "it had not ended a minute later")
+    finally:
+        first.kill()
+        first.wait()

@@ -18,9 +18,9 @@
 namespace oneflow {
 
 struct CalibrateOptions {
-  int threads = 1;      // kernel threads of a device
-  int devices = 1;      // of this machine, each with so many; all work while kernels are timed
-  int processes = 1;    // of this machine, each with as many of its devices; they divide them
+  int threads = 1;    // kernel threads of a device
+  int devices = 1;    // of this machine, each with so many; all work while kernels are timed
+  int processes = 1;  // of this machine, each with as many of its devices; they divide them
   std::string interface = "lo";  // network device of TCP between processes
   double seconds = 20;           // to spend, about
   // Before each measurement: its number from 0, how many there are, and what it is.

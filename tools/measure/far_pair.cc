@@ -53,9 +53,9 @@ class Places {
     places.begin_ = static_cast<std::byte*>(all);
     bool mapped = true;
     for (int64_t at = 0; at < places.bytes_; at += held) {
-      mapped = mapped && mmap(places.begin_ + at, std::min(held, places.bytes_ - at),
-                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file,
-                              0) != MAP_FAILED;
+      mapped = mapped &&
+               mmap(places.begin_ + at, std::min(held, places.bytes_ - at), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_FIXED | MAP_POPULATE, file, 0) != MAP_FAILED;
     }
     close(file);
     if (!mapped) return absl::ResourceExhaustedError("no memory for packets");
@@ -119,7 +119,8 @@ class Side {
     side.work_ = std::make_unique<ExchangeWork>(std::move(work));
     int64_t elements = side.sends_ ? transfer.dims.back() : transfer.columns;
     for (size_t d = 0; d + 1 < transfer.dims.size(); ++d) elements *= transfer.dims[d];
-    const int64_t packet = transfer.most * kElement * (side.sends_ ? transfer.dims.back() : transfer.columns) /
+    const int64_t packet = transfer.most * kElement *
+                           (side.sends_ ? transfer.dims.back() : transfer.columns) /
                            transfer.columns;
     ASSIGN_OR_RETURN(Places places, Places::Make(elements * kElement, packet, one_place));
     side.places_ = std::make_unique<Places>(std::move(places));
@@ -246,8 +247,7 @@ absl::StatusOr<LinkRate> Measure(int self, int socket, const FarPairOptions& o) 
   options.transports = o.transports;
   options.spin = o.spin;
   absl::Status broken;
-  ASSIGN_OR_RETURN(const auto network,
-                   UcxNetwork::Open(options, [](int, const absl::Status&) {}));
+  ASSIGN_OR_RETURN(const auto network, UcxNetwork::Open(options, [](int, const absl::Status&) {}));
   ASSIGN_OR_RETURN(const std::string address, Swap(socket, network->address()));
   RETURN_IF_ERROR(network->Connect(1 - self, address));
 
@@ -324,9 +324,9 @@ absl::StatusOr<LinkRate> MeasureFarPair(const FarPairOptions& options) {
   }
   if (good) return said.rate;
   return absl::UnavailableError(absl::StrCat(
-      "the link between two processes over ", options.transports.empty() ? "UCX's choice" : options.transports,
-      " on ", options.interface, " could not be measured: ",
-      read && said.why[0] != 0 ? said.why : "a process ended"));
+      "the link between two processes over ",
+      options.transports.empty() ? "UCX's choice" : options.transports, " on ", options.interface,
+      " could not be measured: ", read && said.why[0] != 0 ? said.why : "a process ended"));
 }
 
 }  // namespace oneflow

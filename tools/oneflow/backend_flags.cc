@@ -1,6 +1,7 @@
 #include "tools/oneflow/backend_flags.h"
 
 #include <string>
+#include <utility>
 
 #include "actor_runtime/cuda/backend.h"
 #include "oneflow_core/base/status.h"
@@ -18,18 +19,31 @@ absl::Status RefuseGpuFlags(const Arguments& args) {
 }
 
 absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
-                                                           const proto::Plan& plan) {
+                                                           const proto::Plan& plan,
+                                                           Processes* processes) {
   if (plan.device_kind() != proto::CUDA) {
     RETURN_IF_ERROR(RefuseGpuFlags(args));
     return std::optional<GpuBackend>();
   }
-  int ranks = 1;
-  for (const auto& axis : plan.mesh().axis()) ranks *= axis.size();
-  ASSIGN_OR_RETURN(DeviceBackend backend,
-                   cuda::OpenBackend({.places = cuda::PlacesOfMachine(FLAGS_cuda_libs),
-                                      .ranks = ranks,
-                                      .logical_devices = FLAGS_logical_devices}));
-  ASSIGN_OR_RETURN(GpuMemory memory, GpuMemory::Check(plan, backend));
+  cuda::BackendOptions options{.places = cuda::PlacesOfMachine(FLAGS_cuda_libs),
+                               .logical_devices = FLAGS_logical_devices};
+  for (const auto& axis : plan.mesh().axis()) options.ranks *= axis.size();
+  options.own = {0, options.ranks};
+  if (processes != nullptr) {
+    Member& member = processes->member();
+    options.own = processes->ranks();
+    options.ranks_of_host = options.own.size() * member.processes_on_host();
+    options.ranks_before = options.own.size() * member.index_on_host();
+    options.ids = [&member](const std::string& key,
+                            const std::optional<std::string>& put) -> absl::StatusOr<std::string> {
+      const std::string name = "id of NCCL's communicator " + key;
+      if (!put.has_value()) return member.Fetch(name);
+      member.Post(name, *put);
+      return *put;
+    };
+  }
+  ASSIGN_OR_RETURN(DeviceBackend backend, cuda::OpenBackend(options));
+  ASSIGN_OR_RETURN(GpuMemory memory, GpuMemory::Check(plan, backend, options.own));
   return GpuBackend{std::move(backend), std::move(memory)};
 }
 

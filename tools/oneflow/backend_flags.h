@@ -7,6 +7,7 @@
 #include "actor_runtime/exec/device_backend.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/gpu_memory.h"
+#include "tools/oneflow/processes/processes.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -20,10 +21,11 @@ struct GpuBackend {
 absl::Status RefuseGpuFlags(const Arguments& args);
 
 // Nothing for a plan of CPUs, with which flags of GPUs are refused. For one of GPUs those of this
-// machine: --cuda_libs,
-// --logical_devices; UNAVAILABLE, in one sentence, where there are none, and an input error where
-// the plan does not fit in what is free of their memory.
+// machine: --cuda_libs, --logical_devices; UNAVAILABLE, in one sentence, where there are none, and
+// an input error where the plan does not fit in what is free of their memory. `processes`: that run
+// the plan together, without --logical_devices; null: this one alone. They outlive the backend.
 absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
-                                                           const proto::Plan& plan);
+                                                           const proto::Plan& plan,
+                                                           Processes* processes = nullptr);
 
 }  // namespace oneflow

@@ -16,6 +16,7 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/language_model.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/one_process.h"
 #include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/sampler.h"
@@ -148,6 +149,8 @@ void PrintJson(const std::string& checkpoint, const Generated& result) {
 }
 
 absl::Status Generate(const Arguments& args) {
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("generate"));
+  if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   if (FLAGS_tokens < 1)
     return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
@@ -193,16 +196,18 @@ absl::Status Generate(const Arguments& args) {
 }  // namespace
 
 Verb GenerateVerb() {
-  return {"generate",
-          "continue a prompt with the model of a checkpoint",
-          "  oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
-          "--temperature=0.8 --seed=1\n"
-          "  oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
-          "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
-          {"cuda_libs", "device", "logical_devices", "checkpoint", "prompt", "tokens", "tokenizer",
-           "temperature", "top_k", "top_p", "stop", "seed", "mesh", "memory", "threads",
-           "instruction_set", "layouts_out", "format"},
-          Generate};
+  return {
+      "generate",
+      "continue a prompt with the model of a checkpoint",
+      "  oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
+      "--temperature=0.8 --seed=1\n"
+      "  oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
+      "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
+      {"cuda_libs", "device",       "logical_devices", "checkpoint",      "prompt",      "tokens",
+       "tokenizer", "temperature",  "top_k",           "top_p",           "stop",        "seed",
+       "mesh",      "memory",       "threads",         "instruction_set", "layouts_out", "format",
+       "processes", "process_index"},
+      Generate};
 }
 
 }  // namespace oneflow

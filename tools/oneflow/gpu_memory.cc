@@ -18,11 +18,13 @@ std::string NameOf(const DeviceFacts& gpu) {
 
 }  // namespace
 
-absl::StatusOr<GpuMemory> GpuMemory::Check(const proto::Plan& plan, const DeviceBackend& backend) {
+absl::StatusOr<GpuMemory> GpuMemory::Check(const proto::Plan& plan, const DeviceBackend& backend,
+                                           const RankRange& own) {
   GpuMemory memory;
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
   const bool staged = plan.stage_axis() >= 0 && plan.stage_axis() < std::ssize(mesh.axes);
-  for (int rank = 0; rank < mesh.devices(); ++rank) {
+  const RankRange ranks = own.size() > 0 ? own : RankRange{0, mesh.devices()};
+  for (int rank = ranks.begin; rank < ranks.end; ++rank) {
     ASSIGN_OR_RETURN(const DeviceFacts facts, backend.facts_of(rank));
     Gpu& gpu = memory.gpus_.try_emplace(facts.number, Gpu{facts, rank, 0}).first->second;
     const int stage = staged ? mesh.CoordinateOf(rank)[plan.stage_axis()] : 0;

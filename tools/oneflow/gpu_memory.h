@@ -13,14 +13,17 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/device_backend.h"
+#include "actor_runtime/exec/net.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
 
 class GpuMemory {
  public:
-  // An input error where what the plan gives the ranks of a GPU is more than is free there.
-  static absl::StatusOr<GpuMemory> Check(const proto::Plan& plan, const DeviceBackend& backend);
+  // An input error where what the plan gives the ranks of a GPU is more than is free there. `own`:
+  // those of this process; empty: all.
+  static absl::StatusOr<GpuMemory> Check(const proto::Plan& plan, const DeviceBackend& backend,
+                                         const RankRange& own = {});
 
   // A line a GPU. For when the runtime has been made.
   absl::StatusOr<std::string> Text(const DeviceBackend& backend) const;

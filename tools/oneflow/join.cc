@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -11,33 +14,25 @@
 #include <system_error>
 #include <utility>
 
-#include <xxhash.h>
-
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/verify/read_plan.h"
 #include "tools/oneflow/flags.h"
 
 namespace oneflow {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
-
-std::string Digest(std::span<const std::byte> bytes) {
-  return absl::StrCat(absl::Hex(XXH3_64bits(bytes.data(), bytes.size()), absl::kZeroPad16));
-}
-
-// How many tokens, and the first and last of them.
-std::string DigestOf(const TokenDataset& data) {
-  constexpr int64_t kMost = 1 << 16;
-  const int64_t n = std::min(data.size(), kMost);
-  std::vector<int32_t> ends(2 * n);
-  data.Read(0, std::span(ends).first(n));
-  data.Read(data.size() - n, std::span(ends).last(n));
-  return absl::StrCat(data.size(), " tokens ", Digest(std::as_bytes(std::span(ends))));
-}
+// After the end of the attempt; with what passes before it, below the three seconds in which all
+// are to be gone.
+constexpr std::chrono::milliseconds kLastResort{1500};
 
 // A secret that the children read in their environment.
 std::string NewToken() {
@@ -56,6 +51,33 @@ absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
   return std::optional<JobKeys>(std::move(keys));
 }
 
+absl::StatusOr<int> RanksOf(const proto::Plan& plan) {
+  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  return mesh.ranks();
+}
+
+// Leaves the outcome with `report`; returns it, quiet where another process tells it.
+absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
+  const Processes* const processes = together.processes.get();
+  const std::string sentence(outcome.message());
+  const NamedProcess named = ProcessNamedIn(sentence);
+  JobOutcome end{.code = ExitCode(outcome), .host = named.host, .sentence = sentence};
+  if (outcome.ok()) end.sentence = "done";
+  if (processes != nullptr && named.process >= 0 && named.process < processes->count()) {
+    // 0 where the plan was not known yet.
+    end.rank = named.process * processes->ranks().size();
+  }
+  end.step = processes == nullptr ? 0 : processes->steps_done();
+  if (const absl::Status told = report.End(end); outcome.ok()) outcome = told;
+  // After a failure one of them may never end by itself.
+  if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
+  if (processes == nullptr) return outcome;
+  // Each tells it once. Where all write to one place it is the first, or, where that is gone, the
+  // next.
+  if (!together.children && !IsChild()) return outcome;
+  return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
+}
+
 }  // namespace
 
 absl::StatusOr<JobPlace> PlaceFromFlags() {
@@ -69,36 +91,15 @@ absl::StatusOr<JobPlace> PlaceFromFlags() {
   });
 }
 
-absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
-                                                 const proto::Optimizer& optimizer,
-                                                 const TokenSplit& data, const std::string& isa) {
-  ASSIGN_OR_RETURN(const std::string program, ReadFile("/proc/self/exe"));
-  std::vector<JoinFact> facts = {
-      {"plan", plan.fingerprint()},
-      {"program", Digest(std::as_bytes(std::span(program)))},
-      {"--instruction_set", isa},
-      {"--data", DigestOf(data.train)},
-      {"validation data", data.validation.size() > 0 ? DigestOf(data.validation) : "none"},
-      {"optimizer", optimizer.ShortDebugString()},
-      {"--steps", absl::StrCat(FLAGS_steps)},
-      {"--seed", absl::StrCat(FLAGS_seed)},
-      {"--eval_every", absl::StrCat(FLAGS_eval_every)},
-      {"--eval_batches", absl::StrCat(FLAGS_eval_batches)},
-      {"--checkpoint_every", absl::StrCat(FLAGS_checkpoint_every)},
-      {"--checkpoint_dir", FLAGS_checkpoint_dir},
-      {"--resume", FLAGS_resume},
-      {"--trace", FLAGS_trace.empty() ? "none" : "given"},
-  };
-  return facts;
+bool PlanIsElsewhere(const JobPlace& place) {
+  std::error_code error;
+  return place.process > 0 && !FLAGS_plan.empty() && !std::filesystem::exists(FLAGS_plan, error);
 }
 
-absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
+absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobWatch* watch) {
   Together together;
-  if (place.processes == 1) return together;
   ProcessesOptions options;
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
-  options.ranks = mesh.ranks();
   options.interface = FLAGS_interface;
   options.on_note = [watch](int process, const std::string& name, const std::string& value) {
     watch->Note(process, name, value);
@@ -107,9 +108,13 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
   options.member.process = place.process;
   options.member.processes = place.processes;
   options.member.attempt = place.attempt;
-  const int each = options.ranks / place.processes, first = place.process * each;
-  options.member.ranks = each == 1 ? absl::StrCat("rank ", first)
-                                   : absl::StrCat("ranks ", first, " to ", first + each - 1);
+  if (plan != nullptr) {
+    ASSIGN_OR_RETURN(const int ranks, RanksOf(*plan));
+    RETURN_IF_ERROR(CheckDivides(place.processes, ranks));
+    const int each = ranks / place.processes, first = place.process * each;
+    options.member.ranks = each == 1 ? absl::StrCat("rank ", first)
+                                     : absl::StrCat("ranks ", first, " to ", first + each - 1);
+  }
   options.member.facts = std::move(facts);
   const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
   options.member.token = token == nullptr ? "" : token;
@@ -127,10 +132,36 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan&
       if (children.ok()) together.children.emplace(*std::move(children));
     };
   }
+  cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
   ASSIGN_OR_RETURN(together.processes, std::move(processes));
   return together;
+}
+
+absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
+                                                     const proto::Plan* plan) {
+  constexpr char kKey[] = "plan", kNeeded[] = "needed";
+  const auto post = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
+    if (std::find(parts.begin(), parts.end(), kNeeded) == parts.end()) return std::string();
+    std::string bytes = SerializePlan(*plan);
+    if (bytes.size() > kMostJobBytes) {
+      return InputError(FLAGS_plan, "is too large to be sent to processes that do not have it",
+                        "copy it to all hosts");
+    }
+    processes.member().Post(kKey, std::move(bytes));
+    return std::string();
+  };
+  RETURN_IF_ERROR(processes.Round("plan", plan == nullptr ? kNeeded : "", post).status());
+  std::optional<proto::Plan> received;
+  if (plan == nullptr) {
+    ASSIGN_OR_RETURN(const std::string bytes, processes.member().Fetch(kKey));
+    ASSIGN_OR_RETURN(received, ReceivePlan(bytes, FLAGS_plan + ", from process 0"));
+    plan = &*received;
+  }
+  ASSIGN_OR_RETURN(const int ranks, RanksOf(*plan));
+  RETURN_IF_ERROR(processes.Divide(ranks));
+  return received;
 }
 
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report) {
@@ -142,20 +173,26 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
     const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
     if (!left.ok()) outcome = left;
   }
-  const std::string sentence(outcome.message());
-  const NamedProcess named = ProcessNamedIn(sentence);
-  JobOutcome end{.code = ExitCode(outcome), .host = named.host, .sentence = sentence};
-  if (outcome.ok()) end.sentence = "done";
-  if (processes != nullptr && named.process >= 0 && named.process < processes->count()) {
-    end.rank = named.process * processes->ranks().size();
-  }
-  end.step = processes == nullptr ? 0 : processes->steps_done();
-  if (const absl::Status told = report.End(end); outcome.ok()) outcome = told;
-  // After a failure one of them may never end by itself.
-  if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
-  if (processes == nullptr) return outcome;
-  // One process tells it: the first, or, where that is the one which is gone, the next.
-  return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
+  return Tell(together, outcome, report);
 }
+
+LastResort::LastResort(Together& together, JobReport& report)
+    : watcher_([&together, &report](const std::stop_token& stop) {
+        const Member& member = together.processes->member();
+        std::mutex mutex;
+        std::condition_variable_any ended;
+        std::unique_lock lock(mutex);
+        for (auto since = Clock::now(); Clock::now() - since < kLastResort;) {
+          if (member.status().ok()) since = Clock::now();
+          ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
+          if (stop.stop_requested()) return;
+        }
+        const absl::Status outcome = Tell(together, member.status(), report);
+        together.children.reset();
+        if (!IsQuiet(outcome)) {
+          std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
+        }
+        std::_Exit(ExitCode(outcome));
+      }) {}
 
 }  // namespace oneflow

@@ -4,14 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/place.h"
 #include "proto/plan.pb.h"
-#include "proto/train.pb.h"
 #include "tools/oneflow/job_report.h"
 #include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/processes/launch.h"
@@ -29,20 +28,35 @@ struct Together {
 // launcher has set.
 absl::StatusOr<JobPlace> PlaceFromFlags();
 
-// What must be the same in all processes: the plan, what training does, the data, this program and
-// its kernels.
-absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Plan& plan,
-                                                 const proto::Optimizer& optimizer,
-                                                 const TokenSplit& data, const std::string& isa);
+// Whether --plan names a file that is not here, but may be where process 0 is.
+bool PlanIsElsewhere(const JobPlace& place);
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them.
-// Nothing for a process alone.
-// `watch`: takes what the processes note; it outlives them.
-absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan& plan,
+// `plan`: null where it is elsewhere. Requires several processes. `watch`: takes what
+// the processes note; it outlives them.
+absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobWatch* watch);
 
+// All processes call it once they have joined, with what JoinFromFlags got. Process 0's plan goes
+// to those that have none: returns it there, and nothing elsewhere.
+absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const proto::Plan* plan);
+
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
-// of all, which `report` has now. It is quiet in all processes but the one that tells it.
+// of all, which `report` has now. Where processes write to one place, it is quiet in all but one.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
+
+// Of a run on devices that are reached through a library: that may wait for a process which is
+// gone, and nothing of ours wakes it. Where this process is still there some time after the attempt
+// has ended, LastResort leaves in its place, and ends the process. From joining until
+// LeaveTogether.
+class LastResort {
+ public:
+  LastResort(Together& together, JobReport& report);
+  LastResort(const LastResort&) = delete;
+  LastResort& operator=(const LastResort&) = delete;
+
+ private:
+  std::jthread watcher_;
+};
 
 }  // namespace oneflow

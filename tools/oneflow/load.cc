@@ -360,7 +360,7 @@ std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::s
   return flags;
 }
 
-absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* read) {
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReader& read) {
   if (FLAGS_plan.empty() && FLAGS_graph.empty()) {
     return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
   }

@@ -1,6 +1,7 @@
 // What several verbs share: from flags to a plan, a cluster, an optimizer.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -34,8 +35,9 @@ std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::s
                                     std::initializer_list<std::string_view> own);
 
 // --plan read, or --graph compiled for --mesh, --batch, ... on the way.
-using PlanReader = absl::StatusOr<proto::Plan>(const std::string& path);
-absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, PlanReader* read = &ReadPlan);
+using PlanReader = std::function<absl::StatusOr<proto::Plan>(const std::string& path)>;
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
+                                          const PlanReader& read = &ReadPlan);
 
 // --graph compiled for --mesh, --batch, --micro_batches, --schedule, --precision, --memory and
 // the optimizer's flags.

@@ -70,12 +70,17 @@ MetricsLog::MetricsLog(MetricsOptions options)
 MetricsLog::~MetricsLog() = default;
 
 absl::Status MetricsLog::Open(int64_t first_step) {
-  if (options_.path.empty()) return absl::OkStatus();
+  if (options_.path.empty() || !MayWrite()) return absl::OkStatus();
   if (first_step > 0) RETURN_IF_ERROR(KeepStepsBefore(options_.path, first_step));
   errno = 0;
   file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
   if (!file_) file_error_ = errno;
   return FileStatus();
+}
+
+bool MetricsLog::MayWrite() {
+  if (may_write_ && options_.may_write) may_write_ = options_.may_write();
+  return may_write_;
 }
 
 // Whoever follows the file sees each line at once.
@@ -171,6 +176,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const int64_t step = first_ + static_cast<int64_t>(index);
   nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
   last_loss_ = entry.loss;
+  if (!MayWrite()) return;
   const auto before = index == 0 ? start_ : entries_[index - 1].time;
   const double seconds = std::chrono::duration<double>(entry.time - before).count();
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;

@@ -37,6 +37,9 @@ struct MetricsOptions {
       worked;
   // Called for each step when its line is written, on one thread at a time; null: nobody listens.
   std::function<void(int64_t steps_done, double loss, double tokens_per_second)> on_step;
+  // Asked before each write; it may wait. Once it has said no, nothing is written any more, and
+  // nobody is called; null: always yes.
+  std::function<bool()> may_write;
 };
 
 class MetricsLog {
@@ -78,11 +81,13 @@ class MetricsLog {
   void Write(size_t index, std::optional<double> eval_loss);
   void Append(const std::string& line);  // to the file
   absl::Status FileStatus() const;
+  bool MayWrite();
 
   MetricsOptions options_;
   std::ofstream file_;
   int file_error_ = 0;  // errno of its first failure
   bool terminal_;
+  bool may_write_ = true;   // as written_
   bool line_open_ = false;  // the terminal shows a progress line without its end
   double smoothed_seconds_ = 0;
   // As written_: the writer's, then the control thread's.

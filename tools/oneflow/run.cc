@@ -14,6 +14,7 @@
 #include "tools/oneflow/check_outputs.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/one_process.h"
 #include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/tensor_io.h"
 #include "tools/oneflow/verb.h"
@@ -97,6 +98,8 @@ absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
 }
 
 absl::Status RunGraph(const Arguments& args) {
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("run"));
+  if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Files feeds, ParseFiles(args, "feed"));
   ASSIGN_OR_RETURN(const Files fetches, ParseFiles(args, "fetch"));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
@@ -148,8 +151,9 @@ Verb RunVerb() {
       "run", "execute any graph on given inputs, and show each rank's part",
       "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
       "--fetch=out=out.npy --shards\n",
-      Flags({kPlanFlags}, {"cuda_libs", "logical_devices", "plan", "feed", "fetch", "shards",
-                           "seed", "threads", "instruction_set", "memory", "cluster"}),
+      Flags({kPlanFlags},
+            {"cuda_libs", "logical_devices", "plan", "feed", "fetch", "shards", "seed", "threads",
+             "instruction_set", "memory", "cluster", "processes", "process_index"}),
       RunGraph};
 }
 

@@ -1,6 +1,4 @@
 // oneflow train: trains a plan, or a graph compiled on the way, in this process or in many.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,10 +9,8 @@
 #include <span>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
-#include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
@@ -22,7 +18,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
-#include "tools/measure/kernel_time.h"
 #include "tools/oneflow/backend_flags.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
@@ -31,14 +26,16 @@
 #include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/machine_flops.h"
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/resume.h"
+#include "tools/oneflow/run_facts.h"
 #include "tools/oneflow/trace_file.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
-#include "tools/oneflow/watchdog.h"
+#include "tools/oneflow/watch_process.h"
 
 namespace oneflow {
 namespace {
@@ -134,23 +131,6 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
-// What this process notices goes to process 0.
-WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
-  const auto note = [processes, watch](const char* name, const auto& message) {
-    if (processes == nullptr) return watch->Note(0, name, message.SerializeAsString());
-    processes->member().Note(name, message.SerializeAsString());
-  };
-  WatchdogOptions options{.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus};
-  char host[256] = {};
-  if (gethostname(host, sizeof(host) - 1) == 0) options.host = host;
-  // Process 0 hears of some hundred processes a second, at most.
-  if (processes != nullptr) options.waits_seconds = std::max(1.0, processes->count() / 100.0);
-  options.on_waits = [note](const proto::ProcessWaits& w) { note(JobWatch::kWaits, w); };
-  options.on_stall = [note](const proto::ProcessStall& s) { note(JobWatch::kStall, s); };
-  if (processes == nullptr || processes->IsFirst()) options.on_look = [watch] { watch->Look(); };
-  return options;
-}
-
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
@@ -171,49 +151,6 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   const bool together = trained.ok() || absl::IsCancelled(trained);
   const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together);
   return trained.ok() ? traced : trained;
-}
-
-// Kernel threads that would run at once.
-int KernelThreads(const Runtime& runtime) { return runtime.ranks() * runtime.kernel_threads(); }
-
-void WarnOfCores(const Runtime& runtime) {
-  const int cores = Cores();
-  if (KernelThreads(runtime) <= cores) return;
-  const std::string mend = runtime.ranks() > cores
-                               ? "a mesh of " + std::to_string(cores) + " or fewer devices"
-                               : "--threads=" + std::to_string(cores);
-  std::fprintf(stderr,
-               "oneflow: warning: %d devices of %d kernel threads each take turns on the %d cores "
-               "that this process may use; it would take no longer with %s\n",
-               runtime.ranks(), runtime.kernel_threads(), cores, mend.c_str());
-}
-
-// What the cores that the run may use do in products of matrices: of the types that it multiplies.
-absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
-  const int threads = std::min(KernelThreads(runtime), Cores());
-  ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
-  if (runtime.plan().train().precision() != proto::BF16) return rate;
-  ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
-  return std::max(rate, bf16);
-}
-
-double NumberIn(const std::string& text) {
-  double number = 0;
-  return absl::SimpleAtod(text, &number) ? number : 0;
-}
-
-// The same of all processes: measured at one time, for they may share cores.
-absl::StatusOr<double> MachineFlops(const Runtime& runtime, Processes* processes) {
-  ASSIGN_OR_RETURN(const double rate, FlopsHere(runtime));
-  if (processes == nullptr) return rate;
-  ASSIGN_OR_RETURN(const std::string all, processes->Round("matrix rate", ExactDouble(rate),
-                                                           [](std::span<const std::string> rates) {
-                                                             double sum = 0;
-                                                             for (const std::string& text : rates)
-                                                               sum += NumberIn(text);
-                                                             return ExactDouble(sum);
-                                                           }));
-  return NumberIn(all);
 }
 
 // What is left of a run that was interrupted.
@@ -293,9 +230,9 @@ absl::Status TrainHere(Training training, Processes* processes) {
   const bool first = processes == nullptr || processes->IsFirst();
   const bool text = first && training.text;
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus,
-                   BackendFromFlags(training.args, training.plan));
+                   BackendFromFlags(training.args, training.plan, processes));
   if (gpus) training.runtime.backend = &gpus->devices;
-  if (processes != nullptr) processes->Configure(&training.runtime);
+  if (processes != nullptr) processes->Configure(&training.runtime, FLAGS_threads);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
   const Attached attached(processes, runtime.get());
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock,
@@ -342,6 +279,93 @@ absl::Status TrainHere(Training training, Processes* processes) {
   return absl::OkStatus();
 }
 
+// What is trained, as flags and plan say it.
+struct Prepared {
+  proto::Plan plan;
+  TokenSplit data;
+  TrainLoopOptions loop;
+  MetricsOptions log;
+};
+
+absl::StatusOr<Prepared> Prepare(const Arguments& args, proto::Plan given) {
+  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));
+  ASSIGN_OR_RETURN(TokenSplit data, OpenSplit(model));
+  Prepared prepared{std::move(given), std::move(data), {}, {}};
+  const proto::Plan& plan = prepared.plan;
+
+  TrainLoopOptions& options = prepared.loop;
+  options.seed = FLAGS_seed;
+  options.steps = FLAGS_steps;
+  options.tokens = prepared.data.train.size();
+  options.eval_every = FLAGS_eval_every;
+  options.eval_batches = FLAGS_eval_batches;
+  options.checkpoint_every = FLAGS_checkpoint_every;
+  options.checkpoint_dir = FLAGS_checkpoint_dir;
+  options.keep = FLAGS_keep;
+  ASSIGN_OR_RETURN(
+      options.optimizer,
+      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
+  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
+  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
+
+  MetricsOptions& log = prepared.log;
+  log.path = FLAGS_metrics;
+  log.json = FLAGS_format == "json";
+  log.last_step = FLAGS_steps;
+  log.tokens_a_step =
+      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
+  log.flops_a_step = FlopsOfStep(plan);
+  return prepared;
+}
+
+// What is told of the job.
+struct Reports {
+  JobReport& job;
+  JobWatch& watch;
+};
+
+// `processes`: as of TrainHere.
+absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resume resume,
+                           const JobPlace& place, Processes* processes, const Reports& reports) {
+  Training training{args,         prepared.plan, prepared.data,          prepared.loop, {},
+                    prepared.log, resume,        FLAGS_format == "text", &reports.watch};
+  ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
+  training.runtime.trace = !FLAGS_trace.empty();
+  training.runtime.synchronous = FLAGS_synchronous;
+  training.log.on_step = [&report = reports.job](int64_t steps_done, double loss,
+                                                 double tokens_per_second) {
+    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  };
+  if (processes != nullptr) {
+    const auto may_write = [=] { return processes->AwaitMayWrite(); };
+    training.log.may_write = may_write;
+    training.loop.writer = {.attempt = place.attempt,
+                            .process = place.process,
+                            .ranks = processes->ranks(),
+                            .may_write = may_write};
+  }
+  return TrainHere(std::move(training), processes);
+}
+
+// `prepared`: nothing where the plan is elsewhere.
+absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepared, Resume resume,
+                           const JobPlace& place, Together& together, const Reports& reports) {
+  Processes& processes = *together.processes;
+  ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
+                   SharePlan(processes, prepared ? &prepared->plan : nullptr));
+  if (received) {
+    const auto given = [&](const std::string&) -> absl::StatusOr<proto::Plan> {
+      return *std::move(received);
+    };
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
+    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+  }
+  std::optional<LastResort> last_resort;
+  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, reports.job);
+  return TrainPrepared(args, *prepared, resume, place, &processes, reports);
+}
+
 absl::Status Train(const Arguments& args) {
   if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
   ListenToSigusr1();
@@ -352,65 +376,38 @@ absl::Status Train(const Arguments& args) {
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
-  ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
+  RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
+  RETURN_IF_ERROR(ThreadsFromFlags().status());
   ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
-  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
-  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
-  ASSIGN_OR_RETURN(const TokenSplit data, OpenSplit(model));
-
-  TrainLoopOptions options;
-  options.seed = FLAGS_seed;
-  options.steps = FLAGS_steps;
-  options.tokens = data.train.size();
-  options.eval_every = FLAGS_eval_every;
-  options.eval_batches = FLAGS_eval_batches;
-  options.checkpoint_every = FLAGS_checkpoint_every;
-  options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.keep = FLAGS_keep;
-  ASSIGN_OR_RETURN(
-      options.optimizer,
-      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
-
-  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
-  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
-
-  MetricsOptions log_options;
-  log_options.path = FLAGS_metrics;
-  log_options.json = format == "json";
-  log_options.last_step = FLAGS_steps;
-  log_options.tokens_a_step =
-      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
-  log_options.flops_a_step = FlopsOfStep(plan);
-
-  JobReport report(FLAGS_job_dir, place.attempt);
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
-  JobWatch watch(place.processes, mesh.ranks(), &report);
-  Training training{args, plan, data, options, {}, log_options, resume, format == "text", &watch};
-  training.runtime.threads = threads;
-  ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
-  training.runtime.trace = !FLAGS_trace.empty();
-  training.runtime.synchronous = FLAGS_synchronous;
-  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
-    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
-  };
-  if (place.processes == 1)
-    return LeaveTogether({}, TrainHere(std::move(training), nullptr), report);
-
-  if (plan.device_kind() != proto::CPU) {
-    return InputError("--processes=" + std::to_string(place.processes),
-                      "a plan of GPUs is trained by one process, which drives all of them",
-                      "start one process");
+  if (place.processes > 1 && FLAGS_logical_devices) {
+    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
+                      "leave it out, or start one process");
   }
-  ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
-                   FactsOfRun(plan, options.optimizer, data, FLAGS_instruction_set));
-  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, plan, std::move(facts), &watch));
-  Processes& processes = *together.processes;
-  training.loop.writer = {.attempt = place.attempt,
-                          .process = place.process,
-                          .ranks = processes.ranks(),
-                          .may_write = [&] { return processes.member().MayWrite(); }};
-  const absl::Status trained = TrainHere(std::move(training), &processes);
+  JobReport report(FLAGS_job_dir, place.attempt);
+  std::optional<Prepared> prepared;
+  if (!PlanIsElsewhere(place)) {
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
+    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+  }
+  int ranks = place.processes;  // process 0 has a plan, and no other one asks
+  if (prepared) {
+    ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(prepared->plan));
+    ranks = mesh.ranks();
+  }
+  JobWatch watch(place.processes, ranks, &report);
+  const Reports reports{report, watch};
+  if (place.processes == 1) {
+    return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, reports),
+                         report);
+  }
+  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(
+      std::vector<JoinFact> facts,
+      FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, prepared ? &prepared->plan : nullptr,
+                                                    std::move(facts), &watch));
+  const absl::Status trained =
+      TrainTogether(args, std::move(prepared), resume, place, together, reports);
   return LeaveTogether(std::move(together), trained, report);
 }
 

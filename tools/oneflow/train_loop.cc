@@ -109,12 +109,14 @@ class Loop {
       : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
 
   ~Loop() {
-    if (begun_) EndAttempt(options_.checkpoint_dir, options_.writer.attempt);
+    // Leftovers of one that may not write go with the next attempt.
+    if (begun_ && MayWrite().ok()) EndAttempt(options_.checkpoint_dir, options_.writer.attempt);
   }
 
   // That a checkpoint can be written is known before the first step, not after the last.
   absl::Status BeginAttempt() {
     if (options_.checkpoint_dir.empty() || options_.writer.process != 0) return absl::OkStatus();
+    RETURN_IF_ERROR(MayWrite());
     RETURN_IF_ERROR(oneflow::BeginAttempt(options_.checkpoint_dir, options_.writer.attempt));
     begun_ = true;
     return absl::OkStatus();
@@ -125,7 +127,10 @@ class Loop {
     RunContext context = Context("init");
     if (!options_.resume) {
       const std::string& dir = options_.checkpoint_dir;
-      if (!dir.empty() && IsFirst()) RETURN_IF_ERROR(SetCheckpointsAside(dir));
+      if (!dir.empty() && IsFirst()) {
+        RETURN_IF_ERROR(MayWrite());
+        RETURN_IF_ERROR(SetCheckpointsAside(dir));
+      }
       RETURN_IF_ERROR(Run("init", context, 1));
       return 0;
     }
@@ -145,6 +150,7 @@ class Loop {
     RETURN_IF_ERROR(Run("load", context, 1));
     if (!IsFirst()) return reader->step();
     std::fprintf(stderr, "oneflow: the run goes on from %s\n", folder.c_str());
+    RETURN_IF_ERROR(MayWrite());
     ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
     if (!aside.empty()) {
       std::fprintf(stderr, "oneflow: checkpoints of later steps are moved to %s\n", aside.c_str());
@@ -208,6 +214,7 @@ class Loop {
       RETURN_IF_ERROR(options_.processes->Round("checkpoint", part, commit).status());
     }
     if (options_.keep == 0 || !IsFirst()) return absl::OkStatus();
+    RETURN_IF_ERROR(MayWrite());
     // The new one is on the disk. One too many costs no run.
     const absl::Status kept = KeepNewest(options_.checkpoint_dir, options_.keep);
     const std::string what(kept.message());
@@ -217,6 +224,7 @@ class Loop {
 
  private:
   bool IsFirst() const { return options_.writer.process == 0; }
+  absl::Status MayWrite() const { return oneflow::MayWrite(options_.writer); }
 
   // The newest checkpoint of which each process can load its part.
   absl::StatusOr<std::string> ChooseFolder() {

@@ -1,5 +1,7 @@
 #include "actor_runtime/cuda/emulated/communicator.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -29,11 +31,11 @@ Nccl& State(Locked& machine) {
 // The work of the group goes to its streams, an item for each communicator.
 void EnqueueWorks(Locked& machine) {
   for (Group::Work& work : std::exchange(group.works, {})) {
-    const auto ready = [comm = work.comm, sides = work.sides] {
+    const auto ready = [&machine = *machine, comm = work.comm, sides = work.sides] {
       bool complete = true;
       for (const Side& side : sides) {
-        side.meeting->arrived[side.index] = true;
-        complete &= side.meeting->done || (side.meeting->Complete() && !comm->clique->broken);
+        const bool all = Arrive(machine, *comm->clique, side);
+        complete &= side.meeting->done || (all && !comm->clique->broken);
       }
       return complete || comm->aborted;
     };
@@ -64,6 +66,7 @@ std::shared_ptr<Clique> NewClique(Locked& machine, int ranks) {
   auto clique = std::make_shared<Clique>();
   clique->number = ++State(machine).made;
   clique->members.resize(ranks);
+  clique->here.resize(ranks);
   return clique;
 }
 
@@ -74,7 +77,9 @@ std::shared_ptr<ncclComm> Join(Locked& machine, const std::shared_ptr<Clique>& c
   comm->rank = rank;
   comm->device = device;
   clique->members[rank] = comm;
+  clique->here[rank] = true;
   ++clique->joined;
+  if (clique->far) clique->far->Leave(absl::StrCat("joined ", rank), "");
   return comm;
 }
 
@@ -103,7 +108,13 @@ ncclResult_t InitRank(Locked& machine, ncclComm_t* handle, int ranks, const nccl
                       int rank, int device) {
   std::shared_ptr<Clique>& forming =
       State(machine).forming[std::string(id.internal, sizeof(id.internal))];
-  if (forming == nullptr) forming = NewClique(machine, std::max(ranks, 1));
+  if (forming == nullptr) {
+    forming = NewClique(machine, std::max(ranks, 1));
+    if (const std::string folder = FolderOfFarMembers(); !folder.empty()) {
+      forming->far.emplace(folder, id.internal);
+      machine->Poll();
+    }
+  }
   const std::shared_ptr<Clique> clique = forming;
   if (rank < 0 || rank >= ranks || clique->size() != ranks || clique->members[rank] != nullptr) {
     return Refuse(ncclInvalidArgument, absl::StrCat("rank ", rank, " of ", ranks, " ranks"));
@@ -112,7 +123,7 @@ ncclResult_t InitRank(Locked& machine, ncclComm_t* handle, int ranks, const nccl
   if (clique->joined == ranks) {
     State(machine).forming.erase(std::string(id.internal, sizeof(id.internal)));
   }
-  group.pending.push_back({[clique, ranks] { return clique->joined == ranks; },
+  group.pending.push_back({[clique] { return clique->AllJoined(); },
                            [comm, handle](Locked& then) { Hand(then, comm, handle); }});
   return ncclSuccess;
 }
@@ -138,6 +149,40 @@ void MakeParts(Locked& machine, const Clique& whole, Split& split) {
 }  // namespace
 
 thread_local Group group;
+
+bool Clique::AllJoined() const {
+  for (int member = 0; member < size(); ++member) {
+    if (here[member]) continue;
+    if (!far || !far->Has(absl::StrCat("joined ", member))) return false;
+  }
+  return true;
+}
+
+bool Arrive(Machine& machine, Clique& clique, const Side& side) {
+  Meeting& meeting = *side.meeting;
+  const auto name_of = [&](size_t index) { return absl::StrCat(meeting.name, " ", index); };
+  const std::string what = meeting.operation.ToString() + "\n";
+  if (!meeting.arrived[side.index] && clique.far) {
+    const auto* from = static_cast<const char*>(meeting.buffers[side.index].from);
+    const size_t bytes = from == nullptr ? 0 : meeting.operation.bytes_from(clique.size());
+    clique.far->Leave(name_of(side.index), what + std::string(from, bytes));
+  }
+  meeting.arrived[side.index] = true;
+  for (size_t i = 0; clique.far && i < meeting.here.size(); ++i) {
+    if (meeting.here[i] || meeting.arrived[i] || !clique.far->Has(name_of(i))) continue;
+    std::string& input = meeting.far_inputs[i] = clique.far->Read(name_of(i));
+    meeting.arrived[i] = true;
+    if (input.compare(0, what.size(), what) != 0) {
+      meeting.wrong = true;
+      machine.diagnostics().push_back("another process calls " + input.substr(0, input.find('\n')) +
+                                      " for " + what);
+      clique.error = ncclInvalidUsage;
+      continue;
+    }
+    if (input.size() > what.size()) meeting.buffers[i].from = input.data() + what.size();
+  }
+  return meeting.Complete();
+}
 
 ncclResult_t Refuse(ncclResult_t result, std::string why) {
   LOG(WARNING) << "NCCL: " << why;
@@ -195,7 +240,8 @@ ncclResult_t ncclGetVersion(int* version) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return Do("ncclGetUniqueId", [&](Locked& machine) {
     *id = {};
-    std::snprintf(id->internal, sizeof(id->internal), "emulated %d", ++State(machine).made);
+    std::snprintf(id->internal, sizeof(id->internal), "emulated %d %d", getpid(),
+                  ++State(machine).made);
     return ncclSuccess;
   });
 }

@@ -14,11 +14,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "actor_runtime/cuda/emulated/far_members.h"
 #include "actor_runtime/cuda/emulated/machine.h"
 #include "actor_runtime/cuda/emulated/meeting.h"
 
@@ -26,8 +28,11 @@ namespace oneflow::emulated {
 
 struct Meeting {
   Operation operation;
-  std::vector<Buffers> buffers;  // by member
+  std::string name;              // among those of its clique
+  std::vector<Buffers> buffers;  // by side; of other processes: what far_inputs holds
+  std::vector<bool> here;        // by side: of this process
   std::vector<bool> issued, arrived;
+  std::vector<std::string> far_inputs;  // by side, once it has arrived
   bool wrong = false, done = false;
 
   bool Complete() const {
@@ -53,7 +58,9 @@ struct Split {
 struct Clique {
   int number = 0;
   std::vector<std::shared_ptr<ncclComm>> members;
-  int joined = 0;
+  std::vector<bool> here;         // by member: it has joined, in this process
+  std::optional<FarMembers> far;  // where other processes may have members
+  int joined = 0;                 // in this process
   std::map<MeetingKey, std::shared_ptr<Meeting>>
       meetings;  // that not all sides have been issued of
   std::map<int, std::shared_ptr<Split>> splits;
@@ -61,6 +68,7 @@ struct Clique {
   bool broken = false;  // no operation ends
 
   int size() const { return static_cast<int>(members.size()); }
+  bool AllJoined() const;
 };
 
 }  // namespace oneflow::emulated
@@ -75,6 +83,9 @@ struct ncclComm {
 };
 
 namespace oneflow::emulated {
+
+// A side of this process has arrived: others learn its input. Whether all sides have.
+bool Arrive(Machine& machine, Clique& clique, const Side& side);
 
 // What a thread has called since ncclGroupStart.
 struct Group {

@@ -235,6 +235,10 @@ void Machine::Break(int device, cudaError_t error) {
 Locked::Locked() : lock_(TheGlobal().mutex), machine_(TheGlobal().machine.get()) {}
 
 void Locked::Wait() {
+  if (machine_->polls()) {
+    TheGlobal().changed.wait_for(lock_, std::chrono::milliseconds(1));
+    return;
+  }
   // A program that waits for ever says so, and for whom.
   const auto timeout = std::chrono::seconds(10);
   if (TheGlobal().changed.wait_for(lock_, timeout) == std::cv_status::timeout) {

@@ -103,6 +103,9 @@ class Machine {
   // What the twin of NCCL knows.
   std::shared_ptr<void>& nccl() { return nccl_; }
   void add_communicators(int n) { communicators_ += n; }
+  // From now on who waits looks again every millisecond: other processes do not notify.
+  void Poll() { polls_ = true; }
+  bool polls() const { return polls_; }
 
  private:
   struct Device {
@@ -123,6 +126,7 @@ class Machine {
   int made_streams_ = 0;
   uint64_t now_ = 0;
   int communicators_ = 0;
+  bool polls_ = false;
   std::shared_ptr<void> nccl_;
   std::map<std::string, int> counts_;
   std::map<std::string, std::map<int, cudaError_t>> failures_;  // by entry and number of the call

@@ -35,7 +35,7 @@ struct Buffers {
 
 // Does it, buffers[i] being of member i; of kSendAndReceive, 0 sends and 1 receives. Sums go round
 // a ring: part i of the elements from member i + 1 to member i; those of bf16 are rounded at each
-// member. A result may lie where an input does.
+// member. A result may lie where an input does. Results without a place are not written.
 void Execute(const Operation& operation, const std::vector<Buffers>& buffers);
 
 }  // namespace oneflow::emulated

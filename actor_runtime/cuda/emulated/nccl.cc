@@ -13,10 +13,14 @@ Side Meet(Locked& machine, ncclComm& comm, int from, int to, int index, int side
   const MeetingKey key = {from, to, comm.issued[{from, to, index}]++};
   std::shared_ptr<Meeting>& known = clique.meetings[key];
   if (known == nullptr) {
-    known = std::make_shared<Meeting>(Meeting{.operation = operation,
-                                              .buffers = std::vector<Buffers>(sides),
-                                              .issued = std::vector<bool>(sides),
-                                              .arrived = std::vector<bool>(sides)});
+    known = std::make_shared<Meeting>(Meeting{
+        .operation = operation,
+        .name = absl::StrCat(from, " ", to, " ", std::get<2>(key)),
+        .buffers = std::vector<Buffers>(sides),
+        .here = from < 0 ? clique.here : std::vector<bool>{clique.here[from], clique.here[to]},
+        .issued = std::vector<bool>(sides),
+        .arrived = std::vector<bool>(sides),
+        .far_inputs = std::vector<std::string>(sides)});
   }
   const std::shared_ptr<Meeting> meeting = known;
   if (!(meeting->operation == operation)) {
@@ -27,9 +31,7 @@ Side Meet(Locked& machine, ncclComm& comm, int from, int to, int index, int side
   }
   meeting->buffers[index] = buffers;
   meeting->issued[index] = true;
-  if (std::all_of(meeting->issued.begin(), meeting->issued.end(), [](bool x) { return x; })) {
-    clique.meetings.erase(key);
-  }
+  if (meeting->issued == meeting->here) clique.meetings.erase(key);
   return {meeting, index};
 }
 

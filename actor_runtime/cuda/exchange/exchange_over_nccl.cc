@@ -15,18 +15,25 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr int kHasLaunchOrder = 22600;
-
 void SetUnlessSet(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
+
+// Versions that do not know one do not read it.
+void SetVariablesOfProcess() {
+  SetUnlessSet("NCCL_NVLS_ENABLE", "0");
+  SetUnlessSet("NCCL_RUNTIME_CONNECT", "0");
+  SetUnlessSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+}
 
 }  // namespace
 
+void SetNcclVariables(const std::string& interface) {
+  SetVariablesOfProcess();
+  // "=": this name, not all that begin with it.
+  SetUnlessSet("NCCL_SOCKET_IFNAME", ("=" + interface).c_str());
+}
+
 absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend) {
-  int version = 0;
-  RETURN_IF_ERROR(nccl.ToStatus(nccl.GetVersion(&version), "ncclGetVersion"));
-  SetUnlessSet("NCCL_NVLS_ENABLE", "0");
-  SetUnlessSet("NCCL_RUNTIME_CONNECT", "0");
-  if (version >= kHasLaunchOrder) SetUnlessSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+  SetVariablesOfProcess();
   const auto library = std::make_shared<const Nccl>(std::move(nccl));
   backend->make_launch = [library, make_kernel = backend->make_kernel](
                              Device& device,

@@ -88,12 +88,16 @@ class NcclCommunicator final : public Communicator {
       status_ = status;
       failed_.store(true);
     }
-    for (const std::unique_ptr<Member>& member : members_) {
-      const std::lock_guard lock(member->mutex);
-      ncclComm_t comm = std::exchange(member->comm, nullptr);
-      if (comm != nullptr) static_cast<void>(nccl_.CommAbort(comm));
+    std::vector<int> here;  // of this process
+    for (int m = 0; m < std::ssize(members_); ++m) {
+      Member& member = *members_[m];
+      const std::lock_guard lock(member.mutex);
+      ncclComm_t comm = std::exchange(member.comm, nullptr);
+      if (comm == nullptr) continue;
+      here.push_back(m);
+      static_cast<void>(nccl_.CommAbort(comm));
     }
-    for (int m = 0; m < std::ssize(members_); ++m) wake_(m);
+    for (const int m : here) wake_(m);
   }
 
   absl::Status status() const override {

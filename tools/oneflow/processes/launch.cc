@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <thread>
@@ -18,9 +19,12 @@
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/processes/cores_of_host.h"
 
 namespace oneflow {
 namespace {
+
+constexpr char kChild[] = "ONEFLOW_CHILD_OF_PROCESS_0";
 
 absl::StatusOr<std::vector<std::string>> OwnArguments() {
   ASSIGN_OR_RETURN(const std::string all, ReadFile("/proc/self/cmdline"));
@@ -71,12 +75,6 @@ std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int in
   return arguments;
 }
 
-std::vector<int> ShareOfCores(const std::vector<int>& cores, int index, int shares) {
-  const auto n = static_cast<int>(cores.size());
-  if (n < shares) return cores;
-  return {cores.begin() + n * index / shares, cores.begin() + n * (index + 1) / shares};
-}
-
 std::vector<int> CoresOfThread() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -93,9 +91,12 @@ void UseCores(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
+bool IsChild() { return std::getenv(kChild) != nullptr; }
+
 absl::StatusOr<Children> Children::Start(int processes, const std::string& coordinator) {
   ASSIGN_OR_RETURN(const std::vector<std::string> own, OwnArguments());
   const std::vector<int> cores = CoresOfThread();
+  setenv(kChild, "1", 1);
   Children children({});
   for (int index = 1; index < processes; ++index) {
     std::vector<std::string> arguments = ArgumentsOf(own, index, processes, coordinator);

@@ -24,14 +24,13 @@ namespace oneflow {
 std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
                                      const std::string& coordinator);
 
-// Share `index` of `shares` of the cores, consecutive ones; all of them where there are fewer cores
-// than shares.
-std::vector<int> ShareOfCores(const std::vector<int>& cores, int index, int shares);
-
 // The cores that the calling thread may use, and those that it and threads that it starts from now
 // on may use.
 std::vector<int> CoresOfThread();
 void UseCores(const std::vector<int>& cores);
+
+// True in a process that Start has started: its standard error is process 0's.
+bool IsChild();
 
 class Children {
  public:

@@ -7,13 +7,18 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/device/cores.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/processes/launch.h"
 
 namespace oneflow {
 namespace {
 
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
+}
+
+std::string CoresKey(int process) { return absl::StrCat("cores of ", process); }
 std::string AddressKey(int process) { return absl::StrCat("network address of ", process); }
 
 // Attempts of a job, and jobs on one host, must not take each other's messages for their own.
@@ -33,7 +38,10 @@ Processes::Processes(ProcessesOptions options)
            .report = [this](uint64_t run, int64_t step,
                             std::span<const double> values) { sender_.Report(run, step, values); },
            .fail = [this](const absl::Status& why) { return Fail(why); },
-           .let_go = [this](const absl::Status& why) { network_->LetGo(why); }}),
+           .let_go =
+               [this](const absl::Status& why) {
+                 if (started_) network_->LetGo(why);
+               }}),
       sender_([this](uint64_t run, int64_t step, std::span<const double> values) {
         member_->Report(run, step, values);
       }) {}
@@ -43,12 +51,6 @@ Processes::~Processes() {
 }
 
 absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions options) {
-  if (options.ranks % options.member.processes != 0) {
-    return InputError(absl::StrCat("--processes=", options.member.processes),
-                      absl::StrCat("the plan's ", options.ranks,
-                                   " devices cannot be divided evenly among so many processes"),
-                      "use a number that divides them");
-  }
   std::unique_ptr<Processes> made(new Processes(std::move(options)));
   Processes* self = made.get();
   MemberCallbacks callbacks;
@@ -62,19 +64,15 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   callbacks.on_listen = made->options_.on_listening;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
 
-  // Where a launcher leaves all cores to all processes of a host, each takes a share.
-  const int here = made->member_->processes_on_host();
-  const std::vector<int> cores = CoresOfThread();
-  if (here > 1 && std::ssize(cores) == sysconf(_SC_NPROCESSORS_ONLN)) {
-    UseCores(ShareOfCores(cores, made->member_->index_on_host(), here));
-  }
+  ASSIGN_OR_RETURN(made->cores_, made->ShareCoresOfHost());
   UcxOptions network;
   network.process = self->self_;
   network.processes = self->count_;
   network.job = JobNumber(self->options_.member.token);
   network.attempt = static_cast<uint32_t>(self->options_.member.attempt);
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
-  network.spin = here <= Cores();
+  // A core of its own: a thread that spins takes none from a kernel.
+  network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
   ASSIGN_OR_RETURN(
       made->network_, UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
         self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
@@ -83,26 +81,60 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   return made;
 }
 
-RankRange Processes::ranks() const {
-  const int each = options_.ranks / count_;
-  return {self_ * each, (self_ + 1) * each};
+// Process 0 knows what all may use, and tells each its share.
+absl::StatusOr<CoreShare> Processes::ShareCoresOfHost() {
+  const auto tell_all = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
+    std::vector<ProcessCores> all;
+    for (const std::string& part : parts) {
+      ASSIGN_OR_RETURN(all.emplace_back(), DecodeProcessCores(part));
+    }
+    const std::vector<CoreShare> shares = ShareCores(all);
+    for (int p = 0; p < count_; ++p) member_->Post(CoresKey(p), Encode(shares[p]));
+    return std::string();
+  };
+  const std::string& host = options_.member.host;
+  const ProcessCores own{host.empty() ? HostName() : host, CoresOfThread()};
+  RETURN_IF_ERROR(member_->Round("cores", Encode(own), tell_all).status());
+  ASSIGN_OR_RETURN(const std::string text, member_->Fetch(CoresKey(self_)));
+  ASSIGN_OR_RETURN(CoreShare share, DecodeCoreShare(text));
+  if (share.cores != own.cores) UseCores(share.cores);
+  return share;
 }
 
-void Processes::Configure(RuntimeOptions* options) {
+absl::Status CheckDivides(int processes, int ranks) {
+  if (ranks % processes == 0) return absl::OkStatus();
+  return InputError(absl::StrCat("--processes=", processes),
+                    absl::StrCat("the plan's ", ranks,
+                                 " devices cannot be divided evenly among so many processes"),
+                    "use a number that divides them");
+}
+
+absl::Status Processes::Divide(int ranks) {
+  RETURN_IF_ERROR(CheckDivides(count_, ranks));
+  each_ = ranks / count_;
+  return absl::OkStatus();
+}
+
+void Processes::Configure(RuntimeOptions* options, int threads) {
   options->ranks = ranks();
+  // Those that share cores divide them in the mind.
+  options->threads = threads > 0
+                         ? std::max(1, threads / count_)
+                         : std::max(1, static_cast<int>(cores_.cores.size()) / cores_.processes);
   options->make_communicator = [this](const GroupAcross& across) {
     return MakeCommunicator(across);
   };
   options->meet = [this] {
-    // By now the first communicators are made, and all peers are known.
-    if (!std::exchange(started_, true)) network_->Start();
+    // By now the first communicators are made, and all peers are known. GPUs have none of ours.
+    if (far_ && !std::exchange(started_, true)) network_->Start();
     return Meet("communicators");
   };
-  options->spin = member_->processes_on_host() <= Cores();
+  options->spin = cores_.processes == 1;
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     const GroupAcross& across) {
+  far_ = true;
   FarGroup group{across.communicator, {}, self_, across.tensors, across.first};
   group.packets = across.packets;
   for (const int32_t rank : across.ranks) {
@@ -136,7 +168,7 @@ absl::StatusOr<std::string> Processes::Round(const std::string& name, std::strin
 
 absl::Status Processes::Fail(const absl::Status& status) {
   member_->Fail(status);
-  const absl::Status cause = member_->status();
+  const absl::Status cause = member_->AwaitEnd();
   return cause.ok() ? status : cause;
 }
 

@@ -2,7 +2,8 @@
 // their exchanges, keeps their runs in step, and ends all of them when one fails.
 //
 //   ASSIGN_OR_RETURN(auto processes, Processes::Join(options));
-//   processes->Configure(&runtime_options);
+//   RETURN_IF_ERROR(processes->Divide(ranks_of_the_plan));
+//   processes->Configure(&runtime_options, 0);
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, runtime_options));
 //   processes->Attach(runtime.get());
 //   RETURN_IF_ERROR(processes->Run("train", context, steps));      the same runs in all processes
@@ -25,6 +26,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/job/member.h"
 #include "actor_runtime/network/ucx_network.h"
+#include "tools/oneflow/processes/cores_of_host.h"
 #include "tools/oneflow/processes/process_group.h"
 #include "tools/oneflow/processes/report_sender.h"
 #include "tools/oneflow/processes/runs_in_step.h"
@@ -33,7 +35,6 @@ namespace oneflow {
 
 struct ProcessesOptions {
   MemberOptions member;   // who, where, and what must be the same in all
-  int ranks = 0;          // of the plan: each process owns as many, consecutive ones
   std::string interface;  // the network device of exchanges; empty: loopback
   // Of process 0: called when others may join, with the coordinator's port.
   std::function<void(int port)> on_listening;
@@ -41,22 +42,30 @@ struct ProcessesOptions {
   std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
 
+// Refuses a number of processes that does not divide the ranks of a plan.
+absl::Status CheckDivides(int processes, int ranks);
+
 class Processes final : public ProcessGroup {
  public:
   static absl::StatusOr<std::unique_ptr<Processes>> Join(ProcessesOptions options);
   ~Processes() override;
 
+  // Each owns as many of a plan's ranks, consecutive ones. To be called once, before all of the
+  // below that is about ranks or runs.
+  absl::Status Divide(int ranks);
+
   bool IsFirst() const override { return self_ == 0; }
   int count() const { return count_; }
   int index() const { return self_; }
-  RankRange ranks() const;  // ours
+  RankRange ranks() const { return {self_ * each_, (self_ + 1) * each_}; }  // ours
   const Member& member() const { return *member_; }
   Member& member() { return *member_; }
   NetworkTotals totals() const { return network_->totals(); }
   TransportMemory transport_memory() const { return network_->memory(); }
 
-  // Of the runtime that runs our ranks: ranks, communicators, who spins.
-  void Configure(RuntimeOptions* options);
+  // Of the runtime that runs our ranks: ranks, communicators, kernel threads, who spins. `threads`:
+  // kernel threads of all processes together; 0: as many as this one has cores.
+  void Configure(RuntimeOptions* options, int threads);
   // From now on it ends when the attempt does; null: no more.
   void Attach(Runtime* runtime);
 
@@ -74,18 +83,25 @@ class Processes final : public ProcessGroup {
   // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
   // process's failure that ours came of.
   absl::Status Fail(const absl::Status& status);
+  // Whether what all share may be written to: false once the others go on without this process, or
+  // have ended. Waits where that is not known.
+  bool AwaitMayWrite() { return member_->AwaitMayWrite(); }
   // A good end; returns when all have come to it.
   absl::Status Leave();
 
  private:
   explicit Processes(ProcessesOptions options);
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const GroupAcross& across);
+  absl::StatusOr<CoreShare> ShareCoresOfHost();
   void End(const absl::Status& why);
 
   const ProcessesOptions options_;
   const int self_, count_;
+  int each_ = 0;                 // ranks of a process
   std::vector<bool> connected_;  // by process
+  bool far_ = false;             // a communicator of ours reaches another process
   bool started_ = false;         // the network's thread
+  CoreShare cores_;
   RunsInStep runs_;
   std::unique_ptr<UcxNetwork> network_;
   std::unique_ptr<Member> member_;  // its threads call all of the above

@@ -12,6 +12,7 @@
 // End a run in progress ends soon, and every Run returns that status.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -69,7 +70,7 @@ class RunsInStep {
   const bool is_first_;
   const Link link_;
   bool stopped_ = false;
-  int64_t steps_done_ = 0;
+  std::atomic<int64_t> steps_done_{0};
   absl::Status failed_;  // of a run
   StopPoint stop_;
   ReportQueue reports_;

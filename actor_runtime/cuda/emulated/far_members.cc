@@ -1,0 +1,45 @@
+#include "actor_runtime/cuda/emulated/far_members.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "glog/logging.h"
+
+namespace oneflow::emulated {
+
+std::string FolderOfFarMembers() {
+  const char* folder = std::getenv("ONEFLOW_EMULATED_NCCL");
+  return folder == nullptr ? "" : folder;
+}
+
+FarMembers::FarMembers(const std::string& folder, const std::string& clique)
+    : prefix_(folder + "/" + clique + " ") {}
+
+std::string FarMembers::PathOf(const std::string& name) const { return prefix_ + name; }
+
+void FarMembers::Leave(const std::string& name, const std::string& content) const {
+  const std::string path = PathOf(name), fresh = path + ".new";
+  std::ofstream file(fresh, std::ios::binary);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  file.close();
+  CHECK(file && std::rename(fresh.c_str(), path.c_str()) == 0) << path;
+}
+
+bool FarMembers::Has(const std::string& name) const {
+  std::error_code error;
+  return std::filesystem::exists(PathOf(name), error);
+}
+
+std::string FarMembers::Read(const std::string& name) const {
+  const std::ifstream file(PathOf(name), std::ios::binary);
+  CHECK(file) << PathOf(name);
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+}  // namespace oneflow::emulated

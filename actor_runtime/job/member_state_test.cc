@@ -1,0 +1,138 @@
+// The member's machine one event at a time: streams, breaks, clocks.
+#include "actor_runtime/job/member_state.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include <catch2/catch.hpp>
+
+namespace oneflow {
+namespace {
+
+using proto::JobToMember;
+
+constexpr JobTime kStart = 1000 * kJobSecond;
+
+JobIdentity Identity(int process, int processes) {
+  return {.process = process,
+          .processes = processes,
+          .host = "h" + std::to_string(process),
+          .ranks = "rank " + std::to_string(process),
+          .token = "secret"};
+}
+
+TEST_CASE("A process tries again until it is accepted, then never") {
+  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+  std::vector<MemberAction> actions;
+  const auto emit = [&](MemberAction action) { actions.push_back(std::move(action)); };
+  JobTime now = kStart;
+  member.Start(now, emit);
+  for (uint64_t stream = 1; stream <= 5; ++stream) {
+    REQUIRE(actions.size() == 2);
+    CHECK(actions[0].kind == MemberAction::kConnect);
+    CHECK(actions[0].stream == stream);
+    actions.clear();
+    member.Lose(stream, "no route", now, emit);
+    member.Lose(stream, "no route", now, emit);
+    member.Tick(now, emit);
+    CHECK(actions.empty());
+    now += MemberState::kRetry;
+    member.Tick(now, emit);
+  }
+  actions.clear();
+  JobToMember accepted;
+  accepted.mutable_accepted()->set_silence(5 * kJobSecond);
+  accepted.mutable_accepted()->set_beat(kJobSecond / 2);
+  accepted.mutable_accepted()->set_host("h0");
+  member.Receive(5, accepted, now, emit);  // Of the stream before: changes nothing.
+  CHECK(member.LeaseUntil() == 0);
+  member.Receive(6, accepted, now, emit);
+  CHECK(member.LeaseUntil() == now + 5 * kJobSecond);
+  member.Lose(6, "reset", now, emit);
+  REQUIRE(actions.size() == 1);
+  CHECK(actions[0].status == absl::UnavailableError("host h0 (process 0): its connection broke: "
+                                                    "it was killed, or exited without a word"));
+}
+
+TEST_CASE("A process tells why the connection to process 0 broke, not what came of it") {
+  JobToMember accepted;
+  accepted.mutable_accepted()->set_silence(5 * kJobSecond);
+  accepted.mutable_accepted()->set_beat(kJobSecond / 2);
+  accepted.mutable_accepted()->set_host("h0");
+  accepted.mutable_accepted()->set_ranks("rank 0");
+  const std::string broke =
+      "host h0 (process 0, rank 0): its connection broke: it was killed, or exited without a word";
+  JobTime now = kStart;
+  const auto end_of = [&](auto happens) {
+    MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+    absl::Status end;
+    const auto emit = [&](MemberAction action) { end.Update(action.status); };
+    now = kStart;
+    member.Start(now, emit);
+    member.Receive(1, accepted, now, emit);
+    happens(member, emit);
+    member.Lose(1, "reset", now, emit);
+    return std::string(end.message());
+  };
+  // Word of another is explained by the break; a failure of its own stays the cause.
+  CHECK(end_of([&](MemberState& member, auto& emit) {
+          member.Fail(absl::UnavailableError("the link to process 0 failed"), now, emit);
+        }) == broke);
+  CHECK(end_of([&](MemberState& member, auto& emit) {
+          member.Fail(absl::DataLossError("a disk failed"), now, emit);
+        }) == "host h1 (process 1, rank 1): a disk failed");
+  // A process that was stopped for nearly as long as the others bear says so, ticked or not.
+  const std::string stopped =
+      "host h1 (process 1, rank 1) was stopped, or had no processor, for 4.5 s; then: ";
+  CHECK(end_of([&](MemberState&, auto&) { now += 9 * kJobSecond / 2; }) == stopped + broke);
+  CHECK(end_of([&](MemberState& member, auto& emit) {
+          now += 9 * kJobSecond / 2;
+          member.Tick(now, emit);
+          now += kJobSecond / 100;
+        }) == stopped + broke);
+  CHECK(end_of([&](MemberState& member, auto& emit) {
+          now += 3 * kJobSecond;
+          member.Tick(now, emit);
+        }) == broke);
+}
+
+TEST_CASE("Nobody there: the address and the reason are named") {
+  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+  absl::Status end;
+  const auto emit = [&](MemberAction action) { end.Update(action.status); };
+  member.Start(kStart, emit);
+  member.Lose(1, "connection refused", kStart, emit);
+  member.Tick(kStart + 60 * kJobSecond, emit);
+  CHECK(end == absl::DeadlineExceededError("host h1 (process 1, rank 1): no coordinator at c:1 "
+                                           "within 60.0 s: connection refused"));
+}
+
+TEST_CASE("The other clock is known to half of a round trip") {
+  MemberState member({.self = Identity(1, 2), .coordinator = "c:1"}, kStart);
+  const auto ignore = [](MemberAction) {};
+  member.Start(kStart, ignore);
+  JobToMember message;
+  message.mutable_accepted()->set_silence(5 * kJobSecond);
+  message.mutable_accepted()->set_beat(kJobSecond / 2);
+  member.Receive(1, message, kStart, ignore);
+  CHECK(member.clock_offset().error < 0);
+  // Process 0 is 1000 s ahead; 2 ms there and 8 ms back, then 1 ms and 1 ms, then slow again.
+  const JobTime ms = kJobSecond / 1000, ahead = 1000 * kJobSecond;
+  const JobTime there[] = {2 * ms, ms, 20 * ms}, back[] = {8 * ms, ms, 3 * ms};
+  for (int i = 0; i < 3; ++i) {
+    const JobTime sent = kStart + (i + 1) * kJobSecond;
+    message.mutable_beat()->set_echo(sent);
+    message.mutable_beat()->set_sent(sent + there[i] + ahead);
+    member.Receive(1, message, sent + there[i] + back[i], ignore);
+    const auto offset = member.clock_offset();
+    CHECK(std::abs(offset.offset - ahead) <= offset.error);
+    CHECK(offset.error == (i == 0 ? 5 * ms : ms));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

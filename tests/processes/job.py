@@ -1,0 +1,126 @@
+"""A training of real processes, each started by itself, for tests that lose one of them."""
+import itertools
+import json
+import os
+import signal
+import subprocess
+import time
+
+from tests.e2e.cli import ONEFLOW
+from tests.slurm.waiting import wait_for
+
+ENDLESS = 1_000_000  # steps
+PORTS = itertools.count(4000)  # the namespace has no others
+
+
+def contents(folder):
+    """{path: bytes} of a folder of checkpoints, but for the lock."""
+    files = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            if name == "lock":
+                continue
+            path = os.path.join(where, name)
+            with open(path, "rb") as file:
+                files[os.path.relpath(path, folder)] = file.read()
+    return files
+
+
+class Job:
+    """Processes 0 to n - 1 in `dir`, on the given hosts in turn, or all on this one."""
+
+    def __init__(self, directory, plan, processes, hosts=(), steps=ENDLESS, attempt=1):
+        self.dir, self.plan, self.count, self.hosts, self.steps = directory, plan, processes, list(hosts), steps
+        self.environment = dict(os.environ, ONEFLOW_ATTEMPT=str(attempt), ONEFLOW_JOB_TOKEN="secret")
+        self.processes, self.ended, self.every = [], {}, 20
+        os.makedirs(directory, exist_ok=True)
+        address = "127.0.0.1"
+        if self.hosts:
+            address = self.hosts[0].address
+            self.environment["UCX_TLS"] = "tcp,self"
+            if not os.path.exists(directory + "/keys"):
+                subprocess.run([ONEFLOW, "train", f"--make_job_keys={directory}/keys"], check=True)
+        self.coordinator = f"{address}:{next(PORTS)}"
+
+    def host(self, index):
+        return self.hosts[index % len(self.hosts)] if self.hosts else None
+
+    def arguments(self, *flags):
+        return ["train", f"--plan={self.plan}", f"--data={os.path.dirname(self.plan)}/text.txt", f"--steps={self.steps}",
+                "--checkpoint_dir=checkpoints", f"--checkpoint_every={self.every}", "--metrics=metrics.jsonl",
+                "--job_dir=.", *flags]
+
+    def start(self, index, *flags, before=(), environment=None):
+        """Starts one process. `before`: words before the command."""
+        host = self.host(index)
+        enter = [*(host.enter if host else ()), "env", f"--chdir={self.dir}", *before]
+        place = [f"--coordinator={self.coordinator}", f"--process_index={index}", f"--processes={self.count}"]
+        if host:
+            place.append("--interface=e0")
+        with open(f"{self.dir}/stdout-{index}", "ab") as stdout, open(f"{self.dir}/stderr-{index}", "ab") as stderr:
+            process = subprocess.Popen([*enter, ONEFLOW, *self.arguments(*place, *flags)], stdout=stdout,
+                                       stderr=stderr, env=dict(self.environment, **(environment or {})))
+        self.processes.append(process)
+        return process
+
+    def start_all(self, *flags, before=()):
+        for index in range(self.count):
+            self.start(index, *flags, before=before)
+        return self
+
+    def steps_done(self):
+        path = self.dir + "/metrics.jsonl"
+        if not os.path.exists(path):
+            return 0
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - 4096))
+            lines = file.read().split(b"\n")[:-1]
+        return json.loads(lines[-1])["step"] + 1 if lines else 0
+
+    def checkpoints(self):
+        """Steps of those that are committed."""
+        path = self.dir + "/checkpoints"
+        names = os.listdir(path) if os.path.exists(path) else []
+        return sorted(int(name.split("-")[1]) for name in names if name.startswith("step-") and name[5:].isdigit())
+
+    def wait_for_steps(self, steps, seconds=60):
+        def done():
+            assert all(process.poll() is None for process in self.processes), self.errors()
+            return self.steps_done() >= steps
+        wait_for(f"step {steps} of {self.dir}", done, seconds)
+
+    def wait_until_gone(self, indices, seconds):
+        """Seconds until they had ended by themselves."""
+        begun = time.monotonic()
+        for index in indices:
+            try:
+                self.processes[index].wait(max(0.01, begun + seconds - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"{self.dir}: process {index} is there after {seconds} s\n{self.errors()}") from None
+        return time.monotonic() - begun
+
+    def files(self):
+        """Of the whole job, but for what its processes say."""
+        return {path: data for path, data in contents(self.dir).items() if not path.startswith("std")}
+
+    def errors(self):
+        """Standard error of all."""
+        return "\n".join(f"process {i}: {self.stderr(i)}" for i in range(self.count)
+                         if os.path.exists(f"{self.dir}/stderr-{i}"))
+
+    def stderr(self, index):
+        with open(f"{self.dir}/stderr-{index}", encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def sentences(self, index):
+        """The errors that a process has told."""
+        return [line.removeprefix("oneflow: error: ") for line in self.stderr(index).splitlines() if "error:" in line]
+
+    def outcome(self):
+        with open(self.dir + "/outcome.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def kill(self):
+        for process in self.processes:
+            process.send_signal(signal.SIGKILL)
+            process.wait()

@@ -1,0 +1,108 @@
+"""How processes that somebody else has started join: what must be equal, and a plan that process 0 alone has."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from tests.e2e import cli
+
+MODEL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
+SECONDS = 60
+
+
+class JoinTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.here, self.there = folder.name + "/here", folder.name + "/there"  # of process 0, of process 1
+        for path in (self.here, self.there):
+            os.mkdir(path)
+            with open(path + "/text.txt", "w") as text:
+                text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(100)))
+        cli.run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.here)
+        self.compile(self.here, "--mesh=data=2")
+
+    def compile(self, folder, *flags):
+        cli.run("compile", "--graph=" + self.here + "/gpt.textproto", "--batch=4", *flags, "--out=gpt.plan", cwd=folder)
+
+    def start(self, first=(), second=()):
+        """Two processes of one run, each with flags and a folder of its own."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        started = []
+        for index, (folder, flags) in enumerate([(self.here, first), (self.there, second)]):
+            command = [cli.ONEFLOW, "train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--processes=2",
+                       f"--process_index={index}", f"--coordinator=127.0.0.1:{port}", *flags]
+            started.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                            text=True, errors="replace",
+                                            env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))
+            self.addCleanup(started[-1].kill)
+        return started
+
+    def train(self, first=(), second=(), code=0):
+        """The same to their ends; [(stdout, stderr)]."""
+        started = self.start(first, second)
+        said = [process.communicate(timeout=SECONDS) for process in started]
+        self.assertEqual([process.returncode for process in started], [code, code], said)
+        return said
+
+    def metrics(self, name):
+        return [line["loss"] for line in cli.read_metrics(f"{self.here}/{name}")]
+
+    def test_a_plan_that_process_0_alone_has(self):
+        cli.run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--metrics=one.jsonl", cwd=self.here)
+        self.train(["--metrics=two.jsonl"])
+        self.assertEqual(self.metrics("two.jsonl"), self.metrics("one.jsonl"))
+        self.assertEqual(os.listdir(self.there), ["text.txt"])
+        # What is wrong with it there alone ends both.
+        for _, error in self.train(second=["--memory=1KiB"], code=2):
+            self.assertEqual(error.count("oneflow: error: "), 1, error)
+            self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
+
+    def test_they_divide_the_cores_that_both_may_use(self):
+        started = self.start(["--steps=1000000"], ["--steps=1000000"])
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        cores = os.sched_getaffinity(0)
+        shares = [os.sched_getaffinity(process.pid) for process in started]
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 1)
+        self.assertEqual(shares[0] | shares[1], cores)
+        self.assertEqual(shares[0] & shares[1], set() if len(cores) > 1 else cores)
+
+    def test_differences_are_named_on_both_sides(self):
+        shutil.copy(self.here + "/gpt.plan", self.there)
+        self.train()  # the same in a folder of its own
+        cases = [
+            (["--steps=4"], [], "--steps 3, process 0 on host {} has 4"),
+            ([], ["--seed=2"], "--seed 2, process 0 on host {} has 1"),
+            (["--checkpoint_dir=ckpt"], [], "--checkpoint_dir none, process 0 on host {} has ckpt"),
+            ([], ["--clip=0"], "--clip 0, process 0 on host {} has none"),
+            ([], ["--instruction_set=baseline"], "for all) baseline, process 0 on host {} has avx"),
+        ]
+        with open(self.there + "/other.txt", "w") as other:
+            other.write("x" * 1000)
+        cases.append(([], ["--data=other.txt"], "--data 1 file, 1000 bytes, "))
+        cases.append(([], ["--data=text.txt,other.txt"], "--data 2 files, "))
+        for first, second, sentence in cases:
+            with self.subTest(sentence):
+                for _, error in self.train(first, second, code=2):
+                    # Once on each side, and nothing else.
+                    self.assertEqual(error.count("oneflow: error: "), 1, error)
+                    self.assertIn("(process 1, rank 1): ", error)
+                    self.assertIn(sentence.format(socket.gethostname()), error)
+        # Lowered for both, nothing differs.
+        self.train(["--instruction_set=baseline"], ["--instruction_set=baseline"])
+
+        self.compile(self.there, "--mesh=tensor=2")
+        for _, error in self.train(code=2):
+            self.assertRegex(error, r"\(process 1, rank 1\): plan [0-9a-f]{32}, process 0 on host .* has [0-9a-f]{32}; ")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,44 @@
+// How the processes of a host share its cores: a pure function of what each of them may use.
+//
+//   const std::vector<CoreShare> shares = ShareCores({{"a", {0, 1}}, {"a", {0, 1}}});
+//   // process 0 takes core 0, process 1 takes core 1
+//
+// Processes of a host that may use the same cores divide them, where there are enough: whoever
+// started them has not. A process that was given cores of its own (Slurm, process 0 of
+// --processes=N) keeps them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace oneflow {
+
+struct ProcessCores {
+  std::string host;
+  std::vector<int> cores;  // ascending
+  bool operator==(const ProcessCores&) const = default;
+};
+
+struct CoreShare {
+  std::vector<int> cores;  // that the process is to use
+  int processes = 1;       // of its host that are to use any of them, itself included
+  bool operator==(const CoreShare&) const = default;
+};
+
+// By process.
+std::vector<CoreShare> ShareCores(const std::vector<ProcessCores>& processes);
+
+// Share `index` of `shares` of the cores, consecutive ones; all of them where there are fewer cores
+// than shares.
+std::vector<int> ShareOfCores(const std::vector<int>& cores, int index, int shares);
+
+// As text for other processes, and back; INVALID_ARGUMENT for what is none.
+std::string Encode(const ProcessCores& cores);
+absl::StatusOr<ProcessCores> DecodeProcessCores(std::string_view text);
+std::string Encode(const CoreShare& share);
+absl::StatusOr<CoreShare> DecodeCoreShare(std::string_view text);
+
+}  // namespace oneflow

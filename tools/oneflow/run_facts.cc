@@ -1,0 +1,112 @@
+#include "tools/oneflow/run_facts.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include <xxhash.h>
+
+#include "absl/strings/str_cat.h"
+#include "gflags/gflags.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
+
+namespace oneflow {
+namespace {
+
+// Beside kPlanFlags, which the plan's fingerprint stands for.
+constexpr std::string_view kMayDiffer[] = {
+    "plan",          "cluster",       "memory",          "data",     "eval_data",
+    "cuda_libs",     "process_index", "metrics",         "format",   "stall_seconds",
+    "coordinator",   "interface",     "trust_network",   "job_dir",  "trace",
+    "make_job_keys", "threads",       "instruction_set", "processes"};
+
+template <typename List>
+bool Has(const List& list, std::string_view flag) {
+  return std::find(std::begin(list), std::end(list), flag) != std::end(list);
+}
+
+std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
+
+// With the index of each .bin that has one beside it (docs/data.md): it is read, too.
+std::vector<std::string> WithIndices(const std::vector<std::string>& paths) {
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    all.push_back(path);
+    std::filesystem::path index(path);
+    std::error_code error;
+    if (index.extension() != ".bin") continue;
+    if (std::filesystem::exists(index.replace_extension(".idx"), error)) all.push_back(index);
+  }
+  return all;
+}
+
+// Name's end, head, tail and length of each file, in their order.
+absl::StatusOr<std::string> DigestOf(const std::string& flag, const std::string& list) {
+  constexpr int64_t kEnd = 1 << 16;
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOfFlag(flag, list));
+  std::string all;
+  int64_t total = 0;
+  for (const std::string& path : WithIndices(paths)) {
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    const int64_t size = file ? static_cast<int64_t>(file.tellg()) : -1;
+    const int64_t n = std::min(size, kEnd);
+    std::string ends(static_cast<size_t>(std::max<int64_t>(0, 2 * n)), '\0');
+    file.seekg(0);
+    file.read(ends.data(), n);
+    file.seekg(size - n);
+    file.read(ends.data() + n, n);
+    if (size < 0 || !file) {
+      return InputError(path, "cannot be read", absl::StrCat("--", flag, " wants a file"));
+    }
+    total += size;
+    absl::StrAppend(&all, std::filesystem::path(path).extension().string(), " ", size, " ",
+                    Hex(XXH3_64bits(ends.data(), ends.size())), "\n");
+  }
+  return absl::StrCat(paths.size(), paths.size() == 1 ? " file, " : " files, ", total, " bytes, ",
+                      Hex(XXH3_64bits(all.data(), all.size())));
+}
+
+// Never empty: an empty value would stand for any.
+std::string ValueOf(const Arguments& args, std::string_view flag) {
+  // Without the flag it is as the plan says.
+  if (Has(kOptimizerFlags, flag) && !args.Given(flag)) return "none";
+  std::string value;
+  gflags::GetCommandLineOption(std::string(flag).c_str(), &value);
+  return value.empty() ? "none" : value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
+                                                 std::span<const std::string_view> flags,
+                                                 const std::string& fingerprint, Isa isa) {
+  ASSIGN_OR_RETURN(const std::string program, ReadFile("/proc/self/exe"));
+  std::vector<JoinFact> facts = {
+      {"build", Hex(XXH3_64bits(program.data(), program.size()))},
+      {"instruction set (--instruction_set=NAME lowers it for all)", std::string(Name(isa))},
+  };
+  for (const std::string_view flag : flags) {
+    if (Has(kPlanFlags, flag) || Has(kMayDiffer, flag)) continue;
+    facts.push_back({absl::StrCat("--", ToAbsl(flag)), ValueOf(args, flag)});
+  }
+  facts.push_back({"--trace", FLAGS_trace.empty() ? "none" : "given"});
+  for (const auto& [flag, list] :
+       {std::pair<std::string, std::string>{"data", FLAGS_data}, {"eval_data", FLAGS_eval_data}}) {
+    std::string digest = "none";
+    if (!list.empty()) {
+      ASSIGN_OR_RETURN(digest, DigestOf(flag, list));
+    }
+    facts.push_back({"--" + flag, std::move(digest)});
+  }
+  facts.push_back({"plan", fingerprint});
+  return facts;
+}
+
+}  // namespace oneflow
