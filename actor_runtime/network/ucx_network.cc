@@ -118,6 +118,8 @@ struct UcxNetwork::Impl {
       thread.join();
     }
     CloseEndpoints();
+    // What UCX still has comes back now, while all that it belongs to is there.
+    ucx.Shut();
     if (wake_fd >= 0) close(wake_fd);
   }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -60,9 +61,11 @@ absl::Status UcxError(absl::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
 }
 
-UcxWorker::~UcxWorker() {
-  if (worker != nullptr) ucp_worker_destroy(worker);
-  if (context != nullptr) ucp_cleanup(context);
+UcxWorker::~UcxWorker() { Shut(); }
+
+void UcxWorker::Shut() {
+  if (worker != nullptr) ucp_worker_destroy(std::exchange(worker, nullptr));
+  if (context != nullptr) ucp_cleanup(std::exchange(context, nullptr));
 }
 
 absl::Status UcxWorker::Open(const UcxOptions& options) {

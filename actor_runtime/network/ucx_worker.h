@@ -28,8 +28,9 @@ struct UcxWorker {
   UcxWorker() = default;
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
-  // All endpoints of the worker are closed.
   ~UcxWorker();
+  // Requires that all endpoints of the worker are closed. Callbacks come for what it still has.
+  void Shut();
 
   // Once.
   absl::Status Open(const UcxOptions& options);

@@ -86,7 +86,6 @@ absl::StatusOr<Kernel> MakeKernelOf(Job* job, const KernelSetup& setup) {
 
 absl::Status Train(Job* job, int process, int port) {
   ProcessesOptions options;
-  options.ranks = 2;
   options.member.process = process;
   options.member.processes = 2;
   options.member.token = "t";
@@ -96,11 +95,12 @@ absl::Status Train(Job* job, int process, int port) {
     job->watch->Note(of, name, value);
   };
   ASSIGN_OR_RETURN(const auto processes, Processes::Join(std::move(options)));
+  RETURN_IF_ERROR(processes->Divide(2));
   RuntimeOptions runtime_options;
   runtime_options.make_kernel = [job](const KernelSetup& setup) {
     return MakeKernelOf(job, setup);
   };
-  processes->Configure(&runtime_options);
+  processes->Configure(&runtime_options, 2);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(job->plan, runtime_options));
   processes->Attach(runtime.get());
   const Zeros tokens;

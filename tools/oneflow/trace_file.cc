@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +37,15 @@ void AlignToBeats(proto::ProcessTrace* trace) {
   trace->set_clock_error(error);
 }
 
+// Of the round trip that took the shortest time. The first one may still be on its way.
+Member::ClockOffset OffsetOf(const Member& member) {
+  for (;;) {
+    const Member::ClockOffset offset = member.clock_offset();
+    if (offset.error_seconds >= 0 || !member.status().ok()) return offset;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 proto::ProcessTrace PartOf(const Runtime& runtime, const Processes& processes) {
   proto::ProcessTrace trace = runtime.TraceEvents();
   trace.set_process(processes.index());
@@ -42,8 +53,7 @@ proto::ProcessTrace PartOf(const Runtime& runtime, const Processes& processes) {
   if (gethostname(host, sizeof(host) - 1) == 0) trace.set_host(host);
   AlignToBeats(&trace);
   if (processes.IsFirst()) return trace;
-  // Of the round trip that took the shortest time.
-  const Member::ClockOffset clock = processes.member().clock_offset();
+  const Member::ClockOffset clock = OffsetOf(processes.member());
   trace.set_clock_offset(trace.clock_offset() + static_cast<int64_t>(clock.seconds * 1e9));
   trace.set_clock_error(trace.clock_error() +
                         std::max<int64_t>(0, static_cast<int64_t>(clock.error_seconds * 1e9)));
