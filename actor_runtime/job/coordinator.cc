@@ -286,7 +286,7 @@ void Coordinator::Leaves(int process, Emit emit) {
 }
 
 void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
-  const absl::Status named = Annotate(why, Name(process));
+  const absl::Status named = NameProcess(why, Name(process));
   if (!absl::IsUnavailable(why)) return End(named, emit);
   if (!hearsay_.ok()) return;
   hearsay_ = named;

@@ -182,6 +182,34 @@ TEST_CASE("A value that a process does not know is process 0's") {
   CHECK(table.Last(1).has_welcome());
 }
 
+TEST_CASE("A process that cannot join says why, and ends an attempt that gathers, no other") {
+  JobIdentity fails = Identity(1, 2);
+  fails.facts.clear();
+  fails.failed = absl::NotFoundError("text.txt: no such file");
+  const std::string told = "host h1 (process 1, rank 1): text.txt: no such file";
+  Table gathers(2);
+  gathers.Join(0);
+  gathers.Present(1, fails);
+  CHECK(gathers.Refusal(1) == told);
+  gathers.Tick(kJobSecond);
+  CHECK(gathers.End(0) == told);
+  CHECK(gathers.Last(0).end().code() == static_cast<int>(absl::StatusCode::kNotFound));
+
+  Table trains(2);
+  trains.JoinAll();
+  trains.Present(2, fails);
+  CHECK(trains.Refusal(2) == told);
+  trains.Tick(kJobSecond);
+  CHECK_FALSE(trains.Last(0).has_end());
+
+  // Of process 0: whoever comes while it is there hears it.
+  fails.process = 0;
+  Table first(2);
+  first.Present(0, fails);
+  first.Join(1);
+  CHECK(first.Refusal(1) == "host h1 (process 0, rank 1): text.txt: no such file");
+}
+
 TEST_CASE("Who comes late, twice or with a wrong index is refused and changes nothing") {
   Table table(2);
   table.Join(0);

@@ -37,6 +37,8 @@ namespace oneflow {
 struct MemberCallbacks {
   // Process 0 alone: the others may come, at this port. On the thread that calls Join.
   std::function<void(int port)> on_listen;
+  // Asked at each tick until all have joined: why they never will. Not after Join has returned.
+  std::function<absl::Status()> while_joining;
   // The attempt is over with an error: one sentence that names host, process and cause. Once.
   std::function<void(const absl::Status& why)> on_end;
   // Begin no further step, and say how far you are.

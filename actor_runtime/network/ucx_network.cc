@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -31,6 +32,11 @@ constexpr unsigned kMessageId = 1;
 // Payloads up to here travel with their header. Larger ones wait at the sender until the receiver
 // has said where they land, so that nothing lies in buffers of UCX's.
 constexpr int64_t kEagerBytes = 4096;
+// UCX cannot sleep while a peer has no room for what is to be sent. So often the core is given away
+// at once, for the peer may want it; then the peer is waited for in naps, for it may be long before
+// it has a core, and whoever looks all the time takes one from kernels.
+constexpr int kYields = 8;
+constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 
 }  // namespace
 
@@ -90,6 +96,7 @@ struct UcxNetwork::Impl {
   int broken_process = -1;      // that UCX has told of, and we have not yet
   ucs_status_t broken_status = UCS_OK;
   bool told = false;  // on_broken
+  int yields = 0;     // since something was done
 
   std::mutex mutex;
   std::vector<Outgoing> outgoing;                    // under mutex
@@ -399,6 +406,7 @@ struct UcxNetwork::Impl {
     const auto spin = options.spin ? kSpin : std::chrono::nanoseconds{0};
     while (!stop.stop_requested()) {
       if (Progress()) {
+        yields = 0;
         idle_since = std::chrono::steady_clock::now();
         continue;
       }
@@ -414,15 +422,13 @@ struct UcxNetwork::Impl {
     asleep.store(true);
     const bool armed = told || ucp_worker_arm(worker) == UCS_OK;
     const bool news = has_outgoing.load() || (is_broken.load() && !told) || stop.stop_requested();
-    if (armed && !news) {
-      pollfd fds[] = {{wake_fd, POLLIN, 0}, {ucx.event_fd, POLLIN, 0}};
-      poll(fds, told ? 1 : 2, -1);
+    pollfd fds[] = {{wake_fd, POLLIN, 0}, {ucx.event_fd, POLLIN, 0}};
+    if (!news && !armed && ++yields <= kYields) {
+      std::this_thread::yield();
+    } else if (!news) {
+      ppoll(fds, armed && !told ? 2 : 1, armed ? nullptr : &kNap, nullptr);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
-    } else if (!news) {
-      // UCX cannot sleep while a peer has no room for what is to be sent: the peer may want the
-      // core.
-      std::this_thread::yield();
     }
     asleep.store(false);
   }

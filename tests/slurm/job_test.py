@@ -216,6 +216,7 @@ class JobTest(unittest.TestCase):
         self.refuse(["--sbatch_option=account", "no option"], "--sbatch_option=account", engine="slurm")
         self.refuse(["--engine=pbs", "slurm, local and kubernetes"], engine="pbs")
         self.refuse(["--image", "is missing"], engine="kubernetes")
+        self.refuse(["--trust_network", "is missing"], "--image=i", "--volume_claim=v", "--nodes=2", engine="kubernetes")
         for verb in ["status", "logs", "cancel"]:
             error = run(verb, "--job_dir=job", cwd=self.dir, code=2)[1]
             self.assertIn("is no job's directory", error)

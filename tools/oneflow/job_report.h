@@ -33,11 +33,12 @@ struct JobOutcome {
   std::string sentence;
 };
 
-// The host and the index of the process that a sentence names as DescribeProcess does; index -1: it
-// names none.
+// The host, the index and the first rank of the process that a sentence names as DescribeProcess
+// does; -1: it names none.
 struct NamedProcess {
   std::string host;
   int process = -1;
+  int rank = -1;
 };
 NamedProcess ProcessNamedIn(std::string_view sentence);
 
@@ -45,6 +46,9 @@ class JobReport {
  public:
   // Without a folder nothing is written.
   JobReport(std::string dir, int64_t attempt) : dir_(std::move(dir)), attempt_(attempt) {}
+
+  // All have joined: what an earlier run left under the attempt's number goes.
+  void Begin() const;
 
   // One thread. A folder that cannot be written to is no failure of the training.
   // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty.
@@ -54,13 +58,16 @@ class JobReport {
   void Waits(const proto::ProcessWaits& waits);
   // Any thread. Why nothing goes on; empty: it goes on. Writes at once.
   void Standstill(const std::string& why);
-  // Any process of the attempt.
+  // From now on End does nothing: the attempt is not this process's to tell of.
+  void LeaveToOthers() { dir_.clear(); }
+  // Any process of the attempt. An outcome of a later attempt stays.
   absl::Status End(const JobOutcome& outcome) const;
 
  private:
-  void Write();  // under mutex_
+  std::string Path() const;  // of the attempt's outcome
+  void Write();              // under mutex_
 
-  const std::string dir_;
+  std::string dir_;
   const int64_t attempt_;
   std::mutex mutex_;
   nlohmann::ordered_json training_;                     // under mutex_

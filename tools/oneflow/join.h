@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/place.h"
+#include "actor_runtime/kernel/simd/isa.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/job_report.h"
 #include "tools/oneflow/job_watch.h"
@@ -32,10 +33,12 @@ absl::StatusOr<JobPlace> PlaceFromFlags();
 bool PlanIsElsewhere(const JobPlace& place);
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them.
-// `plan`: null where it is elsewhere. Requires several processes. `watch`: takes what
-// the processes note; it outlives them.
+// `plan`: null where it is elsewhere. Requires several processes. Where it is refused, the attempt
+// may go on without it: `report` says nothing of it then. `watch`: takes what the processes note;
+// it outlives them.
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
-                                       std::vector<JoinFact> facts, JobWatch* watch);
+                                       std::vector<JoinFact> facts, JobReport& report,
+                                       JobWatch* watch);
 
 // All processes call it once they have joined, with what JoinFromFlags got. Process 0's plan goes
 // to those that have none: returns it there, and nothing elsewhere.
@@ -58,5 +61,12 @@ class LastResort {
  private:
   std::jthread watcher_;
 };
+
+// This process cannot join: those that wait for it hear why, if they are there within some seconds.
+// Returns `status` with the process's name.
+absl::Status TellOthers(const JobPlace& place, const absl::Status& status);
+
+// An end that LeaveTogether has not reported.
+void ReportFailure(const absl::Status& status, JobReport& report);
 
 }  // namespace oneflow

@@ -9,8 +9,10 @@
 #include <span>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
+#include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
@@ -18,62 +20,26 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
+#include "tools/measure/kernel_time.h"
 #include "tools/oneflow/backend_flags.h"
-#include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
 #include "tools/oneflow/interrupt.h"
 #include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
-#include "tools/oneflow/machine_flops.h"
 #include "tools/oneflow/metrics_log.h"
-#include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
+#include "tools/oneflow/prepare_training.h"
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/run_facts.h"
 #include "tools/oneflow/trace_file.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
-#include "tools/oneflow/watch_process.h"
+#include "tools/oneflow/watchdog.h"
 
 namespace oneflow {
 namespace {
-
-// A number of steps, or of batches that are read as steps are.
-absl::Status CheckSteps(const std::string& flag, int64_t steps) {
-  if (steps >= 1 && steps <= TokenSource::kMost) return absl::OkStatus();
-  return InputError(flag + std::to_string(steps), "is out of range",
-                    "use at least 1 and at most " + std::to_string(TokenSource::kMost));
-}
-
-absl::Status CheckNumbers() {
-  RETURN_IF_ERROR(CheckSteps("--steps=", FLAGS_steps));
-  if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
-    return InputError("--eval_every, --checkpoint_every", "must not be negative");
-  }
-  if (FLAGS_checkpoint_every > 0 && FLAGS_checkpoint_dir.empty()) {
-    return InputError("--checkpoint_every", "there is no folder to write to",
-                      "add --checkpoint_dir=DIR");
-  }
-  if (FLAGS_keep < 0) return InputError("--keep", "must not be negative", "0 keeps all");
-  if (FLAGS_keep > 0 && FLAGS_checkpoint_dir.empty()) {
-    return InputError("--keep", "there are no checkpoints to keep", "add --checkpoint_dir=DIR");
-  }
-  if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
-  RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
-  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
-    return InputError("--eval_every", "there is nothing to validate on",
-                      "add --eval_data=FILE or --eval_fraction=0.1");
-  }
-  if (!FLAGS_eval_data.empty() && FLAGS_eval_fraction != 0) {
-    return InputError("--eval_fraction", "cannot be given together with --eval_data");
-  }
-  if (FLAGS_eval_fraction < 0 || FLAGS_eval_fraction >= 1) {
-    return InputError("--eval_fraction", "must be at least 0 and below 1");
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<Resume> ResumeFromFlags() {
   ASSIGN_OR_RETURN(const Resume resume, ParseResume(FLAGS_resume));
@@ -96,28 +62,6 @@ absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first, 
   return lock;
 }
 
-absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
-                                      const ModelFacts& model) {
-  if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, text));
-  return TokenDataset::Open(files, model.vocab, model.sequence);
-}
-
-// Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
-absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
-  ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
-  if (FLAGS_eval_data.empty()) return SplitTokens(data, FLAGS_eval_fraction, model.sequence);
-  ASSIGN_OR_RETURN(const TokenDataset eval, OpenData("eval_data", FLAGS_eval_data, model));
-  return TokenSplit{data, eval};
-}
-
-// A plan whose updates wait for no norm cannot clip by it.
-absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
-  if (!plan.train().no_global_norm() || optimizer.clip() == 0) return absl::OkStatus();
-  return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
-                    "leave it out, or compile with --global_norm and a synchronous schedule");
-}
-
 // On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
 void End(Runtime& runtime, Processes* processes, bool* told) {
   if (processes == nullptr && FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
@@ -129,6 +73,26 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       "oneflow: interrupted: a checkpoint is written when the step that has begun is done; a "
       "second signal ends at once\n",
       stderr);
+}
+
+// What this process notices goes to process 0.
+WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
+  const auto note = [processes, watch](const char* name, const auto& message) {
+    if (processes == nullptr) return watch->Note(0, name, message.SerializeAsString());
+    processes->member().Note(name, message.SerializeAsString());
+  };
+  WatchdogOptions options{.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus};
+  options.host = HostName();
+  // Process 0 hears of some hundred processes a second, at most.
+  if (processes != nullptr) options.waits_seconds = std::max(1.0, processes->count() / 100.0);
+  options.on_waits = [note](const proto::ProcessWaits& w) { note(JobWatch::kWaits, w); };
+  options.on_stall = [note](const proto::ProcessStall& s) { note(JobWatch::kStall, s); };
+  if (processes != nullptr && !processes->IsFirst()) return options;
+  options.on_look = [processes, watch] {
+    // Whoever was given up writes nothing.
+    if (processes == nullptr || processes->member().MayWrite()) watch->Look();
+  };
+  return options;
 }
 
 // The loop, and the trace of what ran even if it failed.
@@ -151,6 +115,49 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   const bool together = trained.ok() || absl::IsCancelled(trained);
   const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together);
   return trained.ok() ? traced : trained;
+}
+
+// Kernel threads that would run at once.
+int KernelThreads(const Runtime& runtime) { return runtime.ranks() * runtime.kernel_threads(); }
+
+void WarnOfCores(const Runtime& runtime) {
+  const int cores = Cores();
+  if (KernelThreads(runtime) <= cores) return;
+  const std::string mend = runtime.ranks() > cores
+                               ? "a mesh of " + std::to_string(cores) + " or fewer devices"
+                               : "--threads=" + std::to_string(cores);
+  std::fprintf(stderr,
+               "oneflow: warning: %d devices of %d kernel threads each take turns on the %d cores "
+               "that this process may use; it would take no longer with %s\n",
+               runtime.ranks(), runtime.kernel_threads(), cores, mend.c_str());
+}
+
+// What the cores that the run may use do in products of matrices: of the types that it multiplies.
+absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
+  const int threads = std::min(KernelThreads(runtime), Cores());
+  ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
+  if (runtime.plan().train().precision() != proto::BF16) return rate;
+  ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
+  return std::max(rate, bf16);
+}
+
+double NumberIn(const std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number) ? number : 0;
+}
+
+// The same of all processes: measured at one time, for they may share cores.
+absl::StatusOr<double> MachineFlops(const Runtime& runtime, Processes* processes) {
+  ASSIGN_OR_RETURN(const double rate, FlopsHere(runtime));
+  if (processes == nullptr) return rate;
+  ASSIGN_OR_RETURN(const std::string all, processes->Round("matrix rate", ExactDouble(rate),
+                                                           [](std::span<const std::string> rates) {
+                                                             double sum = 0;
+                                                             for (const std::string& text : rates)
+                                                               sum += NumberIn(text);
+                                                             return ExactDouble(sum);
+                                                           }));
+  return NumberIn(all);
 }
 
 // What is left of a run that was interrupted.
@@ -279,69 +286,38 @@ absl::Status TrainHere(Training training, Processes* processes) {
   return absl::OkStatus();
 }
 
-// What is trained, as flags and plan say it.
-struct Prepared {
-  proto::Plan plan;
-  TokenSplit data;
-  TrainLoopOptions loop;
-  MetricsOptions log;
-};
-
-absl::StatusOr<Prepared> Prepare(const Arguments& args, proto::Plan given) {
-  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));
-  ASSIGN_OR_RETURN(TokenSplit data, OpenSplit(model));
-  Prepared prepared{std::move(given), std::move(data), {}, {}};
-  const proto::Plan& plan = prepared.plan;
-
-  TrainLoopOptions& options = prepared.loop;
-  options.seed = FLAGS_seed;
-  options.steps = FLAGS_steps;
-  options.tokens = prepared.data.train.size();
-  options.eval_every = FLAGS_eval_every;
-  options.eval_batches = FLAGS_eval_batches;
-  options.checkpoint_every = FLAGS_checkpoint_every;
-  options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.keep = FLAGS_keep;
-  ASSIGN_OR_RETURN(
-      options.optimizer,
-      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
-  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
-  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
-
-  MetricsOptions& log = prepared.log;
-  log.path = FLAGS_metrics;
-  log.json = FLAGS_format == "json";
-  log.last_step = FLAGS_steps;
-  log.tokens_a_step =
-      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
-  log.flops_a_step = FlopsOfStep(plan);
-  return prepared;
-}
-
-// What is told of the job.
-struct Reports {
-  JobReport& job;
+// Of this process, whatever is trained.
+struct Attempt {
+  const Arguments& args;
+  const JobPlace& place;
+  Resume resume;
+  JobReport& report;
   JobWatch& watch;
 };
 
 // `processes`: as of TrainHere.
-absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resume resume,
-                           const JobPlace& place, Processes* processes, const Reports& reports) {
-  Training training{args,         prepared.plan, prepared.data,          prepared.loop, {},
-                    prepared.log, resume,        FLAGS_format == "text", &reports.watch};
+absl::Status TrainPrepared(const Attempt& attempt, const PreparedTraining& prepared,
+                           Processes* processes) {
+  Training training{.args = attempt.args,
+                    .plan = prepared.plan,
+                    .data = prepared.data,
+                    .loop = prepared.loop,
+                    .log = prepared.log,
+                    .resume = attempt.resume,
+                    .text = FLAGS_format == "text",
+                    .watch = &attempt.watch};
   ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
-  training.log.on_step = [&report = reports.job](int64_t steps_done, double loss,
-                                                 double tokens_per_second) {
-    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  training.log.on_step = [&attempt](int64_t steps_done, double loss, double tokens_per_second) {
+    attempt.report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
   if (processes != nullptr) {
     const auto may_write = [=] { return processes->AwaitMayWrite(); };
     training.log.may_write = may_write;
-    training.loop.writer = {.attempt = place.attempt,
-                            .process = place.process,
+    training.loop.writer = {.attempt = attempt.place.attempt,
+                            .process = attempt.place.process,
                             .ranks = processes->ranks(),
                             .may_write = may_write};
   }
@@ -349,8 +325,8 @@ absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resu
 }
 
 // `prepared`: nothing where the plan is elsewhere.
-absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepared, Resume resume,
-                           const JobPlace& place, Together& together, const Reports& reports) {
+absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTraining> prepared,
+                           Together& together) {
   Processes& processes = *together.processes;
   ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
                    SharePlan(processes, prepared ? &prepared->plan : nullptr));
@@ -358,19 +334,17 @@ absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepar
     const auto given = [&](const std::string&) -> absl::StatusOr<proto::Plan> {
       return *std::move(received);
     };
-    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
-    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(attempt.args, given));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(attempt.args, std::move(plan)));
   }
   std::optional<LastResort> last_resort;
-  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, reports.job);
-  return TrainPrepared(args, *prepared, resume, place, &processes, reports);
+  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, attempt.report);
+  return TrainPrepared(attempt, *prepared, &processes);
 }
 
-absl::Status Train(const Arguments& args) {
-  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
-  ListenToSigusr1();
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
-  RETURN_IF_ERROR(CheckNumbers());
+// `joins`: whether it has come so far that it joins the others.
+absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
+  RETURN_IF_ERROR(CheckTrainFlags());
   if (!FLAGS_plan.empty() && args.Given("cluster")) {
     return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
                       "leave one of the two out");
@@ -378,37 +352,48 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
-  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
   if (place.processes > 1 && FLAGS_logical_devices) {
     return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
                       "leave it out, or start one process");
   }
-  JobReport report(FLAGS_job_dir, place.attempt);
-  std::optional<Prepared> prepared;
+  std::optional<PreparedTraining> prepared;
   if (!PlanIsElsewhere(place)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
-    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
   }
-  int ranks = place.processes;  // process 0 has a plan, and no other one asks
+  int ranks = 0;
   if (prepared) {
     ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(prepared->plan));
     ranks = mesh.ranks();
   }
   JobWatch watch(place.processes, ranks, &report);
-  const Reports reports{report, watch};
+  const Attempt attempt{args, place, resume, report, watch};
   if (place.processes == 1) {
-    return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, reports),
-                         report);
+    report.Begin();
+    return LeaveTogether({}, TrainPrepared(attempt, *prepared, nullptr), report);
   }
   ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
   ASSIGN_OR_RETURN(
       std::vector<JoinFact> facts,
       FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
+  *joins = true;
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, prepared ? &prepared->plan : nullptr,
-                                                    std::move(facts), &watch));
-  const absl::Status trained =
-      TrainTogether(args, std::move(prepared), resume, place, together, reports);
+                                                    std::move(facts), report, &watch));
+  const absl::Status trained = TrainTogether(attempt, std::move(prepared), together);
   return LeaveTogether(std::move(together), trained, report);
+}
+
+absl::Status Train(const Arguments& args) {
+  if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
+  ListenToSigusr1();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
+  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
+  JobReport report(FLAGS_job_dir, place.attempt);
+  bool joins = false;
+  absl::Status status = TrainAt(place, args, report, &joins);
+  if (!status.ok() && !joins) status = TellOthers(place, status);
+  if (!status.ok()) ReportFailure(status, report);
+  return status;
 }
 
 }  // namespace
@@ -447,6 +432,7 @@ Verb TrainVerb() {
                                             "process_index",
                                             "coordinator",
                                             "interface",
+                                            "trust_network",
                                             "job_dir",
                                             "make_job_keys",
                                             "format"}),

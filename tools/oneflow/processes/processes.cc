@@ -1,7 +1,5 @@
 #include "tools/oneflow/processes/processes.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,11 +10,6 @@
 
 namespace oneflow {
 namespace {
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
-}
 
 std::string CoresKey(int process) { return absl::StrCat("cores of ", process); }
 std::string AddressKey(int process) { return absl::StrCat("network address of ", process); }
@@ -62,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   };
   callbacks.on_note = made->options_.on_note;
   callbacks.on_listen = made->options_.on_listening;
+  callbacks.while_joining = made->options_.while_joining;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
 
   ASSIGN_OR_RETURN(made->cores_, made->ShareCoresOfHost());
@@ -73,10 +67,11 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
   // A core of its own: a thread that spins takes none from a kernel.
   network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
-  ASSIGN_OR_RETURN(
-      made->network_, UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
-        self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
-      }));
+  auto opened = UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
+    self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
+  });
+  if (!opened.ok()) return made->Fail(opened.status());
+  made->network_ = *std::move(opened);
   self->member_->Post(AddressKey(self->self_), self->network_->address());
   return made;
 }
