@@ -129,7 +129,6 @@ struct UcxNetwork::Impl {
     worker = ucx.worker;
     wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd < 0) return absl::InternalError("eventfd failed");
-
     peers.resize(options.processes);
     const auto arrived = [](void* network, const void* header, size_t header_bytes, void* data,
                             size_t length, const ucp_am_recv_param_t* param) {
@@ -143,9 +142,7 @@ struct UcxNetwork::Impl {
     if (process < 0 || process >= options.processes || process == options.process) {
       return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
     }
-    Peer& peer = peers[process];
-    peer.network = this;
-    peer.process = process;
+    Peer& peer = peers[process] = {this, process, nullptr};
     const auto failed = [](void* arg, ucp_ep_h, ucs_status_t status) {
       const Peer& lost = *static_cast<Peer*>(arg);
       if (lost.network->broken_process >= 0) return;
@@ -466,8 +463,7 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
     std::vector<int> process;
     Impl::Pools* pools = nullptr;
   };
-  auto route = std::make_shared<Route>();
-  route->process = group.process;
+  auto route = std::make_shared<Route>(Route{{}, group.process});
   auto made =
       std::make_shared<FarCommunicator>(group, [impl = impl_.get(), route](const FarAction& a) {
         impl->Send({route->process[a.message.to], a, {route->of.lock(), route->pools}});
