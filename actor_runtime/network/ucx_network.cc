@@ -128,7 +128,6 @@ struct UcxNetwork::Impl {
     worker = ucx.worker;
     wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd < 0) return absl::InternalError("eventfd failed");
-
     peers.resize(options.processes);
     const auto arrived = [](void* network, const void* header, size_t header_bytes, void* data,
                             size_t length, const ucp_am_recv_param_t* param) {
@@ -142,9 +141,7 @@ struct UcxNetwork::Impl {
     if (process < 0 || process >= options.processes || process == options.process) {
       return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
     }
-    Peer& peer = peers[process];
-    peer.network = this;
-    peer.process = process;
+    Peer& peer = peers[process] = {this, process, nullptr};
     const auto failed = [](void* arg, ucp_ep_h, ucs_status_t status) {
       const Peer& lost = *static_cast<Peer*>(arg);
       if (lost.network->broken_process >= 0) return;

@@ -11,8 +11,10 @@
 #include <string>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_dataset.h"
+#include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
@@ -20,6 +22,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
+#include "tools/measure/kernel_time.h"
 #include "tools/oneflow/backend_flags.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
@@ -27,7 +30,6 @@
 #include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
-#include "tools/oneflow/machine_flops.h"
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/prepare_training.h"
@@ -36,7 +38,7 @@
 #include "tools/oneflow/trace_file.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
-#include "tools/oneflow/watch_process.h"
+#include "tools/oneflow/watchdog.h"
 
 namespace oneflow {
 namespace {
@@ -87,6 +89,26 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
+// What this process notices goes to process 0.
+WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
+  const auto note = [processes, watch](const char* name, const auto& message) {
+    if (processes == nullptr) return watch->Note(0, name, message.SerializeAsString());
+    processes->member().Note(name, message.SerializeAsString());
+  };
+  WatchdogOptions options{.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus};
+  options.host = HostName();
+  // Process 0 hears of some hundred processes a second, at most.
+  if (processes != nullptr) options.waits_seconds = std::max(1.0, processes->count() / 100.0);
+  options.on_waits = [note](const proto::ProcessWaits& w) { note(JobWatch::kWaits, w); };
+  options.on_stall = [note](const proto::ProcessStall& s) { note(JobWatch::kStall, s); };
+  if (processes != nullptr && !processes->IsFirst()) return options;
+  options.on_look = [processes, watch] {
+    // Whoever was given up writes nothing.
+    if (processes == nullptr || processes->member().MayWrite()) watch->Look();
+  };
+  return options;
+}
+
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
@@ -107,6 +129,49 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   const bool together = trained.ok() || absl::IsCancelled(trained);
   const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together);
   return trained.ok() ? traced : trained;
+}
+
+// Kernel threads that would run at once.
+int KernelThreads(const Runtime& runtime) { return runtime.ranks() * runtime.kernel_threads(); }
+
+void WarnOfCores(const Runtime& runtime) {
+  const int cores = Cores();
+  if (KernelThreads(runtime) <= cores) return;
+  const std::string mend = runtime.ranks() > cores
+                               ? "a mesh of " + std::to_string(cores) + " or fewer devices"
+                               : "--threads=" + std::to_string(cores);
+  std::fprintf(stderr,
+               "oneflow: warning: %d devices of %d kernel threads each take turns on the %d cores "
+               "that this process may use; it would take no longer with %s\n",
+               runtime.ranks(), runtime.kernel_threads(), cores, mend.c_str());
+}
+
+// What the cores that the run may use do in products of matrices: of the types that it multiplies.
+absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
+  const int threads = std::min(KernelThreads(runtime), Cores());
+  ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
+  if (runtime.plan().train().precision() != proto::BF16) return rate;
+  ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
+  return std::max(rate, bf16);
+}
+
+double NumberIn(const std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number) ? number : 0;
+}
+
+// The same of all processes: measured at one time, for they may share cores.
+absl::StatusOr<double> MachineFlops(const Runtime& runtime, Processes* processes) {
+  ASSIGN_OR_RETURN(const double rate, FlopsHere(runtime));
+  if (processes == nullptr) return rate;
+  ASSIGN_OR_RETURN(const std::string all, processes->Round("matrix rate", ExactDouble(rate),
+                                                           [](std::span<const std::string> rates) {
+                                                             double sum = 0;
+                                                             for (const std::string& text : rates)
+                                                               sum += NumberIn(text);
+                                                             return ExactDouble(sum);
+                                                           }));
+  return NumberIn(all);
 }
 
 // What is left of a run that was interrupted.
