@@ -9,7 +9,7 @@ from tests import namespaces
 from tests.processes.case import BROKE, HERE, ProcessesCase
 from tests.slurm.waiting import wait_for
 
-SOON = 5  # seconds
+SOON = 8  # seconds
 FULL = os.environ.get("ONEFLOW_TEST_FULL") == "1"
 
 
@@ -26,8 +26,10 @@ class StartTest(ProcessesCase):
 
     def fails_before_it_joins(self, fails):
         job = self.job(f"no data {fails}", 2)
-        for index in range(2):
+        for index in (1 - fails, fails):
             job.start(index, *(["--data=absent.txt"] if index == fails else []))
+        if fails == 0:
+            job.processes.reverse()
         job.wait_until_gone(range(2), SOON)
         told = self.check_told(job, range(2), rf"^host {HERE} \(process {fails}\): absent.txt: no such file", code=2)
         self.assertEqual((job.outcome()["code"], job.outcome()["sentence"]), (2, told))

@@ -37,7 +37,7 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 // are to be gone.
 constexpr std::chrono::milliseconds kLastResort{1500};
 // For the others to hear that this process cannot join.
-constexpr double kTellSeconds = 3;
+constexpr double kTellSeconds = 4;
 
 std::string HostName() {
   char name[256] = {};
