@@ -104,6 +104,8 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
     const absl::Status failed = NameProcess(ReadError(present.failed()), who);
     if (connection != kLocalConnection) Refuse(connection, failed, false, emit);
     if (!AllJoined() && !processes_[process % processes()].connection) End(failed, emit);
+    // The others start at about the same time, and should find somebody to tell them.
+    if (connection == kLocalConnection) local_until_ = now_ + 3 * kGrace;
     return;
   }
   if (const absl::Status facts = CheckFacts(present); !facts.ok()) {

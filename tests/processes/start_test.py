@@ -9,7 +9,7 @@ from tests import namespaces
 from tests.processes.case import BROKE, HERE, ProcessesCase
 from tests.slurm.waiting import wait_for
 
-SOON = 5  # seconds
+SOON = 8  # seconds
 FULL = os.environ.get("ONEFLOW_TEST_FULL") == "1"
 
 
@@ -26,8 +26,10 @@ class StartTest(ProcessesCase):
 
     def fails_before_it_joins(self, fails):
         job = self.job(f"no data {fails}", 2)
-        for index in range(2):
+        for index in (1 - fails, fails):
             job.start(index, *(["--data=absent.txt"] if index == fails else []))
+        if fails == 0:
+            job.processes.reverse()
         job.wait_until_gone(range(2), SOON)
         told = self.check_told(job, range(2), rf"^host {HERE} \(process {fails}\): absent.txt: no such file", code=2)
         self.assertEqual((job.outcome()["code"], job.outcome()["sentence"]), (2, told))
@@ -92,9 +94,10 @@ class StartTest(ProcessesCase):
         threading.Event().wait(seconds)
         os.kill(pids[lost], signal.SIGKILL)
         wait_for(f"the end of all of {job.dir}", lambda: job.processes[0].poll() is not None and not job.pids(), SOON)
+        # One of them tells it. Where process 0 is gone, each has noticed it in its own way.
         sentence, = job.sentences(0)
-        self.assertRegex(sentence, rf"^host {HERE} \(process {lost}(, rank {lost})?\)(: {BROKE}| was )")
-        self.assertEqual(job.outcome()["sentence"], sentence)
+        for told in (sentence, job.outcome()["sentence"]):
+            self.assertRegex(told, rf"^host {HERE} \(process {lost}(, rank {lost})?\)(: {BROKE}| was )")
 
     def test_killed_while_they_start(self):
         self.at_once(*((self.killed_after, lost, seconds) for lost in (0, 1) for seconds in (0.05, 0.4, 0.8)))

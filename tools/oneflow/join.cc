@@ -35,7 +35,7 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 // are to be gone.
 constexpr std::chrono::milliseconds kLastResort{1500};
 // For the others to hear that this process cannot join.
-constexpr double kTellSeconds = 3;
+constexpr double kTellSeconds = 4;
 
 // A secret that the children read in their environment.
 std::string NewToken() {
@@ -272,8 +272,11 @@ LastResort::LastResort(Together& together, JobReport& report)
         std::mutex mutex;
         std::condition_variable_any ended;
         std::unique_lock lock(mutex);
-        for (auto since = Clock::now(); Clock::now() - since < kLastResort;) {
-          if (member.status().ok()) since = Clock::now();
+        // Since it was seen to have ended: this thread may have had no processor for long.
+        for (std::optional<Clock::time_point> since;;) {
+          const auto now = Clock::now();
+          if (!since && !member.status().ok()) since = now;
+          if (since && now - *since >= kLastResort) break;
           ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
           if (stop.stop_requested()) return;
         }
