@@ -56,6 +56,8 @@ class RunBoard {
   // Any thread. The steps after which the run ends early; a number beyond all steps where it goes
   // on.
   int64_t end() const { return gate_->end(); }
+  // Steps of the run in progress that every worker has finished.
+  int64_t finished() const { return FinishedByAll(); }
   // The first failure of a run ends it; nothing happens when none is in progress.
   void Fail(const absl::Status& status);
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/cores.h"
@@ -30,6 +31,15 @@ struct Assignment {
   std::vector<std::vector<int32_t>> streams_of;  // by worker
   std::vector<int32_t> worker_of;                // by stream
 };
+
+// "ranks 0 and 4", "ranks 0 to 7", "8 ranks from 0 to 56".
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  const auto n = static_cast<int32_t>(ranks.size());
+  if (n == 2) return absl::StrCat("ranks ", ranks[0], " and ", ranks[1]);
+  const bool all = ranks.back() - ranks.front() == n - 1;
+  return absl::StrCat(all ? "" : absl::StrCat(n, " "), "ranks ", all ? "" : "from ", ranks.front(),
+                      " to ", ranks.back());
+}
 
 int32_t WorkerOf(uint32_t rank, const RankRange& own) {
   return static_cast<int32_t>(rank) - own.begin;
@@ -106,8 +116,9 @@ struct Runtime::Impl {
     });
     RETURN_IF_ERROR(MakeCommunicators());
     // Who spins while others wait for a core slows them down.
-    const int network = options.make_communicator ? 1 : 0;  // its thread
-    const int busy = (n - 1) * loaded->kernel_threads() + network;
+    // What a worker waits for of other processes comes by another thread, of the network.
+    const int least = options.make_communicator ? 2 : 1;
+    const int busy = std::max(least, (n - 1) * loaded->kernel_threads());
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       const RankRange& own = loaded->ranks();
@@ -335,6 +346,28 @@ std::vector<int64_t> Runtime::Firings() const {
   if (!impl_->running) return firings;
   for (const std::unique_ptr<Worker>& worker : impl_->workers) firings.push_back(worker->firings());
   return firings;
+}
+
+RankWaits Runtime::Waits() const {
+  const std::lock_guard lock(impl_->running_mutex);
+  if (!impl_->running) return {};
+  const ProgramRun& run = *impl_->running;
+  const ActorNet& net = run.program->net;
+  RankWaits waits{net.program, run.epoch, impl_->board->finished(), {}};
+  for (const StreamOrder& stream : net.streams) {
+    if (stream.host || impl_->loaded->DeviceOf(stream.rank) != nullptr) continue;
+    std::vector<char> seen(net.groups.size(), 0);
+    for (const int32_t actor : stream.actors) {
+      if (net.member_of[actor].exchange < 0) continue;
+      const int32_t group = net.exchanges[net.member_of[actor].exchange].group;
+      if (std::exchange(seen[group], 1) != 0) continue;
+      const int32_t worker = WorkerOf(stream.rank, net.own);
+      waits.wait.push_back({static_cast<int>(stream.rank),
+                            absl::StrCat(stream.name, ", ", RanksText(net.groups[group].ranks)),
+                            impl_->workers[worker]->waited(group)});
+    }
+  }
+  return waits;
 }
 
 void Runtime::WorkedUntil(std::chrono::steady_clock::time_point now,

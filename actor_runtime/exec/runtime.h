@@ -78,6 +78,20 @@ struct RunOptions {
   StepGate* gate = nullptr;
 };
 
+// For how long ranks of this process have waited for exchanges with others: from entering one until
+// it is over, with what they did of it themselves. Of devices that run by themselves: nothing.
+struct RankWaits {
+  struct Wait {
+    int rank = 0;
+    std::string group;  // "gradients, ranks 0 and 1": its stream and its devices
+    int64_t nanoseconds = 0;
+  };
+  std::string program;     // that runs; empty: none does
+  uint64_t run = 0;        // a number of that run
+  int64_t steps = 0;       // of it that are done
+  std::vector<Wait> wait;  // since its begin; in one order throughout a run
+};
+
 class Runtime {
  public:
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(const proto::Plan& plan,
@@ -104,6 +118,9 @@ class Runtime {
   // Firings begun in the run in progress, by worker, as Report lists them; none when there is none.
   // Any thread; cheap.
   std::vector<int64_t> Firings() const;
+
+  // Any thread; cheap, but it allocates.
+  RankWaits Waits() const;
 
   // For how long the worker of each rank of this process has not waited, neither for messages nor
   // for its device, from the begin of the run in progress, or of the last one, to `now`:

@@ -32,6 +32,7 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
   firings_.store(0);
   last_actor_.store(-1);
   clock_.Clear();
+  waited_ = std::vector<std::atomic<int64_t>>(net.groups.size());
   Snapshot shape;
   for (const int32_t s : streams) {
     const StreamOrder& stream = net.streams[s];
@@ -51,7 +52,7 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
       if (member.exchange < 0) continue;
       const int32_t group = net.exchanges[member.exchange].group;
       exchange = {run.communicators[run.program->communicator_of[group]].get(),
-                  &run.program->works[member.exchange], member.index};
+                  &run.program->works[member.exchange], member.index, group};
     }
     for (const ActorTable::Actor& actor : stream.table.actors) {
       sends_.reserve(actor.end_peer - actor.first_peer);
@@ -190,7 +191,7 @@ bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
   const Exchange& exchange = position->exchanges[place];
   position->entered = &exchange;
   position->launch = launch;
-  if (position->trace != nullptr) position->begin = Now();
+  position->begin = Now();
   const BoundActor::Addresses addresses = position->actors[place].AddressesOf(launch);
   exchange.communicator->Enter(exchange.member,
                                {exchange.work, addresses.in, addresses.out, launch.accumulate,
@@ -212,9 +213,15 @@ bool Worker::Look(Position* position) {
     Fail(*position, place, position->launch, exchange.communicator->status());
     return true;
   }
-  if (position->trace != nullptr && position->on_device < 0) {
-    position->trace->Add(
-        {position->begin, Now(), position->launch.firing, position->order->actors[place]});
+  if (position->on_device < 0) {
+    const int64_t now = Now();
+    std::atomic<int64_t>& waited = waited_[exchange.group];
+    waited.store(waited.load(std::memory_order_relaxed) + now - position->begin,
+                 std::memory_order_relaxed);
+    if (position->trace != nullptr) {
+      position->trace->Add(
+          {position->begin, now, position->launch.firing, position->order->actors[place]});
+    }
   }
   position->entered = nullptr;
   if (position->on_device < 0) {

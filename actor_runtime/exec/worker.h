@@ -88,12 +88,16 @@ class Worker {
   // Of a worker of a device that Drive drives.
   const BusyClock& clock() const { return clock_; }
   bool over() const { return over_.load(std::memory_order_relaxed); }
+  // For how long it has waited in this run for the exchanges of a group to be over, by group of the
+  // net: nanoseconds. Of a worker of CPU streams. While the run is not being prepared.
+  int64_t waited(size_t group) const { return waited_[group].load(std::memory_order_relaxed); }
 
  private:
   struct Exchange {
     Communicator* communicator = nullptr;
     const ExchangeWork* work = nullptr;
     int member = 0;
+    int32_t group = 0;  // of the net
   };
   struct Position {
     const StreamOrder* order = nullptr;
@@ -109,7 +113,7 @@ class Worker {
     int on_device = -1;                 // in queues_; -1: the worker runs it
     const Exchange* entered = nullptr;  // by the actor at `next`
     Launch launch = {};                 // of it
-    int64_t begin = 0;                  // when, for the trace
+    int64_t begin = 0;                  // when
   };
 
   void Drain();
@@ -161,6 +165,7 @@ class Worker {
   std::atomic<int32_t> last_actor_{-1};
   std::atomic<bool> over_{true};
   BusyClock clock_;
+  std::vector<std::atomic<int64_t>> waited_;  // by group of the net
   SnapshotDesk desk_;
 };
 

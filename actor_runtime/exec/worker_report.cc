@@ -1,5 +1,6 @@
 #include "actor_runtime/exec/worker_report.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,49 @@ std::string Sentence(const ProgramRun& run, const Snapshot::Stream& at) {
   return head + DescribeWait(net, stream, at.place, at.states);
 }
 
+// Of another worker than that of `stream`.
+void AddWaits(const ProgramRun& run, const Snapshot::Stream& at, WorkerReport* report) {
+  const ActorNet& net = run.program->net;
+  const StreamOrder& stream = net.streams[at.stream];
+  const auto add = [report](int32_t rank) {
+    std::vector<int32_t>& ranks = report->waits_for;
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  };
+  if (at.over) return;
+  if (at.given >= 0) {
+    report->inside = net.names[net.specs[stream.actors[at.given]].actor];
+    return;
+  }
+  if (at.entered) {
+    const ExchangeMember& member = net.member_of[stream.actors[at.place]];
+    const NetExchange& exchange = net.exchanges[member.exchange];
+    const std::vector<int32_t>& ranks = net.groups[exchange.group].ranks;
+    const Communicator& communicator =
+        *run.communicators[run.program->communicator_of[exchange.group]];
+    bool all = true;
+    for (int other = 0; other < net.members(exchange); ++other) {
+      if (communicator.HasEntered(other, member.index)) continue;
+      all = false;
+      add(ranks[other]);
+    }
+    // Pieces are on their way, from members in other processes.
+    for (const int32_t rank : ranks) {
+      if (all && !net.own.Contains(rank)) add(rank);
+    }
+    return;
+  }
+  if (CanFire(at.states, at.place)) {
+    report->may_go_on = true;
+    return;
+  }
+  for (const FiringWait& wait : WaitsOf(stream.table, at.states, at.place)) {
+    const ActorPeer& peer = stream.table.far_ends[wait.peer];
+    const int32_t actor = net.Find(static_cast<int32_t>(stream.rank), peer.actor);
+    const bool host = net.streams[net.stream_of[actor]].host;
+    if (host != stream.host) add(host ? WorkerReport::kHost : static_cast<int32_t>(stream.rank));
+  }
+}
+
 std::vector<std::string> Sentences(const ProgramRun& run, const Worker& worker,
                                    const std::optional<Snapshot>& snapshot) {
   if (worker.over()) return {"has done all its steps"};
@@ -69,9 +113,17 @@ std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
         worker.over() ? std::nullopt : worker.desk().Collect(deadline);
     const RankRange& own = run.program->net.own;
     const bool host = w == static_cast<size_t>(own.size());
-    reports.push_back({host ? "host" : absl::StrCat("rank ", own.begin + w), worker.firings(),
-                       Sentences(run, worker, snapshot),
-                       host && !worker.over() && !snapshot && worker.last_actor() >= 0});
+    WorkerReport& report = reports.emplace_back();
+    report.worker = host ? "host" : absl::StrCat("rank ", own.begin + w);
+    report.rank = host ? WorkerReport::kHost : own.begin + static_cast<int>(w);
+    report.firings = worker.firings();
+    report.streams = Sentences(run, worker, snapshot);
+    if (snapshot) {
+      for (const Snapshot::Stream& stream : snapshot->streams) AddWaits(run, stream, &report);
+    } else if (!worker.over() && worker.last_actor() >= 0) {
+      report.inside = run.program->net.names[run.program->net.specs[worker.last_actor()].actor];
+      report.in_host_kernel = host;
+    }
   }
   return reports;
 }

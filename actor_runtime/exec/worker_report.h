@@ -18,6 +18,12 @@ struct WorkerReport {
   int64_t firings = 0;               // begun in this run
   std::vector<std::string> streams;  // a sentence each: "compute: actor b at rank 0, ..."
   bool in_host_kernel = false;       // the host's worker gave no answer: it reads or writes, say
+  int rank = kHost;
+  std::string inside;              // name of the actor in whose kernel it is, or its device; empty
+  bool may_go_on = false;          // one of its streams waits for nobody
+  std::vector<int32_t> waits_for;  // ranks, of this process and others; kHost; each once
+
+  static constexpr int kHost = -1;  // the worker of the host's streams
 };
 
 // Asks the workers of a run; one that gives no answer within `patience` is inside a

@@ -223,6 +223,7 @@ void JobCluster::DoCoordinator(int index, CoordinatorAction action) {
   Event event;
   switch (action.kind) {
     case CoordinatorAction::kReport: ++node.reports; return;
+    case CoordinatorAction::kNote: return;
     case CoordinatorAction::kRound:
       return node.coordinator->AnswerRound(action.number, "done", Clock(node),
                                            EmitCoordinator(index));

@@ -112,6 +112,8 @@ void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& messa
     case Message::kFrozen: return Frozen(p, message.frozen(), emit);
     case Message::kReport:
       return emit({.kind = CoordinatorAction::kReport, .report = message.report()});
+    case Message::kNote:
+      return emit({.kind = CoordinatorAction::kNote, .process = p, .note = message.note()});
     case Message::kPost: return Post(p, message.post(), emit);
     case Message::kFetch: return Fetch(p, message.fetch(), emit);
     case Message::kPart: return Part(p, message.part(), emit);
@@ -284,7 +286,7 @@ void Coordinator::Leaves(int process, Emit emit) {
 }
 
 void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
-  const absl::Status named = Annotate(why, Name(process));
+  const absl::Status named = NameProcess(why, Name(process));
   if (!absl::IsUnavailable(why)) return End(named, emit);
   if (!hearsay_.ok()) return;
   hearsay_ = named;

@@ -56,12 +56,15 @@ struct CoordinatorAction {
     kSend,    // `message` to `connection`
     kClose,   // `connection`, when what was sent to it is on its way
     kReport,  // `report` of a process, for process 0's program
+    kNote,    // `note` of `process`, for process 0's program
     kRound,   // `parts` of round `number`, by process: to be answered by AnswerRound
   };
   Kind kind = kSend;
   uint64_t connection = 0;
   proto::JobToMember message;
   proto::JobReport report;
+  int process = 0;
+  proto::JobNote note;
   uint64_t number = 0;
   std::vector<std::string> parts;
 };

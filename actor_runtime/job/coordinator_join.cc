@@ -100,6 +100,12 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
                    "number them from 0"),
         false, emit);
   }
+  if (present.has_failed()) {
+    const absl::Status failed = NameProcess(ReadError(present.failed()), who);
+    if (connection != kLocalConnection) Refuse(connection, failed, false, emit);
+    if (!AllJoined() && !processes_[process % processes()].connection) End(failed, emit);
+    return;
+  }
   if (const absl::Status facts = CheckFacts(present); !facts.ok()) {
     Refuse(connection, facts, false, emit);
     // An attempt under way has nothing to do with who comes late; one that gathers cannot succeed.

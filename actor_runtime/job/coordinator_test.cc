@@ -90,7 +90,8 @@ class Table {
         return said[action.connection].push_back(action.message);
       case CoordinatorAction::kClose: closed[action.connection] = true; return;
       case CoordinatorAction::kRound: return rounds.push_back(std::move(action));
-      case CoordinatorAction::kReport: return;
+      case CoordinatorAction::kReport:
+      case CoordinatorAction::kNote: return;
     }
   }
 
@@ -179,6 +180,34 @@ TEST_CASE("A value that a process does not know is process 0's") {
   open.facts[0].value.clear();
   table.Present(1, open);
   CHECK(table.Last(1).has_welcome());
+}
+
+TEST_CASE("A process that cannot join says why, and ends an attempt that gathers, no other") {
+  JobIdentity fails = Identity(1, 2);
+  fails.facts.clear();
+  fails.failed = absl::NotFoundError("text.txt: no such file");
+  const std::string told = "host h1 (process 1, rank 1): text.txt: no such file";
+  Table gathers(2);
+  gathers.Join(0);
+  gathers.Present(1, fails);
+  CHECK(gathers.Refusal(1) == told);
+  gathers.Tick(kJobSecond);
+  CHECK(gathers.End(0) == told);
+  CHECK(gathers.Last(0).end().code() == static_cast<int>(absl::StatusCode::kNotFound));
+
+  Table trains(2);
+  trains.JoinAll();
+  trains.Present(2, fails);
+  CHECK(trains.Refusal(2) == told);
+  trains.Tick(kJobSecond);
+  CHECK_FALSE(trains.Last(0).has_end());
+
+  // Of process 0: whoever comes while it is there hears it.
+  fails.process = 0;
+  Table first(2);
+  first.Present(0, fails);
+  first.Join(1);
+  CHECK(first.Refusal(1) == "host h1 (process 0, rank 1): text.txt: no such file");
 }
 
 TEST_CASE("Who comes late, twice or with a wrong index is refused and changes nothing") {
@@ -358,7 +387,7 @@ TEST_CASE("Drawn messages never reach a CHECK") {
                                    Begins(0, "t", 0, 1),
                                    PartOf(0, "r", "p"),
                                    {}};
-  up.resize(12);
+  up.resize(13);
   up[5].mutable_beat()->set_sent(kStart);
   up[6].mutable_ask_stop();
   up[7].mutable_frozen()->set_run(1);
@@ -366,6 +395,7 @@ TEST_CASE("Drawn messages never reach a CHECK") {
   up[9].set_fetch("k");
   up[10].mutable_report()->add_value(1);
   up[11].mutable_leave();
+  up[12].mutable_note()->set_name("n");
   std::vector<JobToMember> down(11);
   down[1].mutable_accepted()->set_silence(5 * kJobSecond);
   down[1].mutable_accepted()->set_beat(kJobSecond / 2);

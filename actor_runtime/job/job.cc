@@ -1,13 +1,28 @@
 #include "actor_runtime/job/job.h"
 
+#include <unistd.h>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 
 namespace oneflow {
 
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
 std::string DescribeProcess(const std::string& host, int process, const std::string& ranks) {
   return absl::StrCat("host ", host, " (process ", process, ranks.empty() ? "" : ", ", ranks, ")");
+}
+
+absl::Status NameProcess(const absl::Status& why, const std::string& name) {
+  const std::string_view sentence = ToStd(why.message());
+  const bool is_named =
+      sentence.starts_with("host ") && sentence.find(" (process ") < sentence.find(": ");
+  return is_named ? why : Annotate(why, name);
 }
 
 std::string CleanText(const std::string& text) {

@@ -40,6 +40,7 @@ struct JobIdentity {
   std::string ranks;  // "rank 3", "ranks 4 to 7"; may be empty
   std::string token;  // the job's secret
   std::vector<JoinFact> facts;
+  absl::Status failed;  // why it cannot join: it presents itself only to say so
 };
 
 // Faults that tests plant in the machines to see that they are found. All false is the protocol.
@@ -50,8 +51,14 @@ struct JobPolicy {
   bool suspend_beats = false;          // member: once it has joined, no tick comes
 };
 
+// Of this host; "unknown" where it has none.
+std::string HostName();
+
 // "host b (process 1, ranks 4 to 7)".
 std::string DescribeProcess(const std::string& host, int process, const std::string& ranks = "");
+
+// A failure of a process, with its name ahead unless it begins with one: of whoever it is about.
+absl::Status NameProcess(const absl::Status& why, const std::string& name);
 
 // A text of another process, fit for a sentence: without control characters, and cut if long.
 std::string CleanText(const std::string& text);

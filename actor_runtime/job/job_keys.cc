@@ -99,7 +99,10 @@ absl::Status WriteSecret(const std::string& path, const std::string& text) {
   if (file < 0 && errno == EEXIST) {
     return InputError(path, "is there already", "remove it, or make the keys elsewhere");
   }
-  if (file < 0) return InputError(path, std::strerror(errno), "");
+  if (file < 0) {
+    return InputError(path, absl::StrCat("cannot be created: ", std::strerror(errno)),
+                      "name a folder that can be written to");
+  }
   const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const bool synced = fsync(file) == 0;
   if (close(file) == 0 && written && synced) return absl::OkStatus();
@@ -110,7 +113,8 @@ absl::Status WriteSecret(const std::string& path, const std::string& text) {
 absl::StatusOr<std::string> ReadSecret(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
-    return InputError(path, std::strerror(errno), "make keys with --make_job_keys=FOLDER");
+    return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)),
+                      "make all keys anew, with --make_job_keys=FOLDER");
   }
   struct stat facts;
   std::string text;
@@ -122,11 +126,12 @@ absl::StatusOr<std::string> ReadSecret(const std::string& path) {
     text.append(buffer, size);
   }
   close(file);
-  if (!known || size < 0) return InputError(path, "cannot be read", "");
+  if (!known || size < 0) return InputError(path, "cannot be read", "make new keys for the job");
   if ((facts.st_mode & 077) != 0) {
     return InputError(path, "may be read by others than its owner", "chmod 600, or make new keys");
   }
-  if (text.size() > kMostFileBytes) return InputError(path, "is no key: it is too long", "");
+  if (text.size() > kMostFileBytes)
+    return InputError(path, "is no key: it is too long", "make new keys for the job");
   return text;
 }
 
@@ -134,7 +139,8 @@ absl::StatusOr<std::string> ReadSecret(const std::string& path) {
 
 absl::Status MakeJobKeys(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return InputError(folder, std::strerror(errno), "name a folder whose parent is there");
+    return InputError(folder, absl::StrCat("cannot be created: ", std::strerror(errno)),
+                      "name a folder whose parent is there and can be written to");
   }
   const Key ca_key(EVP_EC_gen("P-256")), key(EVP_EC_gen("P-256"));
   if (ca_key == nullptr || key == nullptr) return CryptoError("make a key");

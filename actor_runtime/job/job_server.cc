@@ -177,6 +177,7 @@ std::shared_ptr<JobServer::Stream> JobServer::Find(uint64_t connection) {
 void JobServer::Perform(CoordinatorAction action) {
   switch (action.kind) {
     case CoordinatorAction::kReport: return events_.report(std::move(action.report));
+    case CoordinatorAction::kNote: return events_.note(action.process, std::move(action.note));
     case CoordinatorAction::kRound: return events_.round(action.number, std::move(action.parts));
     case CoordinatorAction::kSend:
       if (action.connection == Coordinator::kLocalConnection) {

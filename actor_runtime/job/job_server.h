@@ -25,6 +25,7 @@ class JobServer {
   struct Events {
     std::function<void(const proto::JobToMember&)> to_local;
     std::function<void(proto::JobReport)> report;
+    std::function<void(int process, proto::JobNote)> note;
     std::function<void(uint64_t number, std::vector<std::string> parts)> round;
   };
 

@@ -1,11 +1,8 @@
 #include "actor_runtime/job/member.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -21,6 +18,7 @@
 #include "actor_runtime/job/job_stream.h"
 #include "actor_runtime/job/member_state.h"
 #include "actor_runtime/job/outbox.h"
+#include "actor_runtime/job/serial_worker.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -30,52 +28,6 @@ namespace {
 constexpr JobTime kPortWait = 10 * kJobSecond;
 
 JobTime FromSeconds(double seconds) { return static_cast<JobTime>(seconds * kJobSecond); }
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
-
-// A thread that does what it is given, in order.
-class Worker {
- public:
-  Worker() : thread_([this] { Run(); }) {}
-  ~Worker() {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  void Do(std::function<void()> work) {
-    {
-      std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(work));
-    }
-    wake_.notify_one();
-  }
-
- private:
-  void Run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [&] { return stop_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      const std::function<void()> work = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;
-  bool stop_ = false;
-  std::thread thread_;  // the last member: it uses the others
-};
 
 }  // namespace
 
@@ -123,6 +75,12 @@ class Member::Impl {
     beats_ = std::thread([this] { Beat(); });
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return joined_ || over_; });
+    lock.unlock();
+    {
+      std::lock_guard joining(joining_mutex_);
+      is_joining_ = false;
+    }
+    lock.lock();
     if (!joined_) return state_.status();
     announce_end_ = true;
     if (over_ && !state_.status().ok()) AnnounceEnd();
@@ -239,7 +197,8 @@ class Member::Impl {
             .host = options_.host,
             .ranks = options_.ranks,
             .token = options_.token,
-            .facts = options_.facts};
+            .facts = options_.facts,
+            .failed = options_.failed};
   }
 
   absl::Status Over() const {
@@ -263,6 +222,13 @@ class Member::Impl {
               callback_thread_.Do([this, report = std::move(report)] {
                 callbacks_.on_report(report.run(), report.step(),
                                      {report.value().data(), size_t(report.value_size())});
+              });
+            },
+        .note =
+            [this](int process, proto::JobNote note) {
+              if (!callbacks_.on_note) return;
+              callback_thread_.Do([this, process, note = std::move(note)] {
+                callbacks_.on_note(process, note.name(), note.value());
               });
             },
         .round =
@@ -289,6 +255,16 @@ class Member::Impl {
     }
   }
 
+  void CheckJoining() {
+    absl::Status status;
+    {
+      std::lock_guard lock(joining_mutex_);
+      if (is_joining_ && callbacks_.while_joining) status = callbacks_.while_joining();
+      if (!status.ok()) is_joining_ = false;
+    }
+    if (!status.ok()) Fail(status);
+  }
+
   // The thread of the beats: it does nothing else, so that nothing delays it.
   void Beat() {
     std::unique_lock lock(mutex_);
@@ -296,6 +272,7 @@ class Member::Impl {
       const std::chrono::nanoseconds every(state_.TickEvery());
       lock.unlock();
       Do([&](auto emit) { state_.Tick(BootTime(), emit); });
+      CheckJoining();
       if (server_ != nullptr) server_->Tick();
       std::vector<std::shared_ptr<JobStream>> done;
       lock.lock();
@@ -418,12 +395,14 @@ class Member::Impl {
   std::map<uint64_t, std::shared_ptr<JobStream>> streams_;  // not done, by number
   std::vector<std::shared_ptr<JobStream>> done_streams_;    // to be destroyed off gRPC's threads
 
+  std::mutex joining_mutex_;  // held while while_joining is called
+  bool is_joining_ = true;
   std::mutex round_mutex_;
   std::atomic<JobTime> lease_{0};
   Outbox<MemberAction> outbox_;
   std::unique_ptr<JobServer> server_;
   std::thread beats_;
-  Worker callback_thread_;  // the last member: what it does uses the others
+  SerialWorker callback_thread_;  // the last member: what it does uses the others
 };
 
 Member::Member(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -453,6 +432,9 @@ void Member::AskStop() {
 void Member::Report(uint64_t run, int64_t step, std::span<const double> values) {
   impl_->Do(
       [&](auto emit) { impl_->machine().Report(run, step, values.data(), values.size(), emit); });
+}
+void Member::Note(std::string name, std::string value) {
+  impl_->Do([&](auto emit) { impl_->machine().Note(std::move(name), std::move(value), emit); });
 }
 void Member::Post(std::string key, std::string value) {
   impl_->Do([&](auto emit) { impl_->machine().Post(std::move(key), std::move(value), emit); });

@@ -37,6 +37,8 @@ namespace oneflow {
 struct MemberCallbacks {
   // Process 0 alone: the others may come, at this port. On the thread that calls Join.
   std::function<void(int port)> on_listen;
+  // Asked at each tick until all have joined: why they never will. Not after Join has returned.
+  std::function<absl::Status()> while_joining;
   // The attempt is over with an error: one sentence that names host, process and cause. Once.
   std::function<void(const absl::Status& why)> on_end;
   // Begin no further step, and say how far you are.
@@ -45,6 +47,8 @@ struct MemberCallbacks {
   std::function<void(const StepPosition& end)> stop_at;
   // Process 0 alone: what a process has reported; of one process, in its order.
   std::function<void(uint64_t run, int64_t step, std::span<const double> values)> on_report;
+  // Process 0 alone: what a process notes; of one process, in its order.
+  std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
 
 class Member {
@@ -65,6 +69,9 @@ class Member {
   void AskStop();
   // To process 0's on_report. Does not wait.
   void Report(uint64_t run, int64_t step, std::span<const double> values);
+  // A word to process 0's on_note, its own, too: how this process stands. Does not wait. One of
+  // more than 1 MiB is not sent: nothing depends on notes.
+  void Note(std::string name, std::string value);
   // A value for who fetches it; a key is posted once in an attempt.
   void Post(std::string key, std::string value);
   // Waits for the post.

@@ -23,7 +23,8 @@ bool IsLoopback(const std::string& host) {
 
 absl::Status CheckMemberOptions(const MemberOptions& options) {
   if (options.processes < 1) {
-    return InputError("--processes", absl::StrCat(options.processes, " is less than 1"), "");
+    return InputError("--processes", absl::StrCat(options.processes, " is less than 1"),
+                      "use at least 1");
   }
   if (options.process < 0 || options.process >= options.processes) {
     return InputError(
@@ -44,7 +45,7 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
   if (colon == std::string::npos || colon == 0 ||
       !absl::SimpleAtoi(options.coordinator.substr(colon + 1), &port) || port < 0 || port > 65535 ||
       (port == 0 && options.process != 0)) {
-    return InputError("--coordinator", absl::StrCat("\"", options.coordinator, "\""),
+    return InputError("--coordinator", absl::StrCat("\"", options.coordinator, "\" is no address"),
                       "give HOST:PORT");
   }
   if (!options.keys.has_value() && !(IsLoopback(HostOf(options.coordinator)) &&
@@ -52,8 +53,7 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
     return InputError(
         "--coordinator",
         absl::StrCat(options.coordinator, " is not on loopback, and there are no keys of the job"),
-        "make a folder of keys with --make_job_keys=FOLDER and give it to all "
-        "processes");
+        "make keys with --make_job_keys=DIR/keys, and give --job_dir=DIR to all processes");
   }
   return absl::OkStatus();
 }

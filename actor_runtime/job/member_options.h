@@ -26,6 +26,7 @@ struct MemberOptions {
   // Process 0: the address to listen at, HOST or [HOST], in place of the coordinator's; empty: the
   // coordinator's if that is loopback or numeric, else all of this host's.
   std::string listen;
+  absl::Status failed;  // why this process cannot join: Join tells the others, and returns it
   double join_seconds = 60;
   double silence_seconds = 5;  // process 0's counts for all
   JobPolicy policy;

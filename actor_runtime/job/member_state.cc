@@ -77,6 +77,7 @@ void MemberState::Connect(Emit emit) {
     added->set_name(fact.name);
     added->set_value(fact.value);
   }
+  if (!self.failed.ok()) WriteError(self.failed, present->mutable_failed());
   Send(std::move(message), emit);
 }
 
@@ -156,6 +157,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
   if (phase_ == Phase::kPresented) {
     if (message.has_accepted()) return Accept(message.accepted(), emit);
     if (message.has_refused()) return Refused(message.refused(), emit);
+    if (message.has_end()) return End(ReadError(message.end()), emit);
     return Foreign(emit);
   }
   switch (message.kind_case()) {
@@ -314,6 +316,14 @@ void MemberState::Report(uint64_t run, int64_t step, const double* values, size_
   Send(std::move(message), emit);
 }
 
+void MemberState::Note(std::string name, std::string value, Emit emit) {
+  if (IsOver() || name.size() + value.size() > kJobPieceBytes) return;
+  proto::JobFromMember message;
+  message.mutable_note()->set_name(std::move(name));
+  message.mutable_note()->set_value(std::move(value));
+  Send(std::move(message), emit);
+}
+
 void MemberState::Post(std::string key, std::string value, Emit emit) {
   if (IsOver()) return;
   ForJobPieces(value, [&](std::string piece, bool more) {
@@ -350,8 +360,8 @@ void MemberState::Fail(const absl::Status& why, JobTime now, Emit emit) {
   Listen(now);
   CHECK(!why.ok());
   if (IsOver() || !failing_.ok()) return;
-  if (!IsAccepted()) return End(Annotate(why, Name()), emit);
-  failing_ = Annotate(why, Name());
+  if (!IsAccepted()) return End(NameProcess(why, Name()), emit);
+  failing_ = NameProcess(why, Name());
   failing_until_ = now_ + kFailing;
   lease_ = 0;
   proto::JobFromMember message;

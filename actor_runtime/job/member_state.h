@@ -87,6 +87,7 @@ class MemberState {
   void AskStop(Emit emit);
   void Frozen(const StepPosition& position, Emit emit);
   void Report(uint64_t run, int64_t step, const double* values, size_t count, Emit emit);
+  void Note(std::string name, std::string value, Emit emit);  // of at most kJobPieceBytes
   void Post(std::string key, std::string value, Emit emit);
   void Fetch(const std::string& key, Emit emit);  // asked once, however many wait for it
   void Round(std::string name, std::string part, Emit emit);  // requires: none in progress

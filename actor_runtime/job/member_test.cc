@@ -33,6 +33,10 @@ class Heard {
                     reports_.push_back(
                         absl::StrCat(run, "/", step, ":", values.size(), ":", values[0]));
                   });
+                },
+            .on_note =
+                [this](int process, const std::string& name, const std::string& value) {
+                  Set([&] { notes_.push_back(absl::StrCat(process, " ", name, "=", value)); });
                 }};
   }
 
@@ -51,6 +55,10 @@ class Heard {
   std::vector<std::string> Reports(size_t count) {
     Wait([&] { return reports_.size() >= count; });
     return reports_;
+  }
+  std::vector<std::string> Notes(size_t count) {
+    Wait([&] { return notes_.size() >= count; });
+    return notes_;
   }
 
  private:
@@ -71,7 +79,7 @@ class Heard {
   std::condition_variable changed_;
   std::vector<absl::Status> ends_;
   std::vector<StepPosition> stops_;
-  std::vector<std::string> reports_;
+  std::vector<std::string> reports_, notes_;
 };
 
 MemberOptions Options(int port, int process, int processes) {
@@ -285,6 +293,22 @@ TEST_CASE("Options that cannot be are refused before anything is sent") {
   CHECK(absl::StrContains(
       refusal({.coordinator = "127.0.0.1:0", .processes = 2, .silence_seconds = -1}),
       "silence_seconds"));
+}
+
+TEST_CASE("Notes arrive at process 0 in the order of each process; too large ones are not sent") {
+  auto heard = HeardOf(2);
+  auto members = JoinAll(heard);
+  for (const Joined& member : members) REQUIRE(member.ok());
+  (*members[1])->Note("waits", std::string(kJobPieceBytes, 'x'));
+  (*members[1])->Note("waits", "1");
+  (*members[1])->Note("waits", "2");
+  CHECK(heard[0]->Notes(2) == std::vector<std::string>{"1 waits=1", "1 waits=2"});
+  (*members[0])->Note("stall", "none");
+  CHECK(heard[0]->Notes(3).back() == "0 stall=none");
+  std::future<absl::Status> left =
+      std::async(std::launch::async, [&] { return (*members[1])->Leave(); });
+  CHECK((*members[0])->Leave().ok());
+  CHECK(left.get().ok());
 }
 
 TEST_CASE("Reports arrive in order; large parts and answers pass") {

@@ -228,8 +228,10 @@ absl::StatusOr<JobPlace> FindPlace(const PlaceFlags& flags, Environment environm
   place.processes = static_cast<int>(launched.count);
   if (wants_address) place.coordinator = launched.coordinator;
   if (place.processes > 1 && place.coordinator.empty()) {
+    const bool by_hand = launched.source == "flags";
     return InputError("--coordinator",
-                      absl::StrCat("is not given, and ", launched.source, " says none"),
+                      by_hand ? "is not given"
+                              : absl::StrCat("is not given, and ", launched.source, " says none"),
                       "give --coordinator=HOST:PORT or set ONEFLOW_COORDINATOR, the same in all");
   }
   return place;

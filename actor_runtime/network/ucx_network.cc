@@ -39,8 +39,7 @@ constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 }  // namespace
 
 // Invariants:
-//  1. All but `outgoing`, `communicators`, `broken` and the totals belongs to the driving thread
-//     once it runs.
+//  1. But for what is under the mutex, and the totals, the driving thread owns all once it runs.
 //  2. A Sending or Landing is in its pool or in UCX's hands: then its callback comes, once, with an
 //     error where the link is closed by force. Pools stay as long as the network.
 //  3. Sent follows each piece that was emitted, Landed each that was given a place: a communicator
@@ -85,8 +84,7 @@ struct UcxNetwork::Impl {
   };
 
   UcxOptions options;
-  OnBroken on_broken;
-  UcxWorker ucx;
+  OnBroken on_broken;             // under mutex; null: closed
   ucp_worker_h worker = nullptr;  // ucx's
   int wake_fd = -1;
   std::vector<Peer> peers;      // by process
@@ -103,14 +101,15 @@ struct UcxNetwork::Impl {
   std::map<uint64_t, Home> communicators;            // under mutex
   std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
   absl::Status broken;                               // under mutex
-  std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false}, closing{false};
+  std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false};
   std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
   std::jthread thread;
+  UcxWorker ucx;  // the last member: its end hands back receives, whose callbacks use the others
 
   ~Impl() {
-    closing = true;
+    Close();
     if (thread.joinable()) {
       thread.request_stop();
       Wake();
@@ -208,6 +207,11 @@ struct UcxNetwork::Impl {
     pool_bytes += (most.words + most.pieces) * (sizeof(Sending) + 2 * sizeof(Outgoing)) +
                   most.pieces * (sizeof(Landing) + Payload::ReservedBytes(group.packets));
     return made.get();
+  }
+
+  void Close() {
+    const std::lock_guard lock(mutex);
+    on_broken = nullptr;
   }
 
   // What comes of this attempt and does not belong is a bug there or here.
@@ -394,7 +398,8 @@ struct UcxNetwork::Impl {
     for (Outgoing& message : left) Post(message);
     let_go = true;
     let_go.notify_all();
-    if (!closing.load()) on_broken(broken_process, why);
+    const std::lock_guard lock(mutex);
+    if (on_broken) on_broken(broken_process, why);
   }
 
   void Drive(const std::stop_token& stop) {
@@ -462,8 +467,7 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
     std::vector<int> process;
     Impl::Pools* pools = nullptr;
   };
-  auto route = std::make_shared<Route>();
-  route->process = group.process;
+  auto route = std::make_shared<Route>(Route{.of = {}, .process = group.process});
   auto made =
       std::make_shared<FarCommunicator>(group, [impl = impl_.get(), route](const FarAction& a) {
         impl->Send({route->process[a.message.to], a, {route->of.lock(), route->pools}});
@@ -485,7 +489,7 @@ void UcxNetwork::LetGo(const absl::Status& why) {
   impl_->Break(why);
   impl_->let_go.wait(false);
 }
-void UcxNetwork::Close() { impl_->closing = true; }
+void UcxNetwork::Close() { impl_->Close(); }
 
 TransportMemory UcxNetwork::memory() const {
   const std::lock_guard lock(impl_->mutex);

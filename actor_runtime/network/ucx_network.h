@@ -70,7 +70,8 @@ class UcxNetwork {
 
   // Bytes for Connect elsewhere.
   const std::string& address() const;
-  // Before Start, for each process that shares a group with this one.
+  // Before Start, for each process that shares a group with this one. FAILED_PRECONDITION where the
+  // network devices of the two do not reach each other.
   absl::Status Connect(int process, const std::string& address);
 
   // From now on a thread of the network's drives it.
@@ -88,7 +89,8 @@ class UcxNetwork {
   // Breaks it, and returns once it touches nobody's memory. Any thread but its own; once Start was
   // called.
   void LetGo(const absl::Status& why);
-  // From now on a link that fails is no news: the others have said that they go.
+  // From now on a link that fails is no news: the others have said that they go. on_broken is not
+  // called any more once this has returned. Not from on_broken.
   void Close();
 
   NetworkTotals totals() const;

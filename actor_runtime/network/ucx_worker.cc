@@ -121,6 +121,9 @@ absl::Status UcxWorker::Connect(const std::string& peer, const ucp_err_handler_t
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = failed;
   const ucs_status_t status = ucp_ep_create(worker, &params, endpoint);
+  if (status == UCS_ERR_UNREACHABLE) {
+    return absl::FailedPreconditionError("no network device of this process leads to it");
+  }
   return status == UCS_OK ? absl::OkStatus() : UcxError("UCX makes no endpoint", status);
 }
 

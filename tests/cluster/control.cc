@@ -201,6 +201,7 @@ void ControlMember::Perform(CoordinatorAction action) {
       callbacks_.changed();
     });
   }
+  if (action.kind == CoordinatorAction::kNote) return;
   if (action.kind == CoordinatorAction::kRound) {
     round_ = action.number;
     parts_ = std::move(action.parts);

@@ -32,7 +32,8 @@ class Job:
     def __init__(self, directory, plan, processes, hosts=(), steps=ENDLESS, attempt=1):
         self.dir, self.plan, self.count, self.hosts, self.steps = directory, plan, processes, list(hosts), steps
         self.environment = dict(os.environ, ONEFLOW_ATTEMPT=str(attempt), ONEFLOW_JOB_TOKEN="secret")
-        self.processes, self.ended, self.every = [], {}, 20
+        self.checkpoint_dir = "checkpoints"
+        self.processes, self.every, self.network_flags = [], 20, ["--interface=e0"]
         os.makedirs(directory, exist_ok=True)
         address = "127.0.0.1"
         if self.hosts:
@@ -47,7 +48,7 @@ class Job:
 
     def arguments(self, *flags):
         return ["train", f"--plan={self.plan}", f"--data={os.path.dirname(self.plan)}/text.txt", f"--steps={self.steps}",
-                "--checkpoint_dir=checkpoints", f"--checkpoint_every={self.every}", "--metrics=metrics.jsonl",
+                f"--checkpoint_dir={self.checkpoint_dir}", f"--checkpoint_every={self.every}", "--metrics=metrics.jsonl",
                 "--job_dir=.", *flags]
 
     def start(self, index, *flags, before=(), environment=None):
@@ -56,7 +57,7 @@ class Job:
         enter = [*(host.enter if host else ()), "env", f"--chdir={self.dir}", *before]
         place = [f"--coordinator={self.coordinator}", f"--process_index={index}", f"--processes={self.count}"]
         if host:
-            place.append("--interface=e0")
+            place += self.network_flags
         with open(f"{self.dir}/stdout-{index}", "ab") as stdout, open(f"{self.dir}/stderr-{index}", "ab") as stderr:
             process = subprocess.Popen([*enter, ONEFLOW, *self.arguments(*place, *flags)], stdout=stdout,
                                        stderr=stderr, env=dict(self.environment, **(environment or {})))
@@ -67,6 +68,25 @@ class Job:
         for index in range(self.count):
             self.start(index, *flags, before=before)
         return self
+
+    def start_children(self, *flags):
+        """Starts process 0, which starts the others."""
+        with open(self.dir + "/stdout-0", "ab") as stdout, open(self.dir + "/stderr-0", "ab") as stderr:
+            self.processes.append(subprocess.Popen(
+                [ONEFLOW, *self.arguments(f"--processes={self.count}", *flags)], cwd=self.dir, stdout=stdout, stderr=stderr,
+                env=self.environment))
+        return self
+
+    def pids(self):
+        """Of all that runs in its folder, zombies too."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink(f"/proc/{pid}/cwd") == os.path.realpath(self.dir):
+                    found.append(int(pid))
+            except OSError:
+                continue  # it ended meanwhile
+        return sorted(found)
 
     def steps_done(self):
         path = self.dir + "/metrics.jsonl"
@@ -79,7 +99,7 @@ class Job:
 
     def checkpoints(self):
         """Steps of those that are committed."""
-        path = self.dir + "/checkpoints"
+        path = f"{self.dir}/{self.checkpoint_dir}"
         names = os.listdir(path) if os.path.exists(path) else []
         return sorted(int(name.split("-")[1]) for name in names if name.startswith("step-") and name[5:].isdigit())
 

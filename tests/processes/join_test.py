@@ -1,6 +1,7 @@
 """How processes that somebody else has started join: what must be equal, and a plan that process 0 alone has."""
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -27,8 +28,8 @@ class JoinTest(unittest.TestCase):
     def compile(self, folder, *flags):
         cli.run("compile", "--graph=" + self.here + "/gpt.textproto", "--batch=4", *flags, "--out=gpt.plan", cwd=folder)
 
-    def train(self, first=(), second=(), code=0):
-        """Two processes of one run, each with flags and a folder of its own; [(stdout, stderr)]."""
+    def start(self, first=(), second=()):
+        """Two processes of one run, each with flags and a folder of its own."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -39,15 +40,13 @@ class JoinTest(unittest.TestCase):
             started.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             text=True, errors="replace",
                                             env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))
-        said = []
-        try:
-            for process in started:
-                said.append(process.communicate(timeout=SECONDS))
-        finally:
-            for process in started:
-                if process.poll() is None:
-                    process.kill()
-                    process.communicate()
+            self.addCleanup(started[-1].kill)
+        return started
+
+    def train(self, first=(), second=(), code=0):
+        """The same to their ends; [(stdout, stderr)]."""
+        started = self.start(first, second)
+        said = [process.communicate(timeout=SECONDS) for process in started]
         self.assertEqual([process.returncode for process in started], [code, code], said)
         return said
 
@@ -63,6 +62,51 @@ class JoinTest(unittest.TestCase):
         for _, error in self.train(second=["--memory=1KiB"], code=2):
             self.assertEqual(error.count("oneflow: error: "), 1, error)
             self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
+
+    def test_processes_that_cannot_reach_each_other(self):
+        shutil.copy(self.here + "/gpt.plan", self.there)
+        os.environ["UCX_TLS"] = "self"  # which reaches no other process
+        self.addCleanup(os.environ.pop, "UCX_TLS")
+        for _, error in self.train(code=2):
+            self.assertRegex(error, r"\(process \d, rank \d\): --interface, --trust_network: network device lo leads to no "
+                             r"process \d; name a network ")
+
+    def test_flags_that_do_not_fit_together(self):
+        for flags, sentence in [
+            (["--processes=-1"], "--processes: -1 is out of range; use 1 to 1048576"),
+            (["--processes=2", "--process_index=-5"], "--process_index: -5 is out of range; use 0 to 1048576"),
+            (["--process_index=0"], "--process_index: does not say of how many; give --processes, too"),
+            (["--processes=2", "--process_index=2", "--coordinator=h:1"], "--process_index: 2 is not below --processes=2; "),
+            (["--processes=2", "--process_index=1"], "--coordinator: is not given; give --coordinator=HOST:PORT "),
+            (["--processes=2", "--coordinator=h:1"], "--coordinator: is given, but not which process this is; "),
+            (["--processes=2", "--process_index=1", "--coordinator=h"], '--coordinator: "h" is no address; give HOST:PORT'),
+            (["--processes=2", "--process_index=1", "--coordinator=h:1"], "is not on loopback, and there are no keys of the "
+             "job; make keys with --make_job_keys=DIR/keys, and give --job_dir=DIR to all processes"),
+            (["--processes=3"], "2 devices cannot be divided evenly among so many processes; use a number that divides"),
+            (["--processes=2", "--logical_devices"], "--logical_devices: shares GPUs among the ranks of one process alone; "),
+            (["--job_dir=absent"], "--job_dir=absent: is no folder that can be written to; make it, "),
+            (["--job_dir=text.txt", "--processes=2"], "--job_dir=text.txt: is no folder that can be written to; make it, "),
+            (["--make_job_keys=absent/keys"], "absent/keys: cannot be created: No such file or directory; name a folder "),
+            (["--make_job_keys=text.txt"], "text.txt/ca.pem: cannot be created: Not a directory; name a folder "),
+            (["--make_job_keys="], "--make_job_keys=: is empty; "),
+        ]:
+            with self.subTest(flags):
+                _, error = cli.run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", *flags, cwd=self.here, code=2)
+                self.assertIn("oneflow: error: ", error)
+                self.assertIn(sentence, error)
+        self.assertEqual(sorted(os.listdir(self.here)), ["gpt.plan", "gpt.textproto", "text.txt"])
+
+    def test_they_divide_the_cores_that_both_may_use(self):
+        started = self.start(["--steps=1000000"], ["--steps=1000000"])
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        cores = os.sched_getaffinity(0)
+        shares = [os.sched_getaffinity(process.pid) for process in started]
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 1)
+        self.assertEqual(shares[0] | shares[1], cores)
+        self.assertEqual(shares[0] & shares[1], set() if len(cores) > 1 else cores)
 
     def test_differences_are_named_on_both_sides(self):
         shutil.copy(self.here + "/gpt.plan", self.there)

@@ -4,91 +4,24 @@ Times are real here. ONEFLOW_TEST_FULL=1 keeps slow processes slow for a minute.
 """
 import os
 import signal
-import tempfile
 import threading
 import time
-import unittest
-from concurrent.futures import ThreadPoolExecutor
 
 from tests import namespaces
-from tests.e2e.cli import read_metrics, run
-from tests.processes.hosts import Network
-from tests.processes.job import Job, contents
+from tests.processes.case import BROKE, HERE, ProcessesCase
 
 KILLED_SECONDS, SILENT_SECONDS = 3, 10
 SLOW_SECONDS = 60 if os.environ.get("ONEFLOW_TEST_FULL") == "1" else 8
-BROKE = "its connection broke: it was killed, or exited without a word"
 
 
-class LossTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.root = folder.name
-        with open(cls.root + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
-        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256",
-            "--out=gpt.textproto", cwd=cls.root)
-        for name, flags in {"2": ["--mesh=data=2"], "4": ["--mesh=pipe=2,data=2", "--micro_batches=2"],
-                            "8": ["--mesh=pipe=2,data=2,tensor=2", "--micro_batches=2"]}.items():
-            run("compile", "--graph=gpt.textproto", "--batch=16", *flags, f"--out={name}.plan", cwd=cls.root)
-
-    def job(self, name, processes, network=None, **options):
-        job = Job(f"{self.root}/{name}", f"{self.root}/{processes}.plan", processes,
-                  network.hosts.values() if network else (), **options)
-        self.addCleanup(job.kill)
-        return job
-
-    def network(self, number):
-        network = Network(number, ["a", "b"])
-        self.addCleanup(network.__exit__)
-        return network
-
-    def at_once(self, *scenarios):
-        """Calls functions with their arguments, all at one time."""
-        with ThreadPoolExecutor(len(scenarios)) as pool:
-            done = {str(arguments[0]): pool.submit(function, *arguments) for function, *arguments in scenarios}
-        for name, end in done.items():
-            with self.subTest(name):
-                end.result()
-
-    def check_told(self, job, indices, sentence, code=1):
-        """Each of these processes has told one sentence, the same, which matches; returns it."""
-        told = [job.sentences(i) for i in indices]
-        self.assertEqual([job.processes[i].returncode for i in indices], [code] * len(indices), job.errors())
-        self.assertEqual(told, [told[0]] * len(indices), job.errors())
-        self.assertEqual(len(told[0]), 1, job.errors())
-        self.assertRegex(told[0][0], sentence)
-        return told[0][0]
-
-    def check_outcome(self, job, host, rank, sentences, code=1):
-        outcome = job.outcome()
-        self.assertEqual((outcome["attempt"], outcome["code"], outcome["host"], outcome["rank"]), (1, code, host, rank),
-                         outcome)
-        self.assertIn(outcome["sentence"], sentences)
-        # The last line may be of a step that had just been reported.
-        self.assertLessEqual(abs(outcome["step"] - job.steps_done()), 1)
-
-    def check_resumed(self, job):
-        """What is left of it is the beginning of an undisturbed run, bit by bit."""
-        step = job.checkpoints()[-1]
-        steps, step_dir = step + 5, f"step-{step + 5:08d}"
-        whole = Job(job.dir + "/whole", job.plan, 1, steps=steps)
-        for directory, flags in [(job.dir, ["--resume=true"]), (whole.dir, [])]:
-            whole.every = steps
-            run(*whole.arguments(*flags), cwd=directory)
-        self.assertEqual([(row["step"], row["loss"]) for row in read_metrics(job.dir + "/metrics.jsonl")],
-                         [(row["step"], row["loss"]) for row in read_metrics(whole.dir + "/metrics.jsonl")], job.dir)
-        self.assertEqual(contents(f"{job.dir}/checkpoints/{step_dir}"), contents(f"{whole.dir}/checkpoints/{step_dir}"))
-
+class LossTest(ProcessesCase):
     def killed(self, name, count, lost, network=None):
         job = self.job(name, count, network).start_all()
         others = [i for i in range(count) if i != lost]
         job.wait_for_steps(30)
         job.processes[lost].kill()
         job.wait_until_gone(others, KILLED_SECONDS)
-        host = ["a", "b"][lost % 2] if network else os.uname().nodename
+        host = ["a", "b"][lost % 2] if network else HERE
         sentence = self.check_told(job, others, rf"^host {host} \(process {lost}, rank {lost}\): {BROKE}$")
         self.check_outcome(job, host, lost, [sentence])
         self.check_resumed(job)
@@ -104,7 +37,7 @@ class LossTest(unittest.TestCase):
         job.wait_for_steps(30)
         job.processes[lost].send_signal(signal.SIGSTOP)
         job.wait_until_gone(others, SILENT_SECONDS)
-        host = ["a", "b"][lost % 2] if network else os.uname().nodename
+        host = ["a", "b"][lost % 2] if network else HERE
         sentence = self.check_told(job, others, rf"^host {host} \(process {lost}, rank {lost}\) has been silent for ")
         self.check_outcome(job, host, lost, [sentence])
         before = job.files()
@@ -122,9 +55,10 @@ class LossTest(unittest.TestCase):
         job.wait_until_gone(range(count), SILENT_SECONDS)
         there = ", ".join([r"host b \(process \d, rank \d\)"] * (count // 2))
         here = self.check_told(job, range(0, count, 2), rf"^{there} ha(s|ve) been silent for ")
-        far = self.check_told(job, range(1, count, 2), r"^host a \(process 0, rank 0\) has been silent for ")
+        # They are cut off from each other's word, too.
+        far = [self.check_told(job, [i], r"^host a \(process 0, rank 0\) has been silent for ") for i in range(1, count, 2)]
         told = job.outcome()["sentence"]
-        self.check_outcome(job, told[5], int(told.split("process ")[1][0]), [here, far])
+        self.check_outcome(job, told[5], int(told.split("process ")[1][0]), [here, *far])
         self.check_resumed(job)
 
     def test_silent(self):

@@ -48,8 +48,8 @@ class TraceTest(unittest.TestCase):
                 for start, end in across:
                     self.assertEqual(start["cat"], "exchange")
                     self.assertLessEqual(start["ts"], end["ts"])
-                # Each process sends to each other one, here.
-                self.assertEqual({(process(start), process(end)) for start, end in across}, {(0, 1), (1, 0)})
+                if mesh == "pipe=2":  # who sends is fixed; who enters a collective last is not
+                    self.assertEqual({(process(start), process(end)) for start, end in across}, {(0, 1), (1, 0)})
                 # What one entered last is over elsewhere later, up to the error of the clocks.
                 slices = [event for event in events if event["ph"] == "X"]
                 for start, end in across:

@@ -94,8 +94,11 @@ class JobTest(unittest.TestCase):
         self.assertIn("== process 0 (job/logs/attempt-1/process-0.log)\nprocess 0 on here\nattempt 1: done\n", logs)
         last = json.loads(run("logs", "--job_dir=job", "--process=0", "--lines=1", "--format=json", cwd=self.dir)[0])
         self.assertEqual([log["text"] for log in last["logs"]], ["attempt 1: done\n"])
+        # Who looks on takes and writes nothing.
+        os.remove(self.job + "/lock")
         self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
         self.assertEqual(self.status()["state"], "done")
+        self.assertFalse(os.path.exists(self.job + "/lock"))
 
     def test_an_attempt_that_fails_is_followed_by_one_that_goes_on(self):
         self.behave(attempt_1={"fail": 7, "code": 1}, attempt_2={"die": 12})
@@ -179,6 +182,26 @@ class JobTest(unittest.TestCase):
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.check_metrics()
 
+    def test_processes_of_a_loop_that_was_killed_are_cancelled(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        os.kill(int(self.status()["jobs"][0]["id"]), signal.SIGKILL)
+        run("cancel", "--job_dir=job", cwd=self.dir)
+        status = self.wait_until_over()
+        self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
+
+    def test_two_submits_at_once(self):
+        self.behave(attempt_1={"wait": 7})
+        started = [subprocess.Popen([ONEFLOW, "submit", "--engine=local", "--job_dir=job", "--plan=gpt.plan",
+                                     "--data=text.txt", f"--steps={STEPS}", "--oneflow=" + TRAINER], cwd=self.dir,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+        errors = [process.communicate()[1] for process in started]
+        self.assertEqual(sorted(process.returncode for process in started), [0, 2, 2, 2], errors)
+        self.assertEqual(sum("belongs to a job that runs" in error for error in errors), 3, errors)
+        self.wait_for_log(1, "waits at step 7")
+        self.assertEqual(self.checkpoints_of_attempts(), ["none"])
+
     def test_sigterm_at_the_loop_is_handed_on_and_is_no_cancellation(self):
         self.behave(attempt_1={"wait": 7})
         self.submit()
@@ -216,10 +239,37 @@ class JobTest(unittest.TestCase):
         self.refuse(["--sbatch_option=account", "no option"], "--sbatch_option=account", engine="slurm")
         self.refuse(["--engine=pbs", "slurm, local and kubernetes"], engine="pbs")
         self.refuse(["--image", "is missing"], engine="kubernetes")
+        self.refuse(["--trust_network", "is missing"], "--image=i", "--volume_claim=v", "--nodes=2", engine="kubernetes")
         for verb in ["status", "logs", "cancel"]:
             error = run(verb, "--job_dir=job", cwd=self.dir, code=2)[1]
             self.assertIn("is no job's directory", error)
             self.assertIn("--job_dir: is missing", run(verb, cwd=self.dir, code=2)[1])
+
+    def test_logs_that_there_are_not(self):
+        self.submit("--processes_per_node=2")
+        self.wait_until_over()
+        for flag, sentence in [("--process=7", "has no log of process 7 of attempt 1"),
+                               ("--attempt=2", "--attempt=2: there is no such attempt; the newest is 1"),
+                               ("--attempt=-1", "--attempt: must not be negative"),
+                               ("--lines=-1", "--lines: must not be negative"), ("--process=-2", "--process: is no process")]:
+            self.assertIn(sentence, run("logs", "--job_dir=job", flag, cwd=self.dir, code=2)[1])
+        os.remove(self.job + "/attempts")
+        os.remove(self.job + "/logs/local.log")
+        self.assertIn("no attempt has begun", run("logs", "--job_dir=job", cwd=self.dir, code=2)[1])
+
+    def test_jobs_are_damaged_while_one_runs(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        with open(self.job + "/jobs", encoding="utf-8") as file:
+            jobs = file.read()
+        with open(self.job + "/jobs", "w", encoding="utf-8") as file:
+            file.write("x\n")
+        for verb in ["status", "cancel"]:
+            self.assertRegex(run(verb, "--job_dir=job", cwd=self.dir, code=1)[1],
+                             "job/jobs: names no process, but one holds job/lock; ")
+        with open(self.job + "/jobs", "w", encoding="utf-8") as file:
+            file.write(jobs)
 
     def test_a_dry_run_writes_nothing(self):
         for engine in ["local", "slurm"]:
@@ -235,6 +285,26 @@ class JobTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--engine=slurm: sinfo: cannot be run", done.stderr)
 
+    def test_status_shows_who_is_slow(self):
+        self.submit()
+        self.wait_until_over()
+        waits = {f"rank {r}": {"gradients, ranks 0 to 39": 4.25, "tensor, ranks 0 and 1": 1.5} for r in range(40)}
+        waits["rank 7"]["gradients, ranks 0 to 39"] = 0.125
+        training = {"attempt": 1, "step": 9, "loss": 2.5, "tokens_per_second": 100, "wait_ms": waits,
+                    "standstill": "rank 7 on host c is inside the kernel of h.3.fc since 41 s; 39 ranks wait for it"}
+        with open(self.job + "/status.json", "w", encoding="utf-8") as file:
+            json.dump(training, file)
+        self.assertEqual(self.status()["training"], training)
+        text = run("status", "--job_dir=job", cwd=self.dir)[0]
+        self.assertRegex(text, r"(?m)^  waits least +rank 7: 1\.6 ms a step$")
+        self.assertRegex(text, r"(?m)^    rank 0 +5\.8 ms a step: gradients, ranks 0 to 39 4\.2; tensor, ranks 0 and 1 1\.5$")
+        self.assertIn("--format=json has all 40 ranks", text)
+        self.assertIn("39 ranks wait for it", text)
+        for foreign in [3, [1], {"rank 0": 5}, {"rank 0": {"g": "x"}}]:
+            with open(self.job + "/status.json", "w", encoding="utf-8") as file:
+                json.dump(dict(training, wait_ms=foreign), file)
+            self.assertIn("39 ranks wait for it", run("status", "--job_dir=job", cwd=self.dir)[0])
+
     def test_foreign_bytes_in_a_job_directory(self):
         self.submit()
         self.wait_until_over()
@@ -244,6 +314,12 @@ class JobTest(unittest.TestCase):
                 file.write(text)
         self.assertEqual(self.status()["state"], "stopped")
         self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
+        self.assertNotIn("training", self.status())
+        # More levels than a printer's stack takes.
+        for name in ["status.json", "outcome.json", "final.json"]:
+            with open(f"{self.job}/{name}", "w", encoding="utf-8") as file:
+                file.write('{"a":' + "[" * 1_000_000 + "]" * 1_000_000 + "}")
+        self.assertEqual(set(self.status()), {"job_dir", "engine", "state", "jobs", "checkpoint"})
         os.rename(self.job + "/job.json", self.job + "/kept.json")
         with open(self.job + "/job.json", "w", encoding="utf-8") as file:
             file.write('{"engine": 5}')

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/device/cores.h"
+#include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -139,7 +140,10 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
     }
     options.processes = FLAGS_processes;
   }
-  if (!FLAGS_interface.empty()) options.interface = FLAGS_interface;
+  if (!FLAGS_interface.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<NetworkDevice> devices, NetworkDevices());
+    ASSIGN_OR_RETURN(options.interface, ChooseDevice({.interface = FLAGS_interface}, devices));
+  }
   options.seconds = FLAGS_seconds;
   options.progress = Progress;
   return Calibrate(options);

@@ -131,7 +131,11 @@ DEFINE_string(coordinator, "",
               "HOST:PORT of process 0, where all processes meet; empty: as the launcher says");
 DEFINE_string(interface, "",
               "network device on which processes exchange tensors, as `ip link` names it; empty: "
-              "loopback");
+              "that of --trust_network, else loopback");
+DEFINE_string(
+    trust_network, "",
+    "network on which processes exchange tensors, e.g. 10.1.0.0/16, neither encrypted nor "
+    "authenticated; empty: that of --interface, else loopback");
 DEFINE_string(make_job_keys, "",
               "make a job's keys in this folder, and do nothing else; with --job_dir=DIR "
               "processes read those of DIR/keys");

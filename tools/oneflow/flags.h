@@ -86,6 +86,7 @@ DECLARE_int32(processes);
 DECLARE_int32(process_index);
 DECLARE_string(coordinator);
 DECLARE_string(interface);
+DECLARE_string(trust_network);
 DECLARE_string(make_job_keys);
 DECLARE_string(job_dir);
 

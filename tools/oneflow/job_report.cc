@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
@@ -40,9 +41,20 @@ NamedProcess ProcessNamedIn(std::string_view sentence) {
   if (host == std::string_view::npos) return {};
   NamedProcess named;
   named.host = sentence.substr(host + kHost.size(), process - host - kHost.size());
+  const char* const end = sentence.data() + sentence.size();
   const char* digits = sentence.data() + process + kProcess.size();
-  std::from_chars(digits, sentence.data() + sentence.size(), named.process);
+  std::string_view rest(digits, end - digits);
+  rest.remove_prefix(std::from_chars(digits, end, named.process).ptr - digits);
+  for (const std::string_view rank : {std::string_view(", rank "), std::string_view(", ranks ")}) {
+    if (rest.starts_with(rank)) std::from_chars(rest.data() + rank.size(), end, named.rank);
+  }
   return named;
+}
+
+std::string JobReport::Path() const { return absl::StrCat(dir_, "/outcome-", attempt_, ".json"); }
+
+void JobReport::Begin() const {
+  if (!dir_.empty()) std::remove(Path().c_str());
 }
 
 void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_second,
@@ -59,6 +71,33 @@ void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_secon
   const absl::StatusOr<std::string> checkpoint =
       checkpoint_dir.empty() ? absl::NotFoundError("none") : LatestCheckpoint(checkpoint_dir);
   if (checkpoint.ok()) json["checkpoint"] = *checkpoint;
+  const std::lock_guard lock(mutex_);
+  training_ = std::move(json);
+  Write();
+}
+
+void JobReport::Waits(const proto::ProcessWaits& waits) {
+  const std::lock_guard lock(mutex_);
+  for (const proto::ProcessWaits::Wait& wait : waits.wait()) {
+    waits_[wait.rank()][wait.group()] = wait.milliseconds();
+  }
+}
+
+void JobReport::Standstill(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (why == standstill_) return;
+  standstill_ = why;
+  if (!dir_.empty()) Write();
+}
+
+void JobReport::Write() {
+  Json json = training_.is_null() ? Json{{"attempt", attempt_}} : training_;
+  for (const auto& [rank, groups] : waits_) {
+    for (const auto& [group, milliseconds] : groups) {
+      json["wait_ms"][absl::StrCat("rank ", rank)][group] = std::round(milliseconds * 1e3) / 1e3;
+    }
+  }
+  if (!standstill_.empty()) json["standstill"] = standstill_;
   const std::string path = dir_ + "/status.json";
   std::string apart;
   if (WriteApart(path, json, &apart).ok()) std::rename(apart.c_str(), path.c_str());
@@ -66,6 +105,12 @@ void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_secon
 
 absl::Status JobReport::End(const JobOutcome& outcome) const {
   if (dir_.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> before = ReadFile(dir_ + "/outcome.json");
+  const Json known = Json::parse(before.ok() ? *before : "", nullptr, false);
+  if (known.is_object() && known.contains("attempt") && known["attempt"].is_number_integer() &&
+      known["attempt"].get<int64_t>() > attempt_) {
+    return absl::OkStatus();
+  }
   Json json = {{"attempt", attempt_},
                {"code", outcome.code},
                {"step", std::max(outcome.step, steps_done_.load())}};
@@ -75,7 +120,7 @@ absl::Status JobReport::End(const JobOutcome& outcome) const {
   std::string apart;
   RETURN_IF_ERROR(WriteApart(dir_ + "/outcome.json", json, &apart));
   // The first process of the attempt makes this name; its file is the attempt's outcome.
-  const std::string mine = absl::StrCat(dir_, "/outcome-", attempt_, ".json");
+  const std::string mine = Path();
   absl::Status written;
   if (link(apart.c_str(), mine.c_str()) == 0) {
     const std::string path = dir_ + "/outcome.json";

@@ -1,8 +1,10 @@
 // JobReport: what a run leaves in the folder of its job for those who watch it, and for the script
 // that starts it again.
 //
-//   status.json    {"attempt", "step", "loss", "tokens_per_second", "checkpoint"}: while it trains,
-//                  by process 0, at most once a second
+//   status.json    {"attempt", "step", "loss", "tokens_per_second", "checkpoint", "wait_ms",
+//                  "standstill"}: while it trains, by process 0, at most once a second. wait_ms: by
+//                  rank, then by group of devices, the milliseconds of a step that the rank waits
+//                  for the group. standstill: why nothing goes on; only then
 //   outcome.json   {"attempt", "code", "step", "host", "rank", "sentence"}: how the attempt ended,
 //                  by whichever of its processes came first; others find it there
 //
@@ -12,10 +14,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "nlohmann/json.hpp"
+#include "proto/watch.pb.h"
 
 namespace oneflow {
 
@@ -27,11 +33,12 @@ struct JobOutcome {
   std::string sentence;
 };
 
-// The host and the index of the process that a sentence names as DescribeProcess does; index -1: it
-// names none.
+// The host, the index and the first rank of the process that a sentence names as DescribeProcess
+// does; -1: it names none.
 struct NamedProcess {
   std::string host;
   int process = -1;
+  int rank = -1;
 };
 NamedProcess ProcessNamedIn(std::string_view sentence);
 
@@ -40,16 +47,32 @@ class JobReport {
   // Without a folder nothing is written.
   JobReport(std::string dir, int64_t attempt) : dir_(std::move(dir)), attempt_(attempt) {}
 
+  // All have joined: what an earlier run left under the attempt's number goes.
+  void Begin() const;
+
   // One thread. A folder that cannot be written to is no failure of the training.
   // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty.
   void Trained(int64_t steps_done, double loss, double tokens_per_second,
                const std::string& checkpoint_dir);
-  // Any process of the attempt.
+  // Any thread. What ranks wait, for the next status; of those that are not named, it stays.
+  void Waits(const proto::ProcessWaits& waits);
+  // Any thread. Why nothing goes on; empty: it goes on. Writes at once.
+  void Standstill(const std::string& why);
+  // From now on End does nothing: the attempt is not this process's to tell of.
+  void LeaveToOthers() { dir_.clear(); }
+  // Any process of the attempt. An outcome of a later attempt stays.
   absl::Status End(const JobOutcome& outcome) const;
 
  private:
-  const std::string dir_;
+  std::string Path() const;  // of the attempt's outcome
+  void Write();              // under mutex_
+
+  std::string dir_;
   const int64_t attempt_;
+  std::mutex mutex_;
+  nlohmann::ordered_json training_;                     // under mutex_
+  std::map<int, std::map<std::string, double>> waits_;  // by rank, group; under mutex_
+  std::string standstill_;                              // under mutex_
   std::atomic<int64_t> steps_done_{0};
   std::chrono::steady_clock::time_point written_;
 };

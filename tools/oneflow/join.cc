@@ -15,8 +15,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
+#include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -32,6 +34,8 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 // After the end of the attempt; with what passes before it, below the three seconds in which all
 // are to be gone.
 constexpr std::chrono::milliseconds kLastResort{1500};
+// For the others to hear that this process cannot join.
+constexpr double kTellSeconds = 3;
 
 // A secret that the children read in their environment.
 std::string NewToken() {
@@ -55,17 +59,16 @@ absl::StatusOr<int> RanksOf(const proto::Plan& plan) {
   return mesh.ranks();
 }
 
+JobOutcome OutcomeOf(const absl::Status& status) {
+  const std::string sentence = status.ok() ? "done" : std::string(status.message());
+  const NamedProcess named = ProcessNamedIn(sentence);
+  return {.code = ExitCode(status), .host = named.host, .rank = named.rank, .sentence = sentence};
+}
+
 // Leaves the outcome with `report`; returns it, quiet where another process tells it.
 absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
   const Processes* const processes = together.processes.get();
-  const std::string sentence(outcome.message());
-  const NamedProcess named = ProcessNamedIn(sentence);
-  JobOutcome end{.code = ExitCode(outcome), .host = named.host, .sentence = sentence};
-  if (outcome.ok()) end.sentence = "done";
-  if (processes != nullptr && named.process >= 0 && named.process < processes->count()) {
-    // 0 where the plan was not known yet.
-    end.rank = named.process * processes->ranks().size();
-  }
+  JobOutcome end = OutcomeOf(outcome);
   end.step = processes == nullptr ? 0 : processes->steps_done();
   if (const absl::Status told = report.End(end); outcome.ok()) outcome = told;
   // After a failure one of them may never end by itself.
@@ -74,20 +77,84 @@ absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
   // Each tells it once. Where all write to one place it is the first, or, where that is gone, the
   // next.
   if (!together.children && !IsChild()) return outcome;
-  return processes->index() == (named.process == 0 ? 1 : 0) ? outcome : Quiet(outcome);
+  const int named = ProcessNamedIn(end.sentence).process;
+  return processes->index() == (named == 0 ? 1 : 0) ? outcome : Quiet(outcome);
+}
+
+// But for what is known of the plan, and of the network.
+absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlace& place) {
+  MemberOptions member;
+  member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
+  member.process = place.process;
+  member.processes = place.processes;
+  member.attempt = place.attempt;
+  member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
+  if (!place.starts_others) {
+    ASSIGN_OR_RETURN(member.keys, KeysOfJob());
+  }
+  return member;
+}
+
+// The device of exchanges. Sets the address that process 0 listens at where nobody has named a
+// network: one of loopback.
+absl::StatusOr<std::string> NetworkFromFlags(const JobPlace& place, MemberOptions* member) {
+  const NamedNetwork named{FLAGS_interface, FLAGS_trust_network};
+  ASSIGN_OR_RETURN(const std::vector<NetworkDevice> devices, NetworkDevices());
+  ASSIGN_OR_RETURN(const std::string device, ChooseDevice(named, devices));
+  if (place.starts_others) return device;
+  const std::string host = place.coordinator.substr(0, place.coordinator.rfind(':'));
+  const std::optional<std::string> loopback = LoopbackAddress(host);
+  const bool is_named = !named.interface.empty() || !named.trust_network.empty();
+  if (!loopback && !(is_named && device != "lo")) {
+    return InputError(
+        is_named ? "--interface, --trust_network" : "--interface",
+        absl::StrCat(is_named ? "lead to loopback" : "is not given", ", and the coordinator at ",
+                     place.coordinator, " is beyond loopback"),
+        "name the network that tensors may cross, unprotected: --interface=DEVICE or "
+        "--trust_network=CIDR");
+  }
+  if (loopback && !is_named) {
+    member->listen =
+        loopback->find(':') == std::string::npos ? *loopback : absl::StrCat("[", *loopback, "]");
+  }
+  return device;
+}
+
+// Process 0 tells why an attempt did not begin; others only that they have not reached it, or lost
+// it.
+absl::Status NotJoined(const JobPlace& place, const absl::Status& status, JobReport& report) {
+  if (place.process == 0) return status;
+  const int named = ProcessNamedIn(ToStd(status.message())).process;
+  const bool is_alone = named == 0 || (absl::IsDeadlineExceeded(status) && named == place.process);
+  if (!is_alone) report.LeaveToOthers();
+  return IsChild() && !(is_alone && place.process == 1) ? Quiet(status) : status;
+}
+
+// All is told and written. Whoever would take down links and libraries in order now may wait for a
+// process that hangs.
+[[noreturn]] void EndAtOnce(Together& together, const absl::Status& outcome) {
+  together.children.reset();
+  std::fflush(stdout);
+  if (!IsQuiet(outcome)) {
+    std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
+  }
+  std::_Exit(ExitCode(outcome));
 }
 
 }  // namespace
 
-absl::StatusOr<JobPlace> PlaceFromFlags() {
+std::optional<std::string> Variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+absl::StatusOr<JobPlace> PlaceFromFlags(
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment) {
   PlaceFlags flags;
   flags.coordinator = FLAGS_coordinator;
-  if (FLAGS_process_index >= 0) flags.process_index = FLAGS_process_index;
+  if (FLAGS_process_index != -1) flags.process_index = FLAGS_process_index;
   if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
-  return FindPlace(flags, [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  return FindPlace(flags, environment);
 }
 
 bool PlanIsElsewhere(const JobPlace& place) {
@@ -96,14 +163,15 @@ bool PlanIsElsewhere(const JobPlace& place) {
 }
 
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
-                                       std::vector<JoinFact> facts) {
+                                       std::vector<JoinFact> facts, JobReport& report,
+                                       JobWatch* watch) {
   Together together;
   ProcessesOptions options;
-  options.interface = FLAGS_interface;
-  options.member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
-  options.member.process = place.process;
-  options.member.processes = place.processes;
-  options.member.attempt = place.attempt;
+  ASSIGN_OR_RETURN(options.member, MemberFromFlags(place));
+  ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(place, &options.member));
+  options.on_note = [watch](int process, const std::string& name, const std::string& value) {
+    watch->Note(process, name, value);
+  };
   if (plan != nullptr) {
     ASSIGN_OR_RETURN(const int ranks, RanksOf(*plan));
     RETURN_IF_ERROR(CheckDivides(place.processes, ranks));
@@ -112,11 +180,6 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
                                      : absl::StrCat("ranks ", first, " to ", first + each - 1);
   }
   options.member.facts = std::move(facts);
-  const char* token = std::getenv("ONEFLOW_JOB_TOKEN");
-  options.member.token = token == nullptr ? "" : token;
-  if (!place.starts_others) {
-    ASSIGN_OR_RETURN(options.member.keys, KeysOfJob());
-  }
   absl::Status started;
   if (place.starts_others) {
     options.member.token = NewToken();
@@ -128,9 +191,21 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
       if (children.ok()) together.children.emplace(*std::move(children));
     };
   }
+  absl::Status missing;
+  options.while_joining = [&] {
+    if (missing.ok() && together.children) missing = together.children->CheckJoining(HostName());
+    if (missing.ok() && !IsParentAlive()) {
+      missing = absl::AbortedError(DescribeProcess(HostName(), 0) +
+                                   " was killed, or exited without a word, before all had joined");
+    }
+    return missing;
+  };
+  cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
-  ASSIGN_OR_RETURN(together.processes, std::move(processes));
+  if (!processes.ok()) return NotJoined(place, missing.ok() ? processes.status() : missing, report);
+  if (place.process == 0) report.Begin();
+  together.processes = *std::move(processes);
   return together;
 }
 
@@ -159,6 +234,22 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
   return received;
 }
 
+absl::Status TellOthers(const JobPlace& place, const absl::Status& status) {
+  // Process 0 sees what becomes of its children.
+  if (place.processes == 1 || place.starts_others || IsChild()) return status;
+  const absl::Status named = NameProcess(status, DescribeProcess(HostName(), place.process));
+  absl::StatusOr<MemberOptions> member = MemberFromFlags(place);
+  if (!member.ok() || !NetworkFromFlags(place, &*member).ok()) return named;
+  member->failed = named;
+  member->join_seconds = kTellSeconds;
+  (void)Member::Join(*std::move(member), {});
+  return named;
+}
+
+void ReportFailure(const absl::Status& status, JobReport& report) {
+  (void)report.End(OutcomeOf(status));  // the failure itself is told
+}
+
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report) {
   const Processes* const processes = together.processes.get();
   absl::Status outcome = status;
@@ -168,7 +259,11 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
     const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
     if (!left.ok()) outcome = left;
   }
-  return Tell(together, outcome, report);
+  outcome = Tell(together, outcome, report);
+  if (processes != nullptr && !outcome.ok() && !absl::IsCancelled(outcome)) {
+    EndAtOnce(together, outcome);
+  }
+  return outcome;
 }
 
 LastResort::LastResort(Together& together, JobReport& report)
@@ -182,12 +277,7 @@ LastResort::LastResort(Together& together, JobReport& report)
           ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
           if (stop.stop_requested()) return;
         }
-        const absl::Status outcome = Tell(together, member.status(), report);
-        together.children.reset();
-        if (!IsQuiet(outcome)) {
-          std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
-        }
-        std::_Exit(ExitCode(outcome));
+        EndAtOnce(together, Tell(together, member.status(), report));
       }) {}
 
 }  // namespace oneflow

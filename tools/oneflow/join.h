@@ -7,11 +7,14 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/place.h"
+#include "actor_runtime/kernel/simd/isa.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/job_report.h"
+#include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/processes/launch.h"
 #include "tools/oneflow/processes/processes.h"
 
@@ -23,17 +26,24 @@ struct Together {
   std::unique_ptr<Processes> processes;
 };
 
+// A variable of the environment; nothing where it is not set.
+std::optional<std::string> Variable(const std::string& name);
+
 // Which process of how many this is, by --coordinator, --process_index, --processes, or by what a
-// launcher has set.
-absl::StatusOr<JobPlace> PlaceFromFlags();
+// launcher has set, in variables that `environment` looks up.
+absl::StatusOr<JobPlace> PlaceFromFlags(
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment = Variable);
 
 // Whether --plan names a file that is not here, but may be where process 0 is.
 bool PlanIsElsewhere(const JobPlace& place);
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them.
-// `plan`: null where it is elsewhere. Requires several processes.
+// `plan`: null where it is elsewhere. Requires several processes. Where it is refused, the attempt
+// may go on without it: `report` says nothing of it then. `watch`: takes what the processes note;
+// it outlives them.
 absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
-                                       std::vector<JoinFact> facts);
+                                       std::vector<JoinFact> facts, JobReport& report,
+                                       JobWatch* watch);
 
 // All processes call it once they have joined, with what JoinFromFlags got. Process 0's plan goes
 // to those that have none: returns it there, and nothing elsewhere.
@@ -41,12 +51,13 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
 // of all, which `report` has now. Where processes write to one place, it is quiet in all but one.
+// After a loss it does not return: it prints the outcome and ends the process, for what is left of
+// links may wait for a process that hangs.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
 
-// Of a run on devices that are reached through a library: that may wait for a process which is
-// gone, and nothing of ours wakes it. Where this process is still there some time after the attempt
-// has ended, LastResort leaves in its place, and ends the process. From joining until
-// LeaveTogether.
+// A library may wait for a process which is gone, and nothing of ours wakes it: one of devices, or
+// of links. Where this process is still there some time after the attempt has ended, LastResort
+// leaves in its place, and ends the process. From joining until LeaveTogether.
 class LastResort {
  public:
   LastResort(Together& together, JobReport& report);
@@ -56,5 +67,12 @@ class LastResort {
  private:
   std::jthread watcher_;
 };
+
+// This process cannot join: those that wait for it hear why, if they are there within some seconds.
+// Returns `status` with the process's name.
+absl::Status TellOthers(const JobPlace& place, const absl::Status& status);
+
+// An end that LeaveTogether has not reported.
+void ReportFailure(const absl::Status& status, JobReport& report);
 
 }  // namespace oneflow

@@ -1,20 +1,24 @@
 // oneflow train: trains a plan, or a graph compiled on the way, in this process or in many.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -22,15 +26,15 @@
 #include "oneflow_core/print/plan_text.h"
 #include "tools/measure/kernel_time.h"
 #include "tools/oneflow/backend_flags.h"
-#include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
 #include "tools/oneflow/interrupt.h"
+#include "tools/oneflow/job_watch.h"
 #include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/metrics_log.h"
-#include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
+#include "tools/oneflow/prepare_training.h"
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/run_facts.h"
 #include "tools/oneflow/trace_file.h"
@@ -41,39 +45,16 @@
 namespace oneflow {
 namespace {
 
-// A number of steps, or of batches that are read as steps are.
-absl::Status CheckSteps(const std::string& flag, int64_t steps) {
-  if (steps >= 1 && steps <= TokenSource::kMost) return absl::OkStatus();
-  return InputError(flag + std::to_string(steps), "is out of range",
-                    "use at least 1 and at most " + std::to_string(TokenSource::kMost));
-}
-
-absl::Status CheckNumbers() {
-  RETURN_IF_ERROR(CheckSteps("--steps=", FLAGS_steps));
-  if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
-    return InputError("--eval_every, --checkpoint_every", "must not be negative");
+// It takes the outcome at the end: that it can is known before the first step.
+absl::Status CheckJobDir() {
+  std::error_code error;
+  if (FLAGS_job_dir.empty()) return absl::OkStatus();
+  if (std::filesystem::is_directory(FLAGS_job_dir, error) &&
+      access(FLAGS_job_dir.c_str(), W_OK | X_OK) == 0) {
+    return absl::OkStatus();
   }
-  if (FLAGS_checkpoint_every > 0 && FLAGS_checkpoint_dir.empty()) {
-    return InputError("--checkpoint_every", "there is no folder to write to",
-                      "add --checkpoint_dir=DIR");
-  }
-  if (FLAGS_keep < 0) return InputError("--keep", "must not be negative", "0 keeps all");
-  if (FLAGS_keep > 0 && FLAGS_checkpoint_dir.empty()) {
-    return InputError("--keep", "there are no checkpoints to keep", "add --checkpoint_dir=DIR");
-  }
-  if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
-  RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
-  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
-    return InputError("--eval_every", "there is nothing to validate on",
-                      "add --eval_data=FILE or --eval_fraction=0.1");
-  }
-  if (!FLAGS_eval_data.empty() && FLAGS_eval_fraction != 0) {
-    return InputError("--eval_fraction", "cannot be given together with --eval_data");
-  }
-  if (FLAGS_eval_fraction < 0 || FLAGS_eval_fraction >= 1) {
-    return InputError("--eval_fraction", "must be at least 0 and below 1");
-  }
-  return absl::OkStatus();
+  return InputError("--job_dir=" + FLAGS_job_dir, "is no folder that can be written to",
+                    "make it, on a file system that all processes see");
 }
 
 absl::StatusOr<Resume> ResumeFromFlags() {
@@ -97,28 +78,6 @@ absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first, 
   return lock;
 }
 
-absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
-                                      const ModelFacts& model) {
-  if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, text));
-  return TokenDataset::Open(files, model.vocab, model.sequence);
-}
-
-// Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
-absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
-  ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
-  if (FLAGS_eval_data.empty()) return SplitTokens(data, FLAGS_eval_fraction, model.sequence);
-  ASSIGN_OR_RETURN(const TokenDataset eval, OpenData("eval_data", FLAGS_eval_data, model));
-  return TokenSplit{data, eval};
-}
-
-// A plan whose updates wait for no norm cannot clip by it.
-absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
-  if (!plan.train().no_global_norm() || optimizer.clip() == 0) return absl::OkStatus();
-  return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
-                    "leave it out, or compile with --global_norm and a synchronous schedule");
-}
-
 // On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
 void End(Runtime& runtime, Processes* processes, bool* told) {
   if (processes == nullptr && FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
@@ -132,10 +91,26 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
+// What this process notices goes to process 0.
+WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
+  const auto note = [processes, watch](const char* name, const auto& message) {
+    if (processes == nullptr) return watch->Note(0, name, message.SerializeAsString());
+    processes->member().Note(name, message.SerializeAsString());
+  };
+  WatchdogOptions options{.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus};
+  options.host = HostName();
+  // Process 0 hears of some hundred processes a second, at most.
+  if (processes != nullptr) options.waits_seconds = std::max(1.0, processes->count() / 100.0);
+  options.on_waits = [note](const proto::ProcessWaits& w) { note(JobWatch::kWaits, w); };
+  options.on_stall = [note](const proto::ProcessStall& s) { note(JobWatch::kStall, s); };
+  if (processes == nullptr || processes->IsFirst()) options.on_look = [watch] { watch->Look(); };
+  return options;
+}
+
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
-                           Processes* processes, TrainLoopOptions options) {
+                           Processes* processes, JobWatch* watch, TrainLoopOptions options) {
   // Whether it can be written is not found out after hours. A run that is killed leaves none.
   const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
   if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
@@ -144,7 +119,7 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
     bool told = false;
     const Interrupt interrupt([&] { End(runtime, processes, &told); });
     options.stop = &interrupt.signalled();
-    const Watchdog watchdog(runtime, {.stall_seconds = FLAGS_stall_seconds, .ends = on_gpus});
+    const Watchdog watchdog(runtime, WatchFor(processes, watch, on_gpus));
     trained = TrainLoop(plan, runtime, train, eval, log, options);
   }
   if (FLAGS_trace.empty()) return trained;
@@ -265,6 +240,7 @@ struct Training {
   MetricsOptions log;
   Resume resume = Resume::kNever;
   bool text = true;  // for people
+  JobWatch* watch = nullptr;
 };
 
 // `processes`: that train together; null: this one alone.
@@ -303,7 +279,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
   const absl::Status trained =
       TrainAndTrace(training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr,
-                    gpus.has_value(), processes, training.loop);
+                    gpus.has_value(), processes, training.watch, training.loop);
   if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
@@ -322,62 +298,38 @@ absl::Status TrainHere(Training training, Processes* processes) {
   return absl::OkStatus();
 }
 
-// What is trained, as flags and plan say it.
-struct Prepared {
-  proto::Plan plan;
-  TokenSplit data;
-  TrainLoopOptions loop;
-  MetricsOptions log;
+// Of this process, whatever is trained.
+struct Attempt {
+  const Arguments& args;
+  const JobPlace& place;
+  Resume resume;
+  JobReport& report;
+  JobWatch& watch;
 };
 
-absl::StatusOr<Prepared> Prepare(const Arguments& args, proto::Plan given) {
-  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));
-  ASSIGN_OR_RETURN(TokenSplit data, OpenSplit(model));
-  Prepared prepared{std::move(given), std::move(data), {}, {}};
-  const proto::Plan& plan = prepared.plan;
-
-  TrainLoopOptions& options = prepared.loop;
-  options.seed = FLAGS_seed;
-  options.steps = FLAGS_steps;
-  options.tokens = prepared.data.train.size();
-  options.eval_every = FLAGS_eval_every;
-  options.eval_batches = FLAGS_eval_batches;
-  options.checkpoint_every = FLAGS_checkpoint_every;
-  options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.keep = FLAGS_keep;
-  ASSIGN_OR_RETURN(
-      options.optimizer,
-      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
-  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
-  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
-
-  MetricsOptions& log = prepared.log;
-  log.path = FLAGS_metrics;
-  log.json = FLAGS_format == "json";
-  log.last_step = FLAGS_steps;
-  log.tokens_a_step =
-      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
-  log.flops_a_step = FlopsOfStep(plan);
-  return prepared;
-}
-
 // `processes`: as of TrainHere.
-absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resume resume,
-                           const JobPlace& place, Processes* processes, JobReport& report) {
-  Training training{args, prepared.plan, prepared.data, prepared.loop,
-                    {},   prepared.log,  resume,        FLAGS_format == "text"};
+absl::Status TrainPrepared(const Attempt& attempt, const PreparedTraining& prepared,
+                           Processes* processes) {
+  Training training{.args = attempt.args,
+                    .plan = prepared.plan,
+                    .data = prepared.data,
+                    .loop = prepared.loop,
+                    .log = prepared.log,
+                    .resume = attempt.resume,
+                    .text = FLAGS_format == "text",
+                    .watch = &attempt.watch};
   ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
-  training.log.on_step = [&report](int64_t steps_done, double loss, double tokens_per_second) {
-    report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  training.log.on_step = [&attempt](int64_t steps_done, double loss, double tokens_per_second) {
+    attempt.report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
   };
   if (processes != nullptr) {
     const auto may_write = [=] { return processes->AwaitMayWrite(); };
     training.log.may_write = may_write;
-    training.loop.writer = {.attempt = place.attempt,
-                            .process = place.process,
+    training.loop.writer = {.attempt = attempt.place.attempt,
+                            .process = attempt.place.process,
                             .ranks = processes->ranks(),
                             .may_write = may_write};
   }
@@ -385,8 +337,8 @@ absl::Status TrainPrepared(const Arguments& args, const Prepared& prepared, Resu
 }
 
 // `prepared`: nothing where the plan is elsewhere.
-absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepared, Resume resume,
-                           const JobPlace& place, Together& together, JobReport& report) {
+absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTraining> prepared,
+                           Together& together) {
   Processes& processes = *together.processes;
   ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
                    SharePlan(processes, prepared ? &prepared->plan : nullptr));
@@ -394,51 +346,66 @@ absl::Status TrainTogether(const Arguments& args, std::optional<Prepared> prepar
     const auto given = [&](const std::string&) -> absl::StatusOr<proto::Plan> {
       return *std::move(received);
     };
-    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
-    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(attempt.args, given));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(attempt.args, std::move(plan)));
   }
-  std::optional<LastResort> last_resort;
-  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, report);
-  return TrainPrepared(args, *prepared, resume, place, &processes, report);
+  const LastResort last_resort(together, attempt.report);
+  return TrainPrepared(attempt, *prepared, &processes);
+}
+
+// `joins`: whether it has come so far that it joins the others.
+absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
+  RETURN_IF_ERROR(CheckTrainFlags());
+  if (!FLAGS_plan.empty() && args.Given("cluster")) {
+    return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
+                      "leave one of the two out");
+  }
+  ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
+  RETURN_IF_ERROR(CheckJobDir());
+  RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
+  RETURN_IF_ERROR(ThreadsFromFlags().status());
+  if (place.processes > 1 && FLAGS_logical_devices) {
+    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
+                      "leave it out, or start one process");
+  }
+  std::optional<PreparedTraining> prepared;
+  if (!PlanIsElsewhere(place)) {
+    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
+  }
+  int ranks = 0;
+  if (prepared) {
+    ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(prepared->plan));
+    ranks = mesh.ranks();
+  }
+  JobWatch watch(place.processes, ranks, &report);
+  const Attempt attempt{args, place, resume, report, watch};
+  if (place.processes == 1) {
+    report.Begin();
+    return LeaveTogether({}, TrainPrepared(attempt, *prepared, nullptr), report);
+  }
+  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(
+      std::vector<JoinFact> facts,
+      FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
+  *joins = true;
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, prepared ? &prepared->plan : nullptr,
+                                                    std::move(facts), report, &watch));
+  const absl::Status trained = TrainTogether(attempt, std::move(prepared), together);
+  return LeaveTogether(std::move(together), trained, report);
 }
 
 absl::Status Train(const Arguments& args) {
   if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
-  RETURN_IF_ERROR(CheckNumbers());
-  if (!FLAGS_plan.empty() && args.Given("cluster")) {
-    return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
-                      "leave one of the two out");
-  }
-  ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
-  RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
-  RETURN_IF_ERROR(ThreadsFromFlags().status());
   ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
-  if (place.processes > 1 && FLAGS_logical_devices) {
-    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
-                      "leave it out, or start one process");
-  }
   JobReport report(FLAGS_job_dir, place.attempt);
-  std::optional<Prepared> prepared;
-  if (!PlanIsElsewhere(place)) {
-    ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
-    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
-  }
-  if (place.processes == 1) {
-    return LeaveTogether({}, TrainPrepared(args, *prepared, resume, place, nullptr, report),
-                         report);
-  }
-  cuda::PrepareToMeet(FLAGS_interface);
-  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
-  ASSIGN_OR_RETURN(
-      std::vector<JoinFact> facts,
-      FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
-  ASSIGN_OR_RETURN(Together together,
-                   JoinFromFlags(place, prepared ? &prepared->plan : nullptr, std::move(facts)));
-  const absl::Status trained =
-      TrainTogether(args, std::move(prepared), resume, place, together, report);
-  return LeaveTogether(std::move(together), trained, report);
+  bool joins = false;
+  absl::Status status = TrainAt(place, args, report, &joins);
+  if (!status.ok() && !joins) status = TellOthers(place, status);
+  if (!status.ok()) ReportFailure(status, report);
+  return status;
 }
 
 }  // namespace
@@ -477,6 +444,7 @@ Verb TrainVerb() {
                                             "process_index",
                                             "coordinator",
                                             "interface",
+                                            "trust_network",
                                             "job_dir",
                                             "make_job_keys",
                                             "format"}),

@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/oneflow/wait_meter.h"
 
 namespace oneflow {
 namespace {
@@ -38,6 +40,8 @@ bool EndStalled(Runtime& runtime, const std::vector<WorkerReport>& report, doubl
 
 void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions& options) {
   StallDetector detector(options.stall_seconds);
+  WaitMeter meter(options.waits_seconds);
+  bool stall_told = false;
   std::optional<double> ended_at;
   std::vector<int64_t> ended_with;
   std::mutex mutex;
@@ -53,6 +57,12 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
       const std::string text = ReportText(report, detector);
       std::fprintf(stderr, "oneflow: %s\n%s", stalled ? "nothing fires" : "asked by SIGUSR1",
                    text.c_str());
+      if (stalled && options.on_stall) {
+        proto::ProcessStall stall = StallOf(report, detector);
+        stall.set_host(options.host);
+        options.on_stall(stall);
+        stall_told = true;
+      }
       if (stalled && options.ends && !ended_at) {
         if (EndStalled(runtime, report, options.stall_seconds)) {
           ended_at = Now();
@@ -66,6 +76,14 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
       std::fputs("oneflow: error: the GPUs do not come to rest: the process ends\n", stderr);
       std::_Exit(1);  // What would end first waits for them.
     }
+    if (stall_told && !detector.stalled()) {
+      stall_told = false;
+      options.on_stall(proto::ProcessStall());
+    }
+    if (options.on_waits && meter.IsDue(Now())) {
+      if (const auto waits = meter.Look(Now(), runtime.Waits())) options.on_waits(*waits);
+    }
+    if (options.on_look) options.on_look();
     ended.wait_for(lock, stop, kPeriod, [] { return false; });
   }
 }
@@ -104,6 +122,22 @@ std::string ReportText(const std::vector<WorkerReport>& report, const StallDetec
     }
   }
   return text;
+}
+
+proto::ProcessStall StallOf(const std::vector<WorkerReport>& report,
+                            const StallDetector& detector) {
+  proto::ProcessStall stall;
+  stall.set_stands_still(true);
+  for (size_t w = 0; w < report.size(); ++w) {
+    proto::WorkerStall* worker = stall.add_worker();
+    worker->set_rank(report[w].rank);
+    worker->set_inside(report[w].inside);
+    worker->set_at(absl::StrJoin(report[w].streams, "; "));
+    worker->set_idle_seconds(detector.Idle(w));
+    worker->set_may_go_on(report[w].may_go_on);
+    for (const int32_t rank : report[w].waits_for) worker->add_waits_for(rank);
+  }
+  return stall;
 }
 
 void ListenToSigusr1() {

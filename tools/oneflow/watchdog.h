@@ -9,11 +9,13 @@
 // One at a time in a process.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "actor_runtime/exec/runtime.h"
+#include "proto/watch.pb.h"
 
 namespace oneflow {
 
@@ -32,6 +34,8 @@ class StallDetector {
     forgiven_ = now_;
     told_ = false;
   }
+  // Whether a stall was told, and none has fired since.
+  bool stalled() const { return told_; }
   // Seconds up to the last Look since `worker` was first seen with as many firings as it has.
   double Idle(size_t worker) const { return now_ - since_[worker]; }
 
@@ -50,6 +54,9 @@ class StallDetector {
 //     compute: actor ...
 std::string ReportText(const std::vector<WorkerReport>& report, const StallDetector& detector);
 
+// The same for those who join the reports of many processes (standstill.h).
+proto::ProcessStall StallOf(const std::vector<WorkerReport>& report, const StallDetector& detector);
+
 // From now on SIGUSR1 ends nothing: it asks for a report, which the next Watchdog gives, too, where
 // none is there yet.
 void ListenToSigusr1();
@@ -58,6 +65,14 @@ struct WatchdogOptions {
   double stall_seconds = 60;  // 0: never
   bool ends = false;          // a run that stands still
   double rest_seconds = 30;   // for the devices to come to rest after that
+  std::string host;           // that is told on_stall
+  // Called by the watchdog's thread; each may be null. `on_waits`: for how long ranks wait, about
+  // once in waits_seconds. `on_stall`: that the run stands still, and what its workers are at; then
+  // that it goes on. `on_look`: each time it has looked, ten times a second.
+  double waits_seconds = 1;
+  std::function<void(const proto::ProcessWaits&)> on_waits;
+  std::function<void(const proto::ProcessStall&)> on_stall;
+  std::function<void()> on_look;
 };
 
 class Watchdog {

@@ -42,6 +42,14 @@ absl::Status CancelSlurm(const std::vector<SlurmJob>& jobs) {
   return absl::OkStatus();
 }
 
+// False also for one that has ended and that nobody has waited for.
+bool Runs(pid_t pid) {
+  const absl::StatusOr<std::string> stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  if (!stat.ok()) return false;
+  const size_t state = stat->rfind(") ");  // "12 (bash) S 1 ..."
+  return state != stat->npos && stat->compare(state + 2, 1, "Z") != 0;
+}
+
 absl::Status CancelLocal(const JobRecord& record, const std::string& id) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
@@ -53,8 +61,11 @@ absl::Status CancelLocal(const JobRecord& record, const std::string& id) {
     return absl::DataLossError("process " + id + ": is none that a job can have");
   }
   const auto pid = static_cast<pid_t>(number);
-  // The script is the first of a session of its own, and so of a group of processes.
-  if (kill(FLAGS_now ? -pid : pid, FLAGS_now ? SIGKILL : SIGTERM) == 0 || errno == ESRCH) {
+  // The script is the first of a session of its own, and so of a group of processes. It hands a
+  // SIGTERM on to them, which end at once at a second one. Where it was killed they are told
+  // themselves.
+  const bool all = FLAGS_now || !Runs(pid);
+  if (kill(all ? -pid : pid, FLAGS_now ? SIGKILL : SIGTERM) == 0 || errno == ESRCH) {
     return absl::OkStatus();
   }
   return absl::UnavailableError(absl::StrCat("process ", id, ": cannot be signalled"));

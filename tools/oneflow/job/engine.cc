@@ -24,11 +24,16 @@ absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const std::vector<std::string>
 }
 
 absl::StatusOr<std::vector<SlurmJob>> LocalJobs(const JobDir& dir, const JobRecord& record) {
-  std::vector<SlurmJob> jobs;
-  ASSIGN_OR_RETURN(const std::optional<JobLock> lock, JobLock::Take(dir));
+  ASSIGN_OR_RETURN(const bool held, JobLock::IsHeld(dir));
+  if (!held) return std::vector<SlurmJob>();
   const std::vector<std::string> ids = dir.Jobs();
-  if (!lock && !ids.empty()) jobs.push_back({ids[0], "RUNNING", 1, record.host});
-  return jobs;
+  if (ids.empty()) {
+    return absl::UnavailableError(absl::StrCat(
+        dir.File("jobs"), ": names no process, but one holds ", dir.File("lock"),
+        "; if `oneflow submit` is at work there, call again; else end that process (fuser finds "
+        "it)"));
+  }
+  return std::vector<SlurmJob>{{ids[0], "RUNNING", 1, record.host}};
 }
 
 }  // namespace

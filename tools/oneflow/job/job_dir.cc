@@ -1,7 +1,6 @@
 #include "tools/oneflow/job/job_dir.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +43,9 @@ bool NamesStep(std::string_view name) {
   return name.starts_with(kBegin) && Number(name.substr(kBegin.size())).has_value();
 }
 
+// Files of a job are two levels deep. What is read is printed, and printing takes stack by level.
+constexpr int kMostLevels = 16;
+
 int64_t IntegerOf(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
   const auto it = json.find(name);
   return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
@@ -64,8 +66,13 @@ bool JobDir::Has(const std::string& name) const {
 std::optional<nlohmann::ordered_json> JobDir::Json(const std::string& name) const {
   const absl::StatusOr<std::string> text = ReadFile(File(name));
   if (!text.ok()) return std::nullopt;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(*text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
+  int levels = 0;
+  const auto count = [&](int depth, nlohmann::ordered_json::parse_event_t, const auto&) {
+    levels = std::max(levels, depth);
+    return levels <= kMostLevels;  // what is deeper is left out
+  };
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(*text, count, false);
+  if (!json.is_object() || levels > kMostLevels) return std::nullopt;
   return json;
 }
 
@@ -160,16 +167,39 @@ absl::StatusOr<JobDir> JobDirFromFlags() {
   return InputError("--job_dir", "is missing", "name the directory that submit was given");
 }
 
+namespace {
+
+// All of a file; the lock is of the open file, and not of the process.
+struct flock WriteLock() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+}  // namespace
+
 absl::StatusOr<std::optional<JobLock>> JobLock::Take(const JobDir& dir) {
   const std::string path = dir.File("lock");
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return WriteError(path, "cannot be created", errno);
   JobLock lock(fd);
-  int failed = flock(fd, LOCK_EX | LOCK_NB);
-  while (failed != 0 && errno == EINTR) failed = flock(fd, LOCK_EX | LOCK_NB);
-  if (failed == 0) return std::optional<JobLock>(std::move(lock));
-  if (errno == EWOULDBLOCK) return std::optional<JobLock>();
-  return WriteError(path, "cannot be locked", errno, "use a file system that has locks (flock)");
+  const struct flock wanted = WriteLock();
+  if (fcntl(fd, F_OFD_SETLK, &wanted) == 0) return std::optional<JobLock>(std::move(lock));
+  if (errno == EAGAIN || errno == EACCES) return std::optional<JobLock>();
+  return WriteError(path, "cannot be locked", errno, "use a file system that has locks");
+}
+
+absl::StatusOr<bool> JobLock::IsHeld(const JobDir& dir) {
+  const std::string path = dir.File("lock");
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return false;
+  if (fd < 0) return WriteError(path, "cannot be read", errno, "check its permissions");
+  const JobLock file(fd);
+  struct flock found = WriteLock();
+  if (fcntl(fd, F_OFD_GETLK, &found) == 0) return found.l_type != F_UNLCK;
+  return WriteError(path, "is not known to be locked or not", errno,
+                    "use a file system that has locks");
 }
 
 JobLock::~JobLock() {

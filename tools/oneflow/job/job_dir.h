@@ -52,7 +52,8 @@ class JobDir {
   absl::Status WriteJobs(const std::vector<std::string>& jobs) const;
   std::vector<Attempt> Attempts() const;
 
-  // The object in a JSON file; nothing where there is none, or no object.
+  // The object in a JSON file; nothing where there is none, no object, or one that is nested deeper
+  // than any file of a job.
   std::optional<nlohmann::ordered_json> Json(const std::string& name) const;
   bool Has(const std::string& name) const;
 
@@ -74,6 +75,8 @@ class JobLock {
  public:
   // Nothing where another holds it.
   static absl::StatusOr<std::optional<JobLock>> Take(const JobDir& dir);
+  // True while somebody holds it. Nothing is taken or written, so a look is in nobody's way.
+  static absl::StatusOr<bool> IsHeld(const JobDir& dir);
   JobLock(JobLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   JobLock& operator=(JobLock&&) = delete;
   ~JobLock();

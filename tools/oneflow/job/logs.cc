@@ -53,23 +53,39 @@ absl::Status CheckNumbers() {
   return absl::OkStatus();
 }
 
+// The one that --attempt names, which must have begun; else the newest, or 0 where none has begun.
+absl::StatusOr<int64_t> AttemptFromFlags(const JobDir& dir) {
+  const std::vector<Attempt> attempts = dir.Attempts();
+  const int64_t newest = attempts.empty() ? 0 : attempts.back().number;
+  if (FLAGS_attempt == 0) return newest;
+  for (const Attempt& attempt : attempts) {
+    if (attempt.number == FLAGS_attempt) return FLAGS_attempt;
+  }
+  return InputError(absl::StrCat("--attempt=", FLAGS_attempt), "there is no such attempt",
+                    newest == 0 ? "none has begun" : absl::StrCat("the newest is ", newest));
+}
+
 absl::Status Logs(const Arguments& args) {
   RETURN_IF_ERROR(CheckNumbers());
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
   RETURN_IF_ERROR(dir.ReadRecord().status());
-  const std::vector<Attempt> attempts = dir.Attempts();
-  const int64_t attempt = FLAGS_attempt > 0  ? FLAGS_attempt
-                          : attempts.empty() ? 0
-                                             : attempts.back().number;
+  ASSIGN_OR_RETURN(const int64_t attempt, AttemptFromFlags(dir));
   std::vector<Log> logs = args.Given("process") ? std::vector<Log>() : LoopLogs(dir);
   for (const auto& [process, path] : dir.Logs(attempt)) {
     if (FLAGS_process >= 0 && process != FLAGS_process) continue;
     logs.push_back({absl::StrCat("process ", process), path});
   }
   if (logs.empty()) {
-    return InputError("--job_dir=" + dir.path(), "has no such log",
-                      "see `oneflow status` for the attempts that there are");
+    if (attempt == 0) {
+      return InputError("--job_dir=" + dir.path(), "has no logs: no attempt has begun",
+                        "see `oneflow status`");
+    }
+    const std::string of =
+        FLAGS_process < 0 ? "any process" : absl::StrCat("process ", FLAGS_process);
+    return InputError("--job_dir=" + dir.path(),
+                      absl::StrCat("has no log of ", of, " of attempt ", attempt),
+                      "leave --process out to see the logs that there are");
   }
   nlohmann::ordered_json json = {{"attempt", attempt}, {"logs", nlohmann::json::array()}};
   std::string text;

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
@@ -24,6 +25,35 @@ std::string TextOf(const Json& value) {
   return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
+// Who waits for whom; the one that waits least is the one that the others wait for.
+std::string WaitsText(const Json& waits) {
+  constexpr size_t kMostRanks = 32;
+  std::string text, least;
+  double least_ms = 0;
+  size_t lines = 0;
+  for (const auto& [rank, groups] : waits.items()) {
+    if (!groups.is_object()) continue;
+    double sum = 0;
+    std::string list;
+    for (const auto& [group, ms] : groups.items()) {
+      if (!ms.is_number()) continue;
+      sum += ms.get<double>();
+      absl::StrAppendFormat(&list, "%s%s %.1f", list.empty() ? "" : "; ", group, ms.get<double>());
+    }
+    if (least.empty() || sum < least_ms) {
+      least = rank;
+      least_ms = sum;
+    }
+    if (++lines > kMostRanks) continue;
+    text += Line("    " + rank, absl::StrFormat("%.1f ms a step: %s", sum, list));
+  }
+  if (least.empty()) return "";
+  if (lines > kMostRanks)
+    absl::StrAppend(&text, "    ... --format=json has all ", lines, " ranks\n");
+  return Line("  waits least", absl::StrFormat("%s: %.1f ms a step", least, least_ms)) +
+         "  waits\n" + text;
+}
+
 std::string StatusText(const Json& status) {
   std::string text = Line("state", TextOf(status.at("state")));
   for (const Json& job : status.at("jobs")) {
@@ -37,7 +67,8 @@ std::string StatusText(const Json& status) {
     if (!status.contains(part)) continue;
     absl::StrAppend(&text, part, "\n");
     for (const auto& [name, value] : status.at(part).items()) {
-      text += Line("  " + name, TextOf(value));
+      text += name == "wait_ms" && value.is_object() ? WaitsText(value)
+                                                     : Line("  " + name, TextOf(value));
     }
   }
   return text;

@@ -247,6 +247,12 @@ absl::Status Submit(const Arguments& args) {
   if (!FLAGS_eval_data.empty()) RETURN_IF_ERROR(CheckFiles("eval_data", FLAGS_eval_data));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   RETURN_IF_ERROR(CheckSpec(spec, plan));
+  if (spec.engine == Engine::kKubernetes && spec.processes() > 1 && FLAGS_interface.empty() &&
+      FLAGS_trust_network.empty()) {
+    return InputError("--trust_network", "is missing: pods meet beyond loopback",
+                      "name the network of the pods, which tensors cross unprotected, by "
+                      "--trust_network=CIDR or --interface=DEVICE");
+  }
   ASSIGN_OR_RETURN(spec.memory_bytes, LargestHostBytes(plan, spec.processes()));
   spec.first_attempt = NextAttempt(dir);
   if (FLAGS_checkpoint_every == 0) {

@@ -25,6 +25,7 @@ namespace oneflow {
 namespace {
 
 constexpr char kChild[] = "ONEFLOW_CHILD_OF_PROCESS_0";
+constexpr int kNotStarted = 127;
 
 absl::StatusOr<std::vector<std::string>> OwnArguments() {
   ASSIGN_OR_RETURN(const std::string all, ReadFile("/proc/self/cmdline"));
@@ -42,7 +43,7 @@ absl::StatusOr<std::vector<std::string>> OwnArguments() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
   execv("/proc/self/exe", arguments);
-  _exit(127);
+  _exit(kNotStarted);
 }
 
 cpu_set_t SetOf(const std::vector<int>& cores) {
@@ -91,12 +92,18 @@ void UseCores(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-bool IsChild() { return std::getenv(kChild) != nullptr; }
+// Process 0 has set the variable, with its own number.
+bool IsChild() {
+  const char* parent = std::getenv(kChild);
+  return parent != nullptr && parent != absl::StrCat(getpid());
+}
+
+bool IsParentAlive() { return !IsChild() || absl::StrCat(getppid()) == std::getenv(kChild); }
 
 absl::StatusOr<Children> Children::Start(int processes, const std::string& coordinator) {
   ASSIGN_OR_RETURN(const std::vector<std::string> own, OwnArguments());
   const std::vector<int> cores = CoresOfThread();
-  setenv(kChild, "1", 1);
+  setenv(kChild, absl::StrCat(getpid()).c_str(), 1);
   Children children({});
   for (int index = 1; index < processes; ++index) {
     std::vector<std::string> arguments = ArgumentsOf(own, index, processes, coordinator);
@@ -116,8 +123,27 @@ absl::StatusOr<Children> Children::Start(int processes, const std::string& coord
   return children;
 }
 
+absl::Status Children::CheckJoining(const std::string& host) {
+  for (size_t i = 0; i < pids_.size(); ++i) {
+    int status = 0;
+    if (pids_[i] == 0 || waitpid(pids_[i], &status, WNOHANG) == 0) continue;
+    pids_[i] = 0;
+    const std::string who = absl::StrCat("host ", host, " (process ", i + 1, ")");
+    if (WIFSIGNALED(status)) {
+      return absl::AbortedError(
+          absl::StrCat(who, " was ended by signal ", WTERMSIG(status), " before it had joined"));
+    }
+    const int code = WEXITSTATUS(status);
+    if (code == kNotStarted) return absl::AbortedError(who + " could not be started");
+    const std::string what = absl::StrCat("ended with exit code ", code, " before it had joined");
+    return Quiet(code == 2 ? InputError(who, what) : absl::AbortedError(who + " " + what));
+  }
+  return absl::OkStatus();
+}
+
 void Children::Await(std::chrono::seconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
+  std::erase(pids_, 0);
   while (!pids_.empty()) {
     std::erase_if(pids_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
     if (std::chrono::steady_clock::now() > end) return;
@@ -127,6 +153,7 @@ void Children::Await(std::chrono::seconds patience) {
 
 Children::~Children() {
   for (const pid_t pid : pids_) {
+    if (pid == 0) continue;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
   }

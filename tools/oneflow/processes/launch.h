@@ -31,6 +31,8 @@ void UseCores(const std::vector<int>& cores);
 
 // True in a process that Start has started: its standard error is process 0's.
 bool IsChild();
+// Whether it, too, is alive; true in all other processes.
+bool IsParentAlive();
 
 class Children {
  public:
@@ -41,12 +43,16 @@ class Children {
   // Kills those that are there after Await, or if it was not called.
   ~Children();
 
+  // While they join: why one of them has not and never will. One that ends then has told why, but
+  // for one that a signal ended: the status is quiet where there is no more to tell.
+  // `host`: of this process, for the sentence.
+  absl::Status CheckJoining(const std::string& host);
   // Waits until all have ended, for so long at most.
   void Await(std::chrono::seconds patience);
 
  private:
   explicit Children(std::vector<pid_t> pids) : pids_(std::move(pids)) {}
-  std::vector<pid_t> pids_;  // that have not been waited for
+  std::vector<pid_t> pids_;  // by process, from 1 on; 0: it has been waited for
 };
 
 }  // namespace oneflow

@@ -1,7 +1,5 @@
 #include "tools/oneflow/processes/processes.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -13,16 +11,17 @@
 namespace oneflow {
 namespace {
 
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
-}
-
 std::string CoresKey(int process) { return absl::StrCat("cores of ", process); }
 std::string AddressKey(int process) { return absl::StrCat("network address of ", process); }
 
 // Attempts of a job, and jobs on one host, must not take each other's messages for their own.
 uint64_t JobNumber(const std::string& token) { return std::hash<std::string>()(token); }
+
+absl::Status Unreachable(const std::string& interface, int process) {
+  return InputError("--interface, --trust_network",
+                    absl::StrCat("network device ", interface, " leads to no process ", process),
+                    "name a network that all processes share, and that UCX_TLS does not exclude");
+}
 
 }  // namespace
 
@@ -60,7 +59,9 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   callbacks.on_report = [self](uint64_t run, int64_t step, std::span<const double> values) {
     self->runs_.Deliver(run, step, values);
   };
+  callbacks.on_note = made->options_.on_note;
   callbacks.on_listen = made->options_.on_listening;
+  callbacks.while_joining = made->options_.while_joining;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
 
   ASSIGN_OR_RETURN(made->cores_, made->ShareCoresOfHost());
@@ -72,10 +73,11 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
   // A core of its own: a thread that spins takes none from a kernel.
   network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
-  ASSIGN_OR_RETURN(
-      made->network_, UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
-        self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
-      }));
+  auto opened = UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
+    self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
+  });
+  if (!opened.ok()) return made->Fail(opened.status());
+  made->network_ = *std::move(opened);
   self->member_->Post(AddressKey(self->self_), self->network_->address());
   return made;
 }
@@ -141,7 +143,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     group.process.push_back(process);
     if (process == self_ || connected_[process]) continue;
     ASSIGN_OR_RETURN(const std::string address, member_->Fetch(AddressKey(process)));
-    RETURN_IF_ERROR(network_->Connect(process, address));
+    const absl::Status connected = network_->Connect(process, address);
+    if (absl::IsFailedPrecondition(connected)) return Unreachable(options_.interface, process);
+    RETURN_IF_ERROR(connected);
     connected_[process] = true;
   }
   return network_->MakeCommunicator(group);

@@ -38,6 +38,10 @@ struct ProcessesOptions {
   std::string interface;  // the network device of exchanges; empty: loopback
   // Of process 0: called when others may join, with the coordinator's port.
   std::function<void(int port)> on_listening;
+  // Asked now and then until all have joined: why they never will. May be empty.
+  std::function<absl::Status()> while_joining;
+  // Of process 0: what processes note (Member::Note).
+  std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
 
 // Refuses a number of processes that does not divide the ranks of a plan.

@@ -1,0 +1,166 @@
+"""Starts that cannot succeed, processes killed at any moment, full disks: one sentence, no process left, no hang."""
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+from tests import namespaces
+from tests.processes.case import BROKE, HERE, ProcessesCase
+from tests.slurm.waiting import wait_for
+
+SOON = 5  # seconds
+FULL = os.environ.get("ONEFLOW_TEST_FULL") == "1"
+
+
+class StartTest(ProcessesCase):
+    def refused(self, name, flags, sentence):
+        """Process 1 differs from process 0."""
+        job = self.job("refused " + name, 2)
+        for index in range(2):
+            job.start(index, *flags[index])
+        job.wait_until_gone(range(2), SOON)
+        told = self.check_told(job, range(2), rf"^host {HERE} \(process 1, rank 1\): {sentence}, process 0 on host {HERE} has "
+                               ".*; start all processes with the same build, files and flags$", code=2)
+        self.assertEqual(job.outcome(), {"attempt": 1, "code": 2, "step": 0, "host": HERE, "rank": 1, "sentence": told})
+
+    def fails_before_it_joins(self, fails):
+        job = self.job(f"no data {fails}", 2)
+        for index in range(2):
+            job.start(index, *(["--data=absent.txt"] if index == fails else []))
+        job.wait_until_gone(range(2), SOON)
+        told = self.check_told(job, range(2), rf"^host {HERE} \(process {fails}\): absent.txt: no such file", code=2)
+        self.assertEqual((job.outcome()["code"], job.outcome()["sentence"]), (2, told))
+
+    def one_port_is_taken(self):
+        job = self.job("port", 2)
+        host, port = job.coordinator.split(":")
+        with socket.create_server((host, int(port))):
+            job.start(0)
+            job.wait_until_gone([0], 10 + SOON)  # it waits for an older attempt to let go of it
+        self.check_told(job, [0], f"--coordinator: cannot listen at {job.coordinator}", code=2)
+
+    def test_refused(self):
+        self.at_once((self.refused, "seed", ([], ["--seed=5"]), "--seed 5"),
+                     (self.refused, "plan", ([], [f"--plan={self.root}/other.plan"]), "plan [0-9a-f]+"),
+                     (self.refused, "data", ([], [f"--data={self.root}/gpt.textproto"]),
+                      r"--data 1 file, \d+ bytes, [0-9a-f]+"),
+                     (self.refused, "kernels", (["--instruction_set=baseline"], ["--instruction_set=avx2"]),
+                      r"instruction set \(.*\) avx2"),
+                     (self.fails_before_it_joins, 0), (self.fails_before_it_joins, 1),
+                     *([(self.one_port_is_taken,)] if FULL else []))
+
+    def test_strangers_change_nothing(self):
+        job = self.job("strangers", 2).start_all()
+        job.wait_for_steps(1)
+        stranger = job.start(1, environment={"ONEFLOW_JOB_TOKEN": "another"})
+        late = job.start(1, environment={"ONEFLOW_ATTEMPT": "0"})
+        twin = job.start(1)
+        self.assertEqual([process.wait(SOON) for process in (stranger, late, twin)], [2, 1, 2])
+        for sentence in ["refuses it; give all processes of the job the same token", "is of attempt 0; attempt 1 is under way",
+                         "there is a process 1 already"]:
+            self.assertIn(sentence, job.stderr(1))
+        del job.processes[2:]
+        job.wait_for_steps(job.steps_done() + 1)
+        self.assertFalse(os.path.exists(job.dir + "/outcome.json"))
+        job.processes[1].send_signal(signal.SIGTERM)
+        job.wait_until_gone(range(2), SOON)
+        self.assertEqual(job.outcome()["attempt"], 1)
+        self.check_resumed(job)
+
+    def killed_after(self, lost, seconds):
+        """A process that is killed before it has joined can be started again; later the other one ends."""
+        job = self.job(f"killed {lost} after {seconds}", 2).start_all()
+        threading.Event().wait(seconds)
+        job.processes[lost].kill()
+        other = 1 - lost
+        try:
+            job.processes[other].wait(SOON)
+        except subprocess.TimeoutExpired:
+            self.assertEqual(job.sentences(other), [])
+            job.processes[lost].wait()
+            job.processes[lost] = job.start(lost)
+            del job.processes[2:]
+            job.wait_for_steps(1)
+            return
+        self.check_told(job, [other], rf"^host {HERE} \(process {lost}, rank {lost}\): {BROKE}$")
+
+    def killed_child_after(self, lost, seconds):
+        """One of processes that process 0 has started, or process 0 itself."""
+        job = self.job(f"child {lost} killed after {seconds}", 4).start_children()
+        pids = wait_for("children", lambda: len(found := job.pids()) == 4 and found)
+        threading.Event().wait(seconds)
+        os.kill(pids[lost], signal.SIGKILL)
+        wait_for(f"the end of all of {job.dir}", lambda: job.processes[0].poll() is not None and not job.pids(), SOON)
+        sentence, = job.sentences(0)
+        self.assertRegex(sentence, rf"^host {HERE} \(process {lost}(, rank {lost})?\)(: {BROKE}| was )")
+        self.assertEqual(job.outcome()["sentence"], sentence)
+
+    def test_killed_while_they_start(self):
+        self.at_once(*((self.killed_after, lost, seconds) for lost in (0, 1) for seconds in (0.05, 0.4, 0.8)))
+        self.at_once(*((self.killed_child_after, lost, seconds) for lost in (0, 3) for seconds in (0, 0.1, 0.4)))
+
+    def full_disk(self):
+        job = self.job("full disk", 2)
+        os.makedirs(job.dir + "/checkpoints")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", job.dir + "/checkpoints"], check=True)
+        self.addCleanup(subprocess.run, ["umount", job.dir + "/checkpoints"], check=True)
+        job.start_all().wait_until_gone(range(2), 4 * SOON)
+        told = self.check_told(job, range(2), rf"^host {HERE} \(process \d, rank \d\): .*: No space left on device; make room$")
+        self.check_outcome(job, HERE, int(told.split("rank ")[1][0]), [told])
+        job.checkpoint_dir = "elsewhere"  # what is there is read
+        subprocess.run(["cp", "-r", job.dir + "/checkpoints", job.dir + "/elsewhere"], check=True)
+        self.check_resumed(job)
+
+    def full_disk_of_one(self):
+        job = self.job("full disk of one", 2)
+        job.plan = self.root + "/other.plan"  # of which each process has a part
+        job.environment["UCX_TLS"] = "tcp,self"  # the limit is one of shared memory, too
+        job.start(0)
+        job.start(1, before=["bash", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$@"', "bash"])
+        job.wait_until_gone(range(2), 4 * SOON)
+        told = self.check_told(job, range(2), rf"^host {HERE} \(process 1, rank 1\): .*rank-00001.bin: cannot be written: File "
+                               "too large")
+        self.check_outcome(job, HERE, 1, [told])
+        self.assertEqual(job.checkpoints(), [])
+
+    def test_full_disk(self):
+        self.at_once((self.full_disk,), (self.full_disk_of_one,))
+
+    @staticmethod
+    def listening(*enter):
+        """Addresses of TCP, without ports."""
+        lines = subprocess.run([*enter, "ss", "--no-header", "--listening", "--tcp", "--numeric"], check=True,
+                               capture_output=True, text=True).stdout.splitlines()
+        return {line.split()[3].rpartition(":")[0].strip("[]").removeprefix("::ffff:") for line in lines}
+
+    def test_networks(self):
+        network = self.network(0)
+        here, there = network.hosts.values()
+        devices = r"there are lo \(127.0.0.1\), e0 \(10.77.0.\d\)"
+        for flags, sentence in {
+                (): f"--interface: is not given, and the coordinator at {here.address}:\\d+ is beyond loopback; name the network",
+                ("--interface=lo",): "--interface, --trust_network: lead to loopback, and the coordinator",
+                ("--interface=eth7",): f"--interface=eth7: no network device of this name is up on this host; {devices}",
+                ("--trust_network=10.99.0.0/16",): "--trust_network=10.99.0.0/16: no network device of this host has an address "
+                                                   f"in it; {devices}",
+                ("--trust_network=10.77.0/24",): '--trust_network: "10.77.0/24" is not a network as'}.items():
+            with self.subTest(flags):
+                job = self.job("network " + " ".join(flags).replace("/", "-"), 2, network)
+                job.network_flags = list(flags)
+                job.start_all().wait_until_gone(range(2), SOON)
+                self.assertEqual([process.returncode for process in job.processes], [2, 2])
+                for index in range(2):
+                    self.assertRegex(job.sentences(index)[0], sentence)
+                self.assertIn(job.outcome()["sentence"], job.sentences(0) + job.sentences(1))
+        job = self.job("trusted", 2, network)
+        job.network_flags = ["--trust_network=10.77.0.0/16"]
+        job.start_all().wait_for_steps(1)
+        self.assertEqual(self.listening(*here.enter), {here.address})
+        self.assertEqual(self.listening(*there.enter), {there.address})
+        self.job("loopback", 2).start_all().wait_for_steps(1)
+        self.assertEqual(self.listening(), {"127.0.0.1"})
+
+
+if __name__ == "__main__":
+    namespaces.main(__name__, ["bridge", "ss"], lambda: None)

@@ -1,0 +1,178 @@
+#include "tools/oneflow/standstill.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kHost = -1;
+
+// Workers and who waits for whom. A node is a rank's worker, or the host's of a process.
+class Graph {
+ public:
+  Graph(std::span<const proto::ProcessStall> stalls, int ranks)
+      : stalls_(stalls),
+        ranks_(ranks),
+        each_(std::max(1, ranks / static_cast<int>(stalls.size()))),
+        worker_(ranks + stalls.size()),
+        waits_(ranks + stalls.size()),
+        awaited_by_(ranks + stalls.size()) {
+    for (size_t p = 0; p < stalls.size(); ++p) {
+      for (const proto::WorkerStall& worker : stalls[p].worker()) {
+        const int node = NodeOf(static_cast<int>(p), worker.rank());
+        if (node < 0 || ProcessOf(node) != static_cast<int>(p)) continue;
+        worker_[node] = &worker;
+        if (!worker.inside().empty() || worker.may_go_on()) continue;
+        for (const int32_t rank : worker.waits_for()) {
+          const int other = NodeOf(static_cast<int>(p), rank);
+          if (other < 0 || other == node) continue;
+          waits_[node].push_back(other);
+          awaited_by_[other].push_back(node);
+        }
+      }
+    }
+  }
+
+  std::string Describe() const {
+    int named = -1, most = 0;
+    for (int node = 0; node < std::ssize(worker_); ++node) {
+      if (!waits_[node].empty()) continue;
+      const int waiting = RanksThatWaitFor(node);
+      const bool better =
+          waiting > most || (waiting == most && named >= 0 && Weight(node) > Weight(named));
+      if ((named < 0 && Weight(node) > 0) || better) {
+        named = node;
+        most = waiting;
+      }
+    }
+    if (named >= 0) {
+      return absl::StrCat(NameOf(named), " ", StateOf(named), "; ", most,
+                          most == 1 ? " rank waits" : " ranks wait", " for it");
+    }
+    return Circle();
+  }
+
+ private:
+  int NodeOf(int process, int rank) const {
+    if (rank == kHost) return ranks_ + process;
+    return rank >= 0 && rank < ranks_ ? rank : -1;
+  }
+  int ProcessOf(int node) const { return node < ranks_ ? node / each_ : node - ranks_; }
+
+  // Among those that as many wait for: who is inside a kernel, who could go on, who is silent.
+  int Weight(int node) const {
+    const proto::WorkerStall* worker = worker_[node];
+    if (worker == nullptr) return node < ranks_ ? 1 : 0;
+    if (!worker->inside().empty()) return 3;
+    return worker->may_go_on() ? 2 : 0;
+  }
+
+  int RanksThatWaitFor(int node) const {
+    std::vector<bool> seen(worker_.size(), false);
+    seen[node] = true;
+    std::deque<int> next = {node};
+    int ranks = 0;
+    while (!next.empty()) {
+      const int at = next.front();
+      next.pop_front();
+      for (const int other : awaited_by_[at]) {
+        if (seen[other]) continue;
+        seen[other] = true;
+        ranks += other < ranks_ ? 1 : 0;
+        next.push_back(other);
+      }
+    }
+    return ranks;
+  }
+
+  std::string NameOf(int node) const {
+    const int process = ProcessOf(node);
+    const std::string& host = stalls_[process].host();
+    const std::string where =
+        host.empty() ? absl::StrCat(" of process ", process) : absl::StrCat(" on host ", host);
+    return node < ranks_ ? absl::StrCat("rank ", node, where)
+                         : absl::StrCat("the host's worker of process ", process, where);
+  }
+
+  std::string StateOf(int node) const {
+    const proto::WorkerStall* worker = worker_[node];
+    if (worker == nullptr) return "has not said what it is at";
+    const std::string since = absl::StrFormat("%.0f s", worker->idle_seconds());
+    if (!worker->inside().empty()) {
+      return absl::StrCat("is inside the kernel of ", worker->inside(), " since ", since);
+    }
+    if (worker->may_go_on()) {
+      return absl::StrCat("could go on, and has not for ", since, " (", worker->at(), ")");
+    }
+    return absl::StrCat("is at rest (", worker->at(), ")");
+  }
+
+  // There is one where every node waits: followed from any of them.
+  std::string Circle() const {
+    int node = 0;
+    while (node < std::ssize(waits_) && waits_[node].empty()) ++node;
+    if (node == std::ssize(waits_)) return "no worker waits for another";
+    std::vector<int> path;
+    while (std::find(path.begin(), path.end(), node) == path.end()) {
+      path.push_back(node);
+      node = FollowingOf(node);
+      if (node < 0) return absl::StrCat("rank ", path[0], " waits, and for whom is not known");
+    }
+    path.erase(path.begin(), std::find(path.begin(), path.end(), node));
+    std::string text = "they wait for each other in a circle: ";
+    for (const int at : path) {
+      absl::StrAppend(&text, at == path[0] ? "" : ", which waits for ", NameOf(at), " (",
+                      worker_[at]->at(), ")");
+    }
+    return absl::StrCat(text, ", which waits for the first");
+  }
+
+  // Of those that it waits for, one that waits, too.
+  int FollowingOf(int node) const {
+    for (const int other : waits_[node]) {
+      if (!waits_[other].empty()) return other;
+    }
+    return -1;
+  }
+
+  const std::span<const proto::ProcessStall> stalls_;
+  const int ranks_, each_;
+  std::vector<const proto::WorkerStall*> worker_;     // by node; null: nothing is known
+  std::vector<std::vector<int>> waits_, awaited_by_;  // by node
+};
+
+}  // namespace
+
+std::string DescribeStandstill(std::span<const proto::ProcessStall> stalls, int ranks) {
+  return Graph(stalls, ranks).Describe();
+}
+
+void StandstillBoard::Put(double now, const proto::ProcessStall& stall) {
+  if (stall.process() < 0 || stall.process() >= std::ssize(stalls_)) return;
+  proto::ProcessStall& kept = stalls_[stall.process()];
+  standing_ += static_cast<int>(stall.stands_still()) - static_cast<int>(kept.stands_still());
+  if (!stall.stands_still()) {
+    kept.Clear();
+    told_ = std::min(told_, standing_);
+    return;
+  }
+  if (standing_ == 1 && !kept.stands_still()) since_ = now;
+  kept = stall;
+}
+
+std::optional<std::string> StandstillBoard::Look(double now) {
+  const bool all = standing_ == std::ssize(stalls_);
+  if (standing_ <= told_ || !(all || (told_ == 0 && now - since_ >= kPatience))) {
+    return std::nullopt;
+  }
+  told_ = standing_;
+  return DescribeStandstill(stalls_, ranks_);
+}
+
+}  // namespace oneflow
