@@ -28,13 +28,7 @@
 namespace oneflow {
 namespace {
 
-constexpr unsigned kMessageId = 1;
-// Payloads up to here travel with their header. Larger ones wait at the sender until the receiver
-// has said where they land, so that nothing lies in buffers of UCX's.
-constexpr int64_t kEagerBytes = 4096;
-// UCX cannot sleep while a peer has no room for what is to be sent. So often the core is given away
-// at once, for the peer may want it; then the peer is waited for in naps, for it may be long before
-// it has a core, and whoever looks all the time takes one from kernels.
+// UCX cannot sleep while a peer has no room: so often the core is given away, then come naps.
 constexpr int kYields = 8;
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 

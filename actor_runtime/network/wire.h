@@ -12,6 +12,12 @@
 
 namespace oneflow {
 
+// Of UCX's active messages.
+inline constexpr unsigned kMessageId = 1;
+// Payloads up to here travel with their header. Larger ones wait at the sender until the receiver
+// has said where they land, so that nothing lies in buffers of UCX's.
+inline constexpr int64_t kEagerBytes = 4096;
+
 struct WireHeader {
   uint64_t job = 0;
   uint32_t attempt = 0;

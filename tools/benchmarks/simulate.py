@@ -7,6 +7,7 @@ one step of GPT 1T on 3,072 devices is compiled and simulated, and the seconds t
 With --processes=2: six plans in two processes, over shared memory and over TCP slowed to 500 Mbit/s between two network
 namespaces (root); the links are measured, too.
 """
+import contextlib
 import json
 import os
 import statistics
@@ -88,7 +89,8 @@ def print_row(args, row, name):
 def run_far(args, binaries):
     """Two processes."""
     rows = []
-    with tempfile.TemporaryDirectory() as folder, far_plans.slow_link() as names:
+    slow = far_plans.slow_link() if "slow" in args.links else contextlib.nullcontext()  # root
+    with tempfile.TemporaryDirectory() as folder, slow as names:
         links = []
         if "shared" in args.links:
             links.append(far_plans.SharedMemory())
