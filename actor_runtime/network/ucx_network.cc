@@ -65,7 +65,7 @@ struct UcxNetwork::Impl {
     FarMessage message;
     std::shared_ptr<FarCommunicator> to;
   };
-  // Of the communicators of one number.
+  // The messages of all communicators of one number.
   struct Pools {
     MessagePool<Sending> words, pieces;
     MessagePool<Landing> landings;
@@ -212,7 +212,7 @@ struct UcxNetwork::Impl {
     return made.get();
   }
 
-  // What comes of this attempt and does not belong is a bug there or here.
+  // A message of this attempt that does not fit is a bug, there or here.
   void Refuse(const WireHeader& header, const absl::Status& why) {
     refused.fetch_add(1);
     Break(absl::InternalError(
@@ -387,7 +387,7 @@ struct UcxNetwork::Impl {
     }
     for (const auto& communicator : all) communicator->Abort(why);
     CloseEndpoints();
-    // What was emitted meanwhile.
+    // Messages that were emitted meanwhile.
     std::vector<Outgoing> left;
     {
       const std::lock_guard lock(mutex);

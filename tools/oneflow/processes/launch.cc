@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<std::string>> OwnArguments() {
 // Only what is safe between fork and exec in a program with threads.
 [[noreturn]] void Become(char* const* arguments, const cpu_set_t& cores) {
   sched_setaffinity(0, sizeof(cores), &cores);
-  // What process 0 blocks or ignores for itself.
+  // Process 0 blocks and ignores signals for itself alone.
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

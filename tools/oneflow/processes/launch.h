@@ -31,7 +31,7 @@ void UseCores(const std::vector<int>& cores);
 
 // True in a process that Start has started: its standard error is process 0's.
 bool IsChild();
-// Whether it, too, is alive; true in all other processes.
+// False in a child whose process 0 has ended; true in all other processes.
 bool IsParentAlive();
 
 class Children {
