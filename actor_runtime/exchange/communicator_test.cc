@@ -114,6 +114,37 @@ TEST_CASE("the planned window holds a piece of every member, whoever is far") {
   }
 }
 
+TEST_CASE("of members of a process that want the same one asks for it; who adds asks for itself") {
+  for (const bool adds : {false, true}) {
+    for (const auto& [kind, shared] :
+         {std::pair("all_gather", true), {"all_reduce", true}, {"reduce_scatter", false}}) {
+      std::mt19937_64 random(7);
+      ExchangeCase c = RandomCase(kind, 4, &random);
+      c.accumulate = adds;
+      const bool sums = std::string(kind) != "all_gather";
+      c.tensors.resize(1);
+      c.tensors[0].mesh = Mesh{{{"x", 4}}};
+      c.tensors[0].dims = {4000};
+      c.tensors[0].from = {sums ? P() : S(0)};
+      c.tensors[0].to = {std::string(kind) == "reduce_scatter" ? S(0) : B()};
+      c.tensors[0].reduce = sums ? 1 : 0;
+      const ExchangeWork work = PlannedWorkOf(c, {1, 0, 1, 0}, 100).work;
+      int64_t wanted[4] = {}, copies = 0, copied = 0;
+      for (int p = 0; p < work.pieces(); ++p) {
+        const ExchangeWork::Piece piece = work.At(p);
+        if (work.FarSources(piece) == 0) continue;
+        (piece.is_copy ? copied : wanted[piece.member]) += piece.chunk.elements();
+        copies += piece.copies * piece.chunk.elements();
+      }
+      INFO(kind << (adds ? ", adds" : ""));
+      CHECK(wanted[0] > 0);
+      CHECK(wanted[2] == (shared && !adds ? 0 : wanted[0]));
+      CHECK(copied == (shared && !adds ? wanted[0] : 0));
+      CHECK(copies == copied);
+    }
+  }
+}
+
 TEST_CASE("one member carries the pieces of all while the others do something else") {
   std::mt19937_64 random(1);
   ExchangeCase c = RandomCase("all_reduce", 3, &random);

@@ -1,6 +1,9 @@
 #include "actor_runtime/exchange/exchange_work.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "oneflow_core/base/status.h"
@@ -33,6 +36,8 @@ absl::StatusOr<ExchangeWork> ExchangeWork::Make(const std::vector<std::vector<Ke
     work.ranges_.emplace_back(first, work.pieces());
   }
   if (far != nullptr) work.AddRoutes(setups);
+  // What is added to differs from member to member.
+  if (far != nullptr && !far->adds) work.FindCopies(setups);
   return work;
 }
 
@@ -79,13 +84,57 @@ ExchangeWork::Piece ExchangeWork::At(int piece) const {
   const auto index = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
   const Part& part = parts_[index];
   const CopyPieces::Piece at = part.pieces.At(piece - (index == 0 ? 0 : ends_[index - 1]));
-  return {part.tensor, part.member, at.region, at.index, at.chunk, part.element_bytes};
+  return {part.tensor,
+          part.member,
+          at.region,
+          at.index,
+          at.chunk,
+          part.element_bytes,
+          static_cast<int>(part.copies.size()),
+          part.is_copy};
 }
 
-int ExchangeWork::FarSources(const Piece& piece) const {
-  const std::vector<int>& sources = piece.region->sources;
+int ExchangeWork::FarSources(const CopyRegion& region) const {
+  const std::vector<int>& sources = region.sources;
   return static_cast<int>(
       std::count_if(sources.begin(), sources.end(), [this](int s) { return !IsNear(s); }));
+}
+
+int ExchangeWork::FarSources(const Piece& piece) const { return FarSources(*piece.region); }
+
+// Outputs of the same slice have the same regions, in the same pieces. Which of equal sources is
+// nearest may differ.
+bool ExchangeWork::IsCopyOf(const Part& part, const Part& first) const {
+  const std::span<const CopyRegion> a = first.pieces.regions(), b = part.pieces.regions();
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const CopyRegion& x, const CopyRegion& y) {
+                      return (FarSources(x) > 0) == (FarSources(y) > 0);
+                    });
+}
+
+void ExchangeWork::FindCopies(const std::vector<std::vector<KernelSetup>>& setups) {
+  std::map<std::tuple<int, Dims, Dims>, int> firsts;  // by tensor and slice: a part
+  for (int p = 0; p < std::ssize(parts_); ++p) {
+    Part& part = parts_[p];
+    const Slice& slice = setups[part.tensor][part.member].out[0].slice;
+    const auto [first, fresh] =
+        firsts.try_emplace(std::tuple(part.tensor, slice.begin, slice.size), p);
+    if (fresh || !IsCopyOf(part, parts_[first->second])) continue;
+    part.is_copy = true;
+    parts_[first->second].copies.push_back(p);
+  }
+}
+
+void ExchangeWork::RunCopy(int piece, int copy, const ExchangeEntries& entries) const {
+  const Piece at = At(piece);
+  const auto index = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
+  const int first = at.tensor * entries.members;
+  const std::byte* const from = entries.out[first + at.member];
+  std::byte* const to = entries.out[first + parts_[parts_[index].copies[copy]].member];
+  const int64_t bytes = at.chunk.size * at.element_bytes;
+  ForRows(*at.region, at.chunk, [&](int64_t, int64_t row) {
+    std::memcpy(to + row * at.element_bytes, from + row * at.element_bytes, bytes);
+  });
 }
 
 bool ExchangeWork::LandsInOutput(const Piece& piece, bool accumulate) {

@@ -11,7 +11,8 @@
 //
 // A process does the pieces of its own members. What these take of a member elsewhere comes as
 // packets, which are numbered: a route is all that one member takes of another. Both ends of it
-// know it by the same numbers.
+// know it by the same numbers. Where several members of a process want the same result, the first
+// of them asks for the packets, and the others copy its result.
 #pragma once
 
 #include <algorithm>
@@ -45,6 +46,7 @@ struct ExchangeEntries {
 struct FarMembers {
   std::vector<char> near;     // by member
   std::vector<int64_t> most;  // the same in all processes
+  bool adds = false;          // members may be told to add to their outputs
 };
 
 // What bounds the packets that a process sends: none has more rows or bytes, or shorter rows, but
@@ -98,9 +100,15 @@ class ExchangeWork {
     int64_t index = 0;  // among those of the region
     CopyChunk chunk;
     int64_t element_bytes = 0;
+    // Of those with far sources: other members here that want the very same; whether one before it
+    // does, so that it is a copy.
+    int copies = 0;
+    bool is_copy = false;
     int64_t bytes() const { return chunk.elements() * element_bytes; }
   };
   Piece At(int piece) const;
+  // Writes copy `copy` of a piece that is done. Allocates nothing.
+  void RunCopy(int piece, int copy, const ExchangeEntries& entries) const;
   // The pieces of a member of this process: from first to before second.
   std::pair<int, int> PiecesOf(int member) const {
     return ranges_.empty() ? std::pair<int, int>() : ranges_[member];
@@ -129,7 +137,9 @@ class ExchangeWork {
     int tensor = 0, member = 0;
     int64_t element_bytes = 0;
     CopyPieces pieces;
-    Kernel kernel = {};  // all of them; of AddKernels
+    Kernel kernel = {};            // all of them; of AddKernels
+    std::vector<int> copies = {};  // parts of the same result, if this is the first of them
+    bool is_copy = false;
   };
   struct Route {
     std::vector<CopyRegion> regions;  // by tensor
@@ -137,6 +147,9 @@ class ExchangeWork {
     std::vector<int64_t> element_bytes;
   };
   int64_t MostWindowBytes(int member, bool accumulate) const;
+  int FarSources(const CopyRegion& region) const;
+  bool IsCopyOf(const Part& part, const Part& first) const;
+  void FindCopies(const std::vector<std::vector<KernelSetup>>& setups);
   void AddRoutes(const std::vector<std::vector<KernelSetup>>& setups);
   Route RouteBetween(const std::vector<std::vector<KernelSetup>>& setups, int near, int source,
                      int reader) const;

@@ -104,7 +104,7 @@ void FarExchange::TakeOff(int member, Emit emit) {
   for (; seat.next < seat.end; ++seat.next) {
     const ExchangeWork::Piece piece = work_->At(seat.next);
     const int far = work_->FarSources(piece);
-    if (far == 0) continue;
+    if (far == 0 || piece.is_copy) continue;
     const auto last = seat.of_flight.begin() + seat.flights;
     const auto free = std::find_if(seat.of_flight.begin(), last,
                                    [](const Flight& flight) { return flight.piece < 0; });
@@ -291,14 +291,22 @@ void FarExchange::Landed(const FarMessage& m, Emit emit) {
   if (--flight.missing > 0) return;
   --in_flight_;
   if (flight.in_output) {
-    flight.piece = -1;
-    ++pieces_done_;
-    TakeOff(m.to, emit);
+    PieceDone(m.to, &flight, emit);
   } else {
     ++ready_;
   }
   FinishLanding(emit);
   FinishIfOver();
+}
+
+// It is where it goes. The flight is free once its copies are, too.
+void FarExchange::PieceDone(int member, Flight* flight, Emit emit) {
+  ++pieces_done_;
+  flight->copies = flight->copying = work_->At(flight->piece).copies;
+  ready_ += flight->copies;
+  if (flight->copying > 0) return;
+  flight->piece = -1;
+  TakeOff(member, emit);
 }
 
 void FarExchange::Sent() {
@@ -318,9 +326,15 @@ bool FarExchange::TakeWork(Work* work) {
     for (int f = 0; f < std::ssize(seats_[m].of_flight); ++f) {
       Flight& flight = seats_[m].of_flight[f];
       if (flight.piece < 0 || flight.missing > 0 || flight.running) continue;
-      flight.running = true;
+      if (flight.copying == 0) {
+        flight.running = true;
+        *work = {flight.piece, m, f};
+      } else if (flight.copies > 0) {
+        *work = {flight.piece, m, f, --flight.copies};
+      } else {
+        continue;
+      }
       --ready_;
-      *work = {flight.piece, m, f};
       return true;
     }
   }
@@ -333,20 +347,29 @@ bool FarExchange::TakeWork(Work* work) {
 
 void FarExchange::Run(const Work& work) const {
   if (work.flight < 0) return work_->Run(work.piece, entries_);
+  if (work.copy >= 0) return work_->RunCopy(work.piece, work.copy, entries_);
   work_->Run(work.piece, entries_, seats_[work.member].of_flight[work.flight].packets);
 }
 
 void FarExchange::WorkDone(const Work& work, Emit emit) {
   --touching_;
   if (!status_.ok()) return;
-  ++pieces_done_;
-  if (work.flight >= 0) {
-    Flight& flight = seats_[work.member].of_flight[work.flight];
-    flight.running = false;
-    flight.piece = -1;
-    TakeOff(work.member, emit);
-    FinishLanding(emit);
+  if (work.flight < 0) {
+    ++pieces_done_;
+    return FinishIfOver();
   }
+  Flight& flight = seats_[work.member].of_flight[work.flight];
+  if (work.copy < 0) {
+    flight.running = false;
+    PieceDone(work.member, &flight, emit);
+  } else {
+    ++pieces_done_;
+    if (--flight.copying == 0) {
+      flight.piece = -1;
+      TakeOff(work.member, emit);
+    }
+  }
+  FinishLanding(emit);
   FinishIfOver();
 }
 

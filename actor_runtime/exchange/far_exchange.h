@@ -21,7 +21,8 @@
 //  1. A process has said entered of n + 1 at most: it enters n + 1 after it is over with n, and for
 //     that it needs our done of n.
 //  2. A flight is one piece on its way to a member: its packets land in the flight's part of the
-//     member's window, or in the output. A piece is in one flight once.
+//     member's window, or in the output. A piece is in one flight once. It keeps its flight until
+//     the other members here that want the same result have copied it.
 //  3. All that touches a member's memory is counted: pieces that are run, packets that land, and
 //     packets that are sent. It is over, or failed, when there is none.
 //  4. Nothing is allocated after the constructor, but by an abort.
@@ -105,6 +106,7 @@ class FarExchange {
   // say so.
   struct Work {
     int piece = -1, member = -1, flight = -1;
+    int copy = -1;  // of the piece, which is done; -1: the piece itself
   };
   bool HasWork() const { return WorkLeft() > 0; }
   int WorkLeft() const;  // at most so much; 0: none
@@ -127,6 +129,8 @@ class FarExchange {
     int missing = 0;  // packets that have not landed
     bool running = false;
     bool in_output = false;
+    int copies = 0;                         // of the piece, which is done, that nobody has taken
+    int copying = 0;                        // that are not done
     std::vector<char> state;                // by source of the region: PacketState
     std::vector<const std::byte*> packets;  // by source of the region; null: near
   };
@@ -155,6 +159,7 @@ class FarExchange {
   std::span<std::byte> PlaceOf(const FarMessage& message, const Flight& flight, size_t source);
   void Begin(Emit emit);
   void TakeOff(int member, Emit emit);
+  void PieceDone(int member, Flight* flight, Emit emit);
   void FinishLanding(Emit emit);
   void FinishIfOver();
   void EmitToAll(FarMessage::Kind kind, Emit emit);
@@ -173,7 +178,7 @@ class FarExchange {
   int next_near_ = 0;  // pieces of near sources alone: from here on nobody has taken any
   int pieces_done_ = 0;
   int in_flight_ = 0;     // flights that wait for packets
-  int ready_ = 0;         // flights that have all, and nobody has taken
+  int ready_ = 0;         // pieces in flight that have all, and copies, that nobody has taken
   int64_t touching_ = 0;  // what touches memory of ours
   absl::Status status_;
 };

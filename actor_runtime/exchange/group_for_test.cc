@@ -176,7 +176,7 @@ class ApartGroup final : public GroupForTest {
 
 PlannedWork PlannedWorkOf(const ExchangeCase& c, const std::vector<char>& near, int64_t most) {
   PlannedWork planned;
-  FarMembers far{near, {}};
+  FarMembers far{near, {}, c.accumulate};
   for (const TensorCase& t : c.tensors) {
     int64_t copies = 1;
     for (size_t a = 0; a < t.from.size(); ++a) {

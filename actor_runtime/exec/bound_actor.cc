@@ -187,14 +187,19 @@ absl::StatusOr<std::vector<int64_t>> PiecesOf(const std::vector<Binder>& binders
   return most;
 }
 
+// Whether a member may be told to add to its outputs.
+bool Adds(const Binder& binder) {
+  return !binder.outs.empty() && binder.outs[0]->fill_mode() == proto::Register::ACCUMULATE;
+}
+
 // The plan's verifier holds workspaces against what exchanges need; plans may run without it.
 absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork& work,
                           const std::vector<char>& near) {
   for (size_t m = 0; m < binders.size(); ++m) {
     if (near[m] == 0 || binders[m].outs.empty()) continue;
-    const bool adds = binders[m].outs[0]->fill_mode() == proto::Register::ACCUMULATE;
-    const int64_t needs = std::max(work.WindowBytes(static_cast<int>(m), false),
-                                   adds ? work.WindowBytes(static_cast<int>(m), true) : 0);
+    const int64_t needs =
+        std::max(work.WindowBytes(static_cast<int>(m), false),
+                 Adds(binders[m]) ? work.WindowBytes(static_cast<int>(m), true) : 0);
     if (needs <= binders[m].setup.workspace_bytes) continue;
     return Bad(binders[m].actor,
                absl::StrCat("has ", binders[m].setup.workspace_bytes, " bytes of workspace, needs ",
@@ -237,10 +242,8 @@ absl::StatusOr<ExchangeWork> LaunchesOf(const std::vector<Binder>& binders,
   for (size_t m = 0; m < binders.size(); ++m) {
     if (near[m] == 0) continue;
     const Binder& binder = binders[m];
-    const MemberExchange exchange{
-        setups, static_cast<int>(m),
-        !binder.outs.empty() && binder.outs[0]->fill_mode() == proto::Register::ACCUMULATE,
-        binder.setup.workspace_bytes};
+    const MemberExchange exchange{setups, static_cast<int>(m), Adds(binder),
+                                  binder.setup.workspace_bytes};
     absl::StatusOr<MemberLaunch> launch =
         home.backend->make_launch(home.device_of(binder.rank), exchange);
     if (!launch.ok()) {
@@ -265,6 +268,7 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
     RETURN_IF_ERROR(binder.AddPorts());
     tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
     far.near.push_back(context.ranks.Contains(member.rank) ? 1 : 0);
+    far.adds |= Adds(binder);
   }
   if (home.backend != nullptr && home.backend->make_launch) {
     const std::vector<char> all(members.size(), 1);

@@ -32,17 +32,15 @@ constexpr unsigned kMessageId = 1;
 // Payloads up to here travel with their header. Larger ones wait at the sender until the receiver
 // has said where they land, so that nothing lies in buffers of UCX's.
 constexpr int64_t kEagerBytes = 4096;
-// UCX cannot sleep while a peer has no room for what is to be sent. So often the core is given away
-// at once, for the peer may want it; then the peer is waited for in naps, for it may be long before
-// it has a core, and whoever looks all the time takes one from kernels.
+// UCX cannot sleep while a peer has no room for a message. The core is given away so often at once,
+// for the peer may want it; then the thread naps, for one that spins takes a core from kernels.
 constexpr int kYields = 8;
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 
 }  // namespace
 
 // Invariants:
-//  1. All but `outgoing`, `communicators`, `broken` and the totals belongs to the driving thread
-//     once it runs.
+//  1. But for what is under the mutex, and the totals, the driving thread owns all once it runs.
 //  2. A Sending or Landing is in its pool or in UCX's hands: then its callback comes, once, with an
 //     error where the link is closed by force. Pools stay as long as the network.
 //  3. Sent follows each piece that was emitted, Landed each that was given a place: a communicator
@@ -87,8 +85,7 @@ struct UcxNetwork::Impl {
   };
 
   UcxOptions options;
-  OnBroken on_broken;
-  UcxWorker ucx;
+  OnBroken on_broken;             // under mutex; null: closed
   ucp_worker_h worker = nullptr;  // ucx's
   int wake_fd = -1;
   std::vector<Peer> peers;      // by process
@@ -105,14 +102,15 @@ struct UcxNetwork::Impl {
   std::map<uint64_t, Home> communicators;            // under mutex
   std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
   absl::Status broken;                               // under mutex
-  std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false}, closing{false};
+  std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false};
   std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
   std::jthread thread;
+  UcxWorker ucx;  // the last member: its end hands back receives, whose callbacks use the others
 
   ~Impl() {
-    closing = true;
+    Close();
     if (thread.joinable()) {
       thread.request_stop();
       Wake();
@@ -210,6 +208,11 @@ struct UcxNetwork::Impl {
     pool_bytes += (most.words + most.pieces) * (sizeof(Sending) + 2 * sizeof(Outgoing)) +
                   most.pieces * (sizeof(Landing) + Payload::ReservedBytes(group.packets));
     return made.get();
+  }
+
+  void Close() {
+    const std::lock_guard lock(mutex);
+    on_broken = nullptr;
   }
 
   // A message of this attempt that does not fit is a bug, there or here.
@@ -378,25 +381,22 @@ struct UcxNetwork::Impl {
   // Nothing is sent or received any more, and nobody's memory is touched.
   void EndAll() {
     told = true;
-    absl::Status why;
     std::vector<std::shared_ptr<FarCommunicator>> all;
-    {
-      const std::lock_guard lock(mutex);
-      why = broken;
-      for (const auto& [number, home] : communicators) all.push_back(home.communicator);
-    }
+    std::unique_lock lock(mutex);
+    const absl::Status why = broken;
+    for (const auto& [number, home] : communicators) all.push_back(home.communicator);
+    lock.unlock();
     for (const auto& communicator : all) communicator->Abort(why);
     CloseEndpoints();
     // Messages that were emitted meanwhile.
-    std::vector<Outgoing> left;
-    {
-      const std::lock_guard lock(mutex);
-      left.swap(outgoing);
-    }
+    lock.lock();
+    std::vector<Outgoing> left = std::exchange(outgoing, {});
+    lock.unlock();
     for (Outgoing& message : left) Post(message);
     let_go = true;
     let_go.notify_all();
-    if (!closing.load()) on_broken(broken_process, why);
+    lock.lock();
+    if (on_broken) on_broken(broken_process, why);
   }
 
   void Drive(const std::stop_token& stop) {
@@ -444,8 +444,6 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
   return std::unique_ptr<UcxNetwork>(new UcxNetwork(std::move(impl)));
 }
 
-const std::string& UcxNetwork::address() const { return impl_->ucx.address; }
-
 absl::Status UcxNetwork::Connect(int process, const std::string& address) {
   return impl_->Connect(process, address);
 }
@@ -455,8 +453,6 @@ void UcxNetwork::Start() {
       std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->Drive(stop); });
 }
 
-bool UcxNetwork::Progress() { return impl_->Progress(); }
-
 std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group) {
   // The communicator's own pointer, for Sent.
   struct Route {
@@ -464,8 +460,7 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
     std::vector<int> process;
     Impl::Pools* pools = nullptr;
   };
-  auto route = std::make_shared<Route>();
-  route->process = group.process;
+  auto route = std::make_shared<Route>(Route{.of = {}, .process = group.process});
   auto made =
       std::make_shared<FarCommunicator>(group, [impl = impl_.get(), route](const FarAction& a) {
         impl->Send({route->process[a.message.to], a, {route->of.lock(), route->pools}});
@@ -482,12 +477,14 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
   return std::make_unique<SharedCommunicator>(std::move(made));
 }
 
+const std::string& UcxNetwork::address() const { return impl_->ucx.address; }
+bool UcxNetwork::Progress() { return impl_->Progress(); }
 void UcxNetwork::Break(const absl::Status& why) { impl_->Break(why); }
 void UcxNetwork::LetGo(const absl::Status& why) {
   impl_->Break(why);
   impl_->let_go.wait(false);
 }
-void UcxNetwork::Close() { impl_->closing = true; }
+void UcxNetwork::Close() { impl_->Close(); }
 
 TransportMemory UcxNetwork::memory() const {
   const std::lock_guard lock(impl_->mutex);

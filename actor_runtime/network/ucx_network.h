@@ -89,7 +89,8 @@ class UcxNetwork {
   // Breaks it, and returns once it touches nobody's memory. Any thread but its own; once Start was
   // called.
   void LetGo(const absl::Status& why);
-  // From now on a link that fails is no news: the others have said that they go.
+  // From now on a link that fails is no news: the others have said that they go. on_broken is not
+  // called any more once this has returned. Not from on_broken.
   void Close();
 
   NetworkTotals totals() const;

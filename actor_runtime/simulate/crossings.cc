@@ -161,13 +161,17 @@ class Counting {
     };
     for (int p = 0; p < work.pieces(); ++p) {
       const ExchangeWork::Piece piece = work.At(p);
+      if (piece.is_copy) continue;
       for (const int source : piece.region->sources) {
         if (work.IsNear(source)) continue;
         Route& route = of[{piece.member, source}];
         ++route.packets;
         route.bytes += piece.bytes();
         const bool adds = accumulates(piece.member);
-        if (ExchangeWork::LandsInOutput(piece, adds)) route.placed += piece.bytes();
+        // Workers of the members here share the copying.
+        if (ExchangeWork::LandsInOutput(piece, adds)) {
+          route.placed += piece.bytes() / (1 + piece.copies);
+        }
         const proto::Actor& actor = net_.actor(members[piece.member].actor);
         const int64_t workspace =
             actor.has_workspace() ? net_.registers[actor.workspace()].proto->slot_bytes() : 0;

@@ -10,6 +10,8 @@ import re
 import socket
 import statistics
 import subprocess
+import tempfile
+import time
 
 from benchmarks.sides import Oneflow
 
@@ -25,7 +27,16 @@ TCP = {"UCX_TLS": "tcp,self"}
 
 
 def ip(*args):
-    subprocess.run(["ip", *args], check=True)
+    return subprocess.run(["ip", *args], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def wait_until_up(name):
+    """A device that was just made says some time later that it runs, and UCX uses none that does not."""
+    for _ in range(500):
+        if "state UP" in ip("-n", name, "-o", "link", "show", "dev", DEVICE):
+            return
+        time.sleep(0.01)
+    raise SystemExit(f"tools/bench simulate: {DEVICE} in {name} does not come up")
 
 
 @contextlib.contextmanager
@@ -44,6 +55,8 @@ def slow_link():
             ip("-n", name, "link", "set", DEVICE, "up")
             subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", DEVICE, "root", "tbf", "rate", RATE,
                             "burst", "256kb", "latency", "50ms"], check=True)
+        for name in names:
+            wait_until_up(name)
         yield names
     finally:
         for name in made:
@@ -95,13 +108,15 @@ class SlowLink:
         with socket.socket() as s:
             s.bind(("", 0))
             port = s.getsockname()[1]
-        env = dict(os.environ, ONEFLOW_JOB_TOKEN="bench", **TCP)
+        env = dict(os.environ, **TCP)
+        job = tempfile.mkdtemp(dir=oneflow.folder)
+        oneflow.run("train", f"--make_job_keys={job}/keys")
         children = []
         for index, name in enumerate(self.names):
             command = ["ip", "netns", "exec", name, oneflow.binary, "train", "--plan=" + oneflow.plan,
                        "--data=" + oneflow.noise(), f"--steps={n + 2}", f"--threads={oneflow.threads}",
                        "--learning_rate=1e-4", "--processes=2", f"--process_index={index}", "--interface=" + DEVICE,
-                       f"--coordinator={ADDRESSES[0]}:{port}"]
+                       f"--coordinator={ADDRESSES[0]}:{port}", "--job_dir=" + job]
             if index == 0:
                 command.append("--metrics=" + oneflow.metrics)
             children.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL))

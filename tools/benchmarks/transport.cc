@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gflags/gflags.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -29,12 +30,15 @@ DEFINE_bool(asleep, false, "who waits sleeps at once");
 namespace oneflow {
 namespace {
 
-// As `ip netns exec` does.
+// As `ip netns exec` does: UCX finds the devices of a namespace in a /sys that is mounted there.
 void EnterNamespace(const std::string& name) {
   const int fd = open(absl::StrCat("/run/netns/", name).c_str(), O_RDONLY | O_CLOEXEC);
   PCHECK(fd >= 0) << name;
   PCHECK(setns(fd, CLONE_NEWNET) == 0) << name;
   close(fd);
+  PCHECK(unshare(CLONE_NEWNS) == 0);
+  PCHECK(mount("", "/", "none", MS_SLAVE | MS_REC, nullptr) == 0);
+  PCHECK(mount(name.c_str(), "/sys", "sysfs", 0, nullptr) == 0);
 }
 
 int Run(int argc, char** argv) {

@@ -113,8 +113,8 @@ class Side {
     // Member 0 sends, member 1 receives.
     const int member = side.sends_ ? 0 : 1;
     side.member_ = member;
-    const FarMembers far{{static_cast<char>(member == 0), static_cast<char>(member == 1)},
-                         {transfer.most}};
+    const FarMembers far{
+        {static_cast<char>(member == 0), static_cast<char>(member == 1)}, {transfer.most}, false};
     ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &far));
     side.work_ = std::make_unique<ExchangeWork>(std::move(work));
     int64_t elements = side.sends_ ? transfer.dims.back() : transfer.columns;

@@ -130,6 +130,17 @@ absl::Status NotJoined(const JobPlace& place, const absl::Status& status, JobRep
   return IsChild() && !(is_alone && place.process == 1) ? Quiet(status) : status;
 }
 
+// All is told and written. Whoever would take down links and libraries in order now may wait for a
+// process that hangs.
+[[noreturn]] void EndAtOnce(Together& together, const absl::Status& outcome) {
+  together.children.reset();
+  std::fflush(stdout);
+  if (!IsQuiet(outcome)) {
+    std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
+  }
+  std::_Exit(ExitCode(outcome));
+}
+
 }  // namespace
 
 std::optional<std::string> Variable(const std::string& name) {
@@ -180,7 +191,6 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
       if (children.ok()) together.children.emplace(*std::move(children));
     };
   }
-  cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::Status missing;
   options.while_joining = [&] {
     if (missing.ok() && together.children) missing = together.children->CheckJoining(HostName());
@@ -190,6 +200,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
     }
     return missing;
   };
+  cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
   if (!processes.ok()) return NotJoined(place, missing.ok() ? processes.status() : missing, report);
@@ -248,7 +259,11 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
     const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
     if (!left.ok()) outcome = left;
   }
-  return Tell(together, outcome, report);
+  outcome = Tell(together, outcome, report);
+  if (processes != nullptr && !outcome.ok() && !absl::IsCancelled(outcome)) {
+    EndAtOnce(together, outcome);
+  }
+  return outcome;
 }
 
 LastResort::LastResort(Together& together, JobReport& report)
@@ -262,12 +277,7 @@ LastResort::LastResort(Together& together, JobReport& report)
           ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
           if (stop.stop_requested()) return;
         }
-        const absl::Status outcome = Tell(together, member.status(), report);
-        together.children.reset();
-        if (!IsQuiet(outcome)) {
-          std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
-        }
-        std::_Exit(ExitCode(outcome));
+        EndAtOnce(together, Tell(together, member.status(), report));
       }) {}
 
 }  // namespace oneflow

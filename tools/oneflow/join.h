@@ -51,12 +51,13 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
 // of all, which `report` has now. Where processes write to one place, it is quiet in all but one.
+// After a loss it does not return: it prints the outcome and ends the process, for what is left of
+// links may wait for a process that hangs.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
 
-// Of a run on devices that are reached through a library: that may wait for a process which is
-// gone, and nothing of ours wakes it. Where this process is still there some time after the attempt
-// has ended, LastResort leaves in its place, and ends the process. From joining until
-// LeaveTogether.
+// A library may wait for a process which is gone, and nothing of ours wakes it: one of devices, or
+// of links. Where this process is still there some time after the attempt has ended, LastResort
+// leaves in its place, and ends the process. From joining until LeaveTogether.
 class LastResort {
  public:
   LastResort(Together& together, JobReport& report);

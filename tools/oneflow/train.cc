@@ -22,7 +22,6 @@
 #include "oneflow_core/print/plan_text.h"
 #include "tools/measure/kernel_time.h"
 #include "tools/oneflow/backend_flags.h"
-#include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/folder_lock.h"
 #include "tools/oneflow/interrupt.h"
@@ -30,8 +29,8 @@
 #include "tools/oneflow/join.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/metrics_log.h"
-#include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/precision.h"
+#include "tools/oneflow/prepare_training.h"
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/run_facts.h"
 #include "tools/oneflow/trace_file.h"
@@ -56,28 +55,6 @@ absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first, 
   }
   ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(FLAGS_checkpoint_dir));
   return lock;
-}
-
-absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
-                                      const ModelFacts& model) {
-  if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, text));
-  return TokenDataset::Open(files, model.vocab, model.sequence);
-}
-
-// Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
-absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
-  ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
-  if (FLAGS_eval_data.empty()) return SplitTokens(data, FLAGS_eval_fraction, model.sequence);
-  ASSIGN_OR_RETURN(const TokenDataset eval, OpenData("eval_data", FLAGS_eval_data, model));
-  return TokenSplit{data, eval};
-}
-
-// A plan whose updates wait for no norm cannot clip by it.
-absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
-  if (!plan.train().no_global_norm() || optimizer.clip() == 0) return absl::OkStatus();
-  return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
-                    "leave it out, or compile with --global_norm and a synchronous schedule");
 }
 
 // On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
@@ -300,45 +277,6 @@ absl::Status TrainHere(Training training, Processes* processes) {
   return absl::OkStatus();
 }
 
-// The training that flags and plan ask for.
-struct Prepared {
-  proto::Plan plan;
-  TokenSplit data;
-  TrainLoopOptions loop;
-  MetricsOptions log;
-};
-
-absl::StatusOr<Prepared> Prepare(const Arguments& args, proto::Plan given) {
-  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));
-  ASSIGN_OR_RETURN(TokenSplit data, OpenSplit(model));
-  Prepared prepared{std::move(given), std::move(data), {}, {}};
-  const proto::Plan& plan = prepared.plan;
-
-  TrainLoopOptions& options = prepared.loop;
-  options.seed = FLAGS_seed;
-  options.steps = FLAGS_steps;
-  options.tokens = prepared.data.train.size();
-  options.eval_every = FLAGS_eval_every;
-  options.eval_batches = FLAGS_eval_batches;
-  options.checkpoint_every = FLAGS_checkpoint_every;
-  options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.keep = FLAGS_keep;
-  ASSIGN_OR_RETURN(
-      options.optimizer,
-      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
-  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
-  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
-
-  MetricsOptions& log = prepared.log;
-  log.path = FLAGS_metrics;
-  log.json = FLAGS_format == "json";
-  log.last_step = FLAGS_steps;
-  log.tokens_a_step =
-      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
-  log.flops_a_step = FlopsOfStep(plan);
-  return prepared;
-}
-
 // Of this process, whatever is trained.
 struct Attempt {
   const Arguments& args;
@@ -349,7 +287,8 @@ struct Attempt {
 };
 
 // `processes`: as of TrainHere.
-absl::Status TrainPrepared(const Attempt& attempt, const Prepared& prepared, Processes* processes) {
+absl::Status TrainPrepared(const Attempt& attempt, const PreparedTraining& prepared,
+                           Processes* processes) {
   Training training{.args = attempt.args,
                     .plan = prepared.plan,
                     .data = prepared.data,
@@ -377,7 +316,7 @@ absl::Status TrainPrepared(const Attempt& attempt, const Prepared& prepared, Pro
 }
 
 // `prepared`: nothing where the plan is elsewhere.
-absl::Status TrainTogether(const Attempt& attempt, std::optional<Prepared> prepared,
+absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTraining> prepared,
                            Together& together) {
   Processes& processes = *together.processes;
   ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
@@ -387,10 +326,9 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<Prepared> prepa
       return *std::move(received);
     };
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(attempt.args, given));
-    ASSIGN_OR_RETURN(prepared, Prepare(attempt.args, std::move(plan)));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(attempt.args, std::move(plan)));
   }
-  std::optional<LastResort> last_resort;
-  if (prepared->plan.device_kind() != proto::CPU) last_resort.emplace(together, attempt.report);
+  const LastResort last_resort(together, attempt.report);
   return TrainPrepared(attempt, *prepared, &processes);
 }
 
@@ -409,10 +347,10 @@ absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& re
     return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
                       "leave it out, or start one process");
   }
-  std::optional<Prepared> prepared;
+  std::optional<PreparedTraining> prepared;
   if (!PlanIsElsewhere(place)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
-    ASSIGN_OR_RETURN(prepared, Prepare(args, std::move(plan)));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
   }
   int ranks = 0;
   if (prepared) {

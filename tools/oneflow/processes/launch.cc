@@ -53,8 +53,8 @@ cpu_set_t SetOf(const std::vector<int>& cores) {
   return set;
 }
 
-}  // namespace
-
+// The arguments of process `index` of `processes`: those of process 0 (as in main, with the
+// program's name) without its place, and with its own.
 std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
                                      const std::string& coordinator) {
   std::vector<std::string> arguments;
@@ -75,6 +75,8 @@ std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int in
   arguments.push_back(absl::StrCat("--coordinator=", coordinator));
   return arguments;
 }
+
+}  // namespace
 
 std::vector<int> CoresOfThread() {
   cpu_set_t set;

@@ -19,11 +19,6 @@
 
 namespace oneflow {
 
-// The arguments of process `index` of `processes`: those of process 0 (as in main, with the
-// program's name) without its place, and with its own.
-std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
-                                     const std::string& coordinator);
-
 // The cores that the calling thread may use, and those that it and threads that it starts from now
 // on may use.
 std::vector<int> CoresOfThread();

@@ -33,11 +33,16 @@ void ReportQueue::Take(uint64_t run, TakeReport take) {
   Flush();
 }
 
+void ReportQueue::Leave() {
+  const std::lock_guard lock(mutex_);
+  take_ = nullptr;
+}
+
 void ReportQueue::Flush() {
   while (!waiting_.empty() && waiting_.front().run <= run_) {
     const Report report = std::move(waiting_.front());
     waiting_.pop_front();
-    if (report.run < run_) continue;
+    if (report.run < run_ || !take_) continue;
     take_(report.step, report.values);
     ++taken_;
   }

@@ -36,6 +36,9 @@ class ReportQueue {
   // Control thread. `take` is called for each report of the run, on the thread that delivers it, or
   // on this one. Reports of earlier runs are dropped.
   void Take(uint64_t run, TakeReport take);
+  // Control thread. The run is over: `take` is not called any more once this has returned, whatever
+  // comes late.
+  void Leave();
   // Waits until the run has reported `reports` times. The status of End, if that came first.
   absl::Status Await(int64_t reports);
 

@@ -71,6 +71,23 @@ TEST_CASE("the queue allocates nothing for reports of the run in progress") {
   CHECK(sum == 100);
 }
 
+TEST_CASE("nobody is called for a run that is over") {
+  ReportQueue queue;
+  const double value = 1;
+  {
+    int heard = 0;
+    queue.Take(1, [&](int64_t, std::span<const double>) { ++heard; });
+    queue.Deliver(1, 0, {&value, 1});
+    CHECK(heard == 1);
+    queue.Leave();
+  }
+  queue.Deliver(1, 1, {&value, 1});
+  queue.Deliver(2, 5, {&value, 1});
+  int64_t heard = -1;
+  queue.Take(2, [&](int64_t step, std::span<const double>) { heard = step; });
+  CHECK(heard == 5);
+}
+
 TEST_CASE("reports of a later run wait for it, those of an earlier one are dropped") {
   ReportQueue queue;
   std::vector<int64_t> heard;

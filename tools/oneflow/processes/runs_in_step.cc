@@ -7,6 +7,18 @@
 
 namespace oneflow {
 
+namespace {
+
+// However a run ends, whoever takes its reports may go then; those of other processes may be late.
+struct LeaveReports {
+  ReportQueue* const reports;
+  ~LeaveReports() {
+    if (reports != nullptr) reports->Leave();
+  }
+};
+
+}  // namespace
+
 RunsInStep::RunsInStep(bool is_first, Link link, const WaitUntil& wait)
     : is_first_(is_first), link_(std::move(link)), stop_(wait), reports_(wait) {}
 
@@ -42,6 +54,7 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
       };
     }
   }
+  const LeaveReports leave{is_first_ ? &reports_ : nullptr};
   const absl::Status status =
       runtime_->Run(program, context, steps, {.gate = reports > 0 ? gate : nullptr});
   // The last step that began may not be done.

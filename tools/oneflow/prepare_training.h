@@ -1,0 +1,24 @@
+// What `oneflow train` trains, and on what, as flags and plan say it.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/data/token_dataset.h"
+#include "proto/plan.pb.h"
+#include "tools/oneflow/metrics_log.h"
+#include "tools/oneflow/train_loop.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+
+struct PreparedTraining {
+  proto::Plan plan;
+  TokenSplit data;
+  TrainLoopOptions loop;
+  MetricsOptions log;
+};
+
+// Opens the data: --eval_data, or the last --eval_fraction of --data, is what is validated on.
+// Input errors where flags, plan and data do not go together.
+absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::Plan plan);
+
+}  // namespace oneflow
