@@ -274,6 +274,26 @@ class JobTest(unittest.TestCase):
         with open(self.job + "/jobs", "w", encoding="utf-8") as file:
             file.write(jobs)
 
+    def test_jobs_that_are_not_here(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        with open(self.job + "/job.json", encoding="utf-8") as file:
+            record = json.load(file)
+        for change, sentence in [({"host": "elsewhere"}, "oneflow cancel: the job runs on host elsewhere; call it there"),
+                                 ({"engine": "kubernetes"}, "is a job of Kubernetes, which is not asked; use kubectl delete")]:
+            with open(self.job + "/job.json", "w", encoding="utf-8") as file:
+                json.dump(dict(record, **change), file)
+            self.assertIn(sentence, run("cancel", "--job_dir=job", cwd=self.dir, code=2)[1])
+        with open(self.job + "/job.json", "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        for words, sentence in [(["--engine=local", "--job_dir=new"], "--data: is missing; "),
+                                (["--job_dir=new", "--data=text.txt"], "--engine: is missing; "),
+                                (["--engine=local", "--data=text.txt"], "--job_dir: is missing; "),
+                                (["--engine=local", "--data=text.txt", "--job_dir=text.txt"], "text.txt/lock: cannot be created: "),
+                                (["--engine=local", "--data=text.txt", "--job_dir=text.txt/job"], "text.txt/job: cannot be ")]:
+            self.assertIn(sentence, run("submit", "--plan=gpt.plan", *words, cwd=self.dir, code=2)[1])
+
     def test_half_of_the_keys(self):
         os.makedirs(self.job + "/keys")
         error = self.submit(code=2)[1]
