@@ -92,7 +92,7 @@ absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank,
 struct BoundMember {
   int actor = 0, rank = 0;
 };
-// Of an exchange of a net, in the group's order.
+// The members of an exchange of a net, in the group's order.
 std::vector<BoundMember> MembersOf(const ActorNet& net, size_t exchange);
 
 // Whose exchanges they are.

@@ -47,8 +47,8 @@ class RunBoard {
   // Workers.
   bool WaitForRun(uint64_t* seen);  // false: quit. *seen: number of the last run, 0 at first
   // Whether a stream may begin a step. A step that one device begins, all finish; host streams only
-  // prepare steps and report them. Where end() is known then, whoever is told no wakes the others,
-  // which see it, too; else they are woken once it is.
+  // prepare steps and report them. A worker that is told no wakes the others if end() is known, so
+  // that they see it, too; else they are woken once it is.
   bool Begin(int64_t step, bool follows);
   void StepsDone(int worker, int64_t steps);
   void Rest();

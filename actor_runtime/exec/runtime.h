@@ -79,7 +79,7 @@ struct RunOptions {
 };
 
 // For how long ranks of this process have waited for exchanges with others: from entering one until
-// it is over, with what they did of it themselves. Of devices that run by themselves: nothing.
+// it is over, with what they did of it themselves. Devices that run by themselves are not counted.
 struct RankWaits {
   struct Wait {
     int rank = 0;
@@ -135,7 +135,7 @@ class Runtime {
   // A slot of a persistent register at a rank of its stage; between runs.
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const;
 
-  // Of all runs so far; between runs. Empty if options.trace was not set. TraceJson: as
+  // The events of all runs so far; between runs. Empty if options.trace was not set. TraceJson: as
   // Chrome/Perfetto JSON.
   proto::ProcessTrace TraceEvents() const;
   std::string TraceJson() const;

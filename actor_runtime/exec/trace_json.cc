@@ -114,7 +114,7 @@ class TraceWriter {
     }
   }
 
-  // Of the part whose tracks were added last.
+  // Requires that the tracks of this part were added last.
   bool HasTrack(const Part& part, int track) const {
     return track >= 0 && track < part.track_size();
   }

@@ -66,7 +66,7 @@ class Worker {
   void DrainAfterRun() { Drain(); }
   // Drops what a cancelled run left behind. Control thread, all at rest.
   void DropMail();
-  // Whether a stream that follows has begun a step that a run, stopped after `steps` steps, did not
+  // True if a stream that follows has begun a step that a run, stopped after `steps` steps, did not
   // come to. Control thread, all at rest.
   bool ahead(int64_t steps) const;
 
@@ -89,7 +89,7 @@ class Worker {
   const BusyClock& clock() const { return clock_; }
   bool over() const { return over_.load(std::memory_order_relaxed); }
   // For how long it has waited in this run for the exchanges of a group to be over, by group of the
-  // net: nanoseconds. Of a worker of CPU streams. While the run is not being prepared.
+  // net: nanoseconds. Requires a worker of CPU streams, and that no run is being prepared.
   int64_t waited(size_t group) const { return waited_[group].load(std::memory_order_relaxed); }
 
  private:

@@ -39,7 +39,7 @@ std::string Sentence(const ProgramRun& run, const Snapshot::Stream& at) {
   return head + DescribeWait(net, stream, at.place, at.states);
 }
 
-// Of another worker than that of `stream`.
+// Requires another worker than that of `stream`.
 void AddWaits(const ProgramRun& run, const Snapshot::Stream& at, WorkerReport* report) {
   const ActorNet& net = run.program->net;
   const StreamOrder& stream = net.streams[at.stream];

@@ -374,7 +374,7 @@ void Coordinator::End(const absl::Status& why, Emit emit) {
   JobTime gap = now_ - ticked_;
   if (gap < LongGap() && now_ - gap_until_ < options_.silence) gap = gap_;
   if (AllJoined() && gap >= LongGap()) {
-    // What others say after this process went on again follows from that it had been stopped.
+    // The others' complaints are consequences: this process had been stopped.
     status_ = absl::UnavailableError(
         absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(gap),
                      "; then: ", ToAbsl(ToStd(why.message()))));
@@ -400,7 +400,7 @@ void Coordinator::Finish(proto::JobToMember last, Emit emit) {
 
 void Coordinator::TellLocal(Emit emit) {
   if (!last_for_local_.has_value()) return;
-  // Who has not joined yet may be on its way; it, too, is to hear why.
+  // A process that has not joined yet may be on its way; it, too, must hear why.
   if ((others_there_ > 0 || !AllJoined()) && now_ < local_until_) return;
   emit({.connection = kLocalConnection, .message = std::move(*last_for_local_)});
   last_for_local_.reset();

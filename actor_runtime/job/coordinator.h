@@ -20,9 +20,8 @@
 //     attempt is over: nobody comes back.
 //  3. An attempt ends once, with one sentence, the same for all. Process 0 is told last: when the
 //     others have gone, or after kGrace.
-//  4. What is all processes' (facts, programs, rounds, the end of a run) is compared or decided
-//  here
-//     and nowhere else; a process that differs is named.
+//  4. Facts, programs, rounds and the end of a run are the same in all processes. They are compared
+//     or decided here and nowhere else; a process that differs is named.
 //  5. A process is silent when nothing has been heard of it for `silence` of the time in which this
 //     machine itself was listening: a gap between two ticks counts as two beats at most.
 //  6. While LeaseUntil() is ahead, every other process has said within `silence` that it hears us.
@@ -88,7 +87,7 @@ class Coordinator {
   void Receive(uint64_t connection, const proto::JobFromMember& message, JobTime now, Emit emit);
   void Close(uint64_t connection, JobTime now, Emit emit);
   void Tick(JobTime now, Emit emit);
-  // Of the round that kRound came for. Too late (the attempt is over): nothing.
+  // Answers the round that kRound came for. Does nothing once the attempt is over.
   void AnswerRound(uint64_t number, const absl::StatusOr<std::string>& answer, JobTime now,
                    Emit emit);
 

@@ -32,7 +32,7 @@ struct StepPosition {
   auto operator<=>(const StepPosition&) const = default;
 };
 
-// Who a process is, to all others and in sentences.
+// How a process is known to all others, and named in sentences.
 struct JobIdentity {
   int process = 0, processes = 1;
   int64_t attempt = 0;
@@ -51,7 +51,7 @@ struct JobPolicy {
   bool suspend_beats = false;          // member: once it has joined, no tick comes
 };
 
-// Of this host; "unknown" where it has none.
+// The name of this host; "unknown" where it has none.
 std::string HostName();
 
 // "host b (process 1, ranks 4 to 7)".

@@ -13,14 +13,15 @@ namespace oneflow {
 // The largest message: a piece of a value, and what goes with it.
 inline constexpr int kMostMessageBytes = 8 << 20;
 
-// Where a message goes into what waits to be sent: beats go first, for the other end judges us by
-// them; all else stays in order. Requires: a beat's sender has received something on the stream.
+// The position of a message in the queue of those to be sent: beats go first, for the other end
+// judges us by them; all else stays in order. Requires: a beat's sender has received something on
+// the stream.
 template <typename Queue, typename Message>
 auto PlaceInQueue(Queue& queue, const Message& message) {
   return message.has_beat() ? queue.begin() : queue.end();
 }
 
-// What opens and takes connections; by default plain text.
+// Credentials for opening and accepting connections; by default plain text.
 struct JobCredentials {
   std::shared_ptr<grpc::ServerCredentials> server = grpc::InsecureServerCredentials();
   std::shared_ptr<grpc::ChannelCredentials> channel = grpc::InsecureChannelCredentials();

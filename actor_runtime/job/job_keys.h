@@ -1,6 +1,6 @@
 // The keys of one job: a certificate authority that has signed one certificate and is thrown away,
 // that certificate with its private key, which all processes of the job use on both ends, and a
-// token. Who has the folder is of the job; nobody else is.
+// token. Whoever can read the folder can join the job; nobody else can.
 //
 //   RETURN_IF_ERROR(MakeJobKeys("run/job/keys"));               // once, before the job starts
 //   ASSIGN_OR_RETURN(JobKeys keys, ReadJobKeys("run/job/keys"));  // in each process

@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// Of CLOCK_BOOTTIME: it goes on while the process, or the machine, sleeps.
+// CLOCK_BOOTTIME, which goes on while the process, or the machine, sleeps.
 JobTime BootTime();
 
 class JobServer {

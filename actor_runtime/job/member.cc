@@ -45,7 +45,7 @@ class Member::Impl {
 
   ~Impl() {
     {
-      // Who has failed and goes at once takes the time to say so.
+      // A process that has failed stays until it has said so.
       std::unique_lock lock(mutex_);
       if (failing_) {
         changed_.wait_for(lock, std::chrono::nanoseconds(MemberState::kFailing),

@@ -94,7 +94,7 @@ class Member {
   // OK while the attempt goes on, and after a good end.
   absl::Status status() const;
 
-  // What this process waits for here, "round checkpoint 20"; empty: for nothing.
+  // The thing that this process waits for here, "round checkpoint 20"; empty: nothing.
   std::string WaitsFor() const;
   // Process 0's CLOCK_BOOTTIME minus ours, and its greatest error; error < 0: not known yet.
   struct ClockOffset {

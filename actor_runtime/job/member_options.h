@@ -1,4 +1,4 @@
-// What a process brings to a job, and where it listens.
+// MemberOptions: identity, facts and addresses with which a process joins a job.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct MemberOptions {
   JobPolicy policy;
 };
 
-// What is out of range, or would speak in plain text beyond loopback, by flag.
+// Refuses options that are out of range, or that would speak in plain text beyond loopback, by
+// flag.
 absl::Status CheckMemberOptions(const MemberOptions& options);
 
 // HOST:PORT at which process 0 listens. Requires: options that are checked.

@@ -102,7 +102,7 @@ class MemberState {
   JobTime TickEvery() const;  // how often Tick is due
   int processes_on_host() const { return on_host_; }
   int index_on_host() const { return index_; }
-  // What the program waits for, "round checkpoint 20" or "post address of process 3"; may be empty.
+  // The program waits for this: "round checkpoint 20", "post address of process 3"; empty: nothing.
   std::string WaitsFor() const;
   // Process 0's clock minus ours, and by how much that may be wrong; error < 0: not known yet.
   struct ClockOffset {

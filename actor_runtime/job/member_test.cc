@@ -286,7 +286,8 @@ TEST_CASE("Options that cannot be are refused before anything is sent") {
   for (const char* address : {"10.0.0.1:4000", "node7:4000", "[fd00::1]:4000", "127.evil.org:4"}) {
     CAPTURE(address);
     CHECK(absl::StrContains(refusal({.coordinator = address, .process = 1, .processes = 2}),
-                            "is not on loopback, and there are no keys of the job; make"));
+                            "is not on loopback, and there are no keys of the job; make keys with "
+                            "--make_job_keys=DIR/keys, and give --job_dir=DIR to all processes"));
   }
   CHECK(absl::StrContains(refusal({.coordinator = "127.0.0.1:0", .listen = "0.0.0.0"}),
                           "is not on loopback"));

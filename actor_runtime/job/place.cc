@@ -66,7 +66,7 @@ absl::StatusOr<int64_t> FindAttempt(const Variables& variables) {
   return 0;
 }
 
-// What a launcher says. Its address is empty if it says none.
+// A launcher's answer. Its address is empty if it says none.
 struct Launched {
   std::string source, index_name, count_name;
   int64_t index = 0, count = 1;

@@ -43,7 +43,7 @@ struct JobPlace {
   std::string source;          // "flags", "torchrun", "Slurm", "Kubernetes" or "alone"
 };
 
-// What is incomplete or contradicts itself is refused with the name of the flag or variable.
+// Refuses flags and variables that are incomplete or contradict each other, by name.
 absl::StatusOr<JobPlace> FindPlace(
     const PlaceFlags& flags,
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment);

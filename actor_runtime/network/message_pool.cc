@@ -8,7 +8,7 @@ namespace {
 
 // Rows shorter than this are packed by us: UCX needs some 30 ns for each.
 constexpr int64_t kShortRow = 512;
-// Of a list of rows that UCX gathers.
+// The longest list of rows that UCX gathers.
 constexpr int64_t kMostRows = 1024;
 
 bool IsPacked(int64_t rows, int64_t bytes) {
@@ -44,7 +44,8 @@ MessageCounts MostMessages(const FarGroup& group) {
   const size_t far = group.process.size() - near;
   std::set<int> processes(group.process.begin(), group.process.end());
   processes.erase(group.self);
-  // Of two exchanges: a pull for each flight and source, entered and done for each process; abort.
+  // Messages of two exchanges: a pull for each flight and source, entered and done for each
+  // process; abort.
   const size_t pieces = 2 * kMostFlights * near * far;
   return {pieces + 5 * processes.size(), pieces};
 }

@@ -1,5 +1,5 @@
-// What messages need while they are in UCX's hands, made before the first of them: so none has to
-// be made in a step.
+// MessagePool: the memory that messages need while they are in UCX's hands. It is allocated before
+// the first of them, so a step allocates none.
 //
 //   pool.Reserve(MostMessages(group).words, [](Sending*) {});      before the first message
 //   Sending* sending = pool.Take();  ...  pool.Give(sending);
@@ -61,7 +61,7 @@ struct Payload {
   void Reserve(const PacketShape& most);
   static int64_t ReservedBytes(const PacketShape& most);
   void Gather(const FarAction& action);
-  // What was gathered. `type`: changed where it is not contiguous.
+  // The gathered payload. `type`: changed where it is not contiguous.
   const void* ForUcx(size_t* count, ucp_datatype_t* type) const;
 };
 

@@ -13,7 +13,7 @@ namespace oneflow {
 class SharedCommunicator final : public Communicator {
  public:
   explicit SharedCommunicator(std::shared_ptr<FarCommunicator> of) : of_(std::move(of)) {}
-  // Who is woken goes with this object.
+  // The object that is woken ends with this one.
   ~SharedCommunicator() override {
     of_->SetWake([](int) {});
   }

@@ -28,7 +28,8 @@
 namespace oneflow {
 namespace {
 
-// UCX cannot sleep while a peer has no room: so often the core is given away, then come naps.
+// UCX cannot sleep while a peer has no room for a message. The core is given away so often at once,
+// for the peer may want it; then the thread naps, for one that spins takes a core from kernels.
 constexpr int kYields = 8;
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 
@@ -58,7 +59,7 @@ struct UcxNetwork::Impl {
     FarMessage message;
     std::shared_ptr<FarCommunicator> to;
   };
-  // Of the communicators of one number.
+  // The messages of all communicators of one number.
   struct Pools {
     MessagePool<Sending> words, pieces;
     MessagePool<Landing> landings;
@@ -209,7 +210,7 @@ struct UcxNetwork::Impl {
     on_broken = nullptr;
   }
 
-  // What comes of this attempt and does not belong is a bug there or here.
+  // A message of this attempt that does not fit is a bug, there or here.
   void Refuse(const WireHeader& header, const absl::Status& why) {
     refused.fetch_add(1);
     Break(absl::InternalError(
@@ -375,25 +376,21 @@ struct UcxNetwork::Impl {
   // Nothing is sent or received any more, and nobody's memory is touched.
   void EndAll() {
     told = true;
-    absl::Status why;
     std::vector<std::shared_ptr<FarCommunicator>> all;
-    {
-      const std::lock_guard lock(mutex);
-      why = broken;
-      for (const auto& [number, home] : communicators) all.push_back(home.communicator);
-    }
+    std::unique_lock lock(mutex);
+    const absl::Status why = broken;
+    for (const auto& [number, home] : communicators) all.push_back(home.communicator);
+    lock.unlock();
     for (const auto& communicator : all) communicator->Abort(why);
     CloseEndpoints();
-    // What was emitted meanwhile.
-    std::vector<Outgoing> left;
-    {
-      const std::lock_guard lock(mutex);
-      left.swap(outgoing);
-    }
+    // Messages that were emitted meanwhile.
+    lock.lock();
+    std::vector<Outgoing> left = std::exchange(outgoing, {});
+    lock.unlock();
     for (Outgoing& message : left) Post(message);
     let_go = true;
     let_go.notify_all();
-    const std::lock_guard lock(mutex);
+    lock.lock();
     if (on_broken) on_broken(broken_process, why);
   }
 
@@ -442,8 +439,6 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
   return std::unique_ptr<UcxNetwork>(new UcxNetwork(std::move(impl)));
 }
 
-const std::string& UcxNetwork::address() const { return impl_->ucx.address; }
-
 absl::Status UcxNetwork::Connect(int process, const std::string& address) {
   return impl_->Connect(process, address);
 }
@@ -452,8 +447,6 @@ void UcxNetwork::Start() {
   impl_->thread =
       std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->Drive(stop); });
 }
-
-bool UcxNetwork::Progress() { return impl_->Progress(); }
 
 std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group) {
   // The communicator's own pointer, for Sent.
@@ -479,6 +472,8 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
   return std::make_unique<SharedCommunicator>(std::move(made));
 }
 
+const std::string& UcxNetwork::address() const { return impl_->ucx.address; }
+bool UcxNetwork::Progress() { return impl_->Progress(); }
 void UcxNetwork::Break(const absl::Status& why) { impl_->Break(why); }
 void UcxNetwork::LetGo(const absl::Status& why) {
   impl_->Break(why);

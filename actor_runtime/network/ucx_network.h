@@ -13,7 +13,7 @@
 //
 // Guarantees:
 //  1. A message is delivered once, or the network breaks; no order is promised.
-//  2. What arrives is checked (job, attempt, and by the communicator everything else) before it
+//  2. A message is checked (job, attempt, and by the communicator everything else) before it
 //     touches any state. Bytes that are refused are counted and break nothing, unless they come of
 //     a process of this attempt: that is a bug, and breaks the network.
 //  3. Once broken, all communicators are aborted and let go of all memory, and on_broken has been
@@ -51,7 +51,7 @@ struct NetworkTotals {
   int64_t pending = 0;  // now: messages that are not sent, pieces that are not here
 };
 
-// What the network takes of the host's memory.
+// Memory of the host that the network takes.
 struct TransportMemory {
   int64_t private_bytes = 0;  // resident after Open, and what is kept for messages at once, at most
   int64_t shared_bytes = 0;   // segments that it shares with processes of this host
@@ -76,7 +76,7 @@ class UcxNetwork {
 
   // From now on a thread of the network's drives it.
   void Start();
-  // In the place of that thread, where nothing was started: one round. Whether anything was done.
+  // One round of what that thread does, for a network that is not started. True if there was work.
   bool Progress();
 
   // Requires that all processes of the group are connected. No process may enter before all have

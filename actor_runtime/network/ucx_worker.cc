@@ -20,13 +20,13 @@ void Prefer(const char* name, const std::string& value) { setenv(name, value.c_s
 // UCX reads its settings from the environment, but for those of the library as a whole, which it
 // has read before main.
 void SetEnvironment(const UcxOptions& options) {
-  // Where a peer that dies should be told, UCX uses shared memory only if asked.
+  // UCX uses shared memory beside its watch for dead peers only if asked.
   Prefer("UCX_MM_ERROR_HANDLING", "y");
   Prefer("UCX_KEEPALIVE_INTERVAL", "1s");
   Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
   if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
   if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
-  // What fails is told once, by us.
+  // Failures are told once, by us.
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
 }
 

@@ -15,7 +15,8 @@ namespace oneflow {
 // UNAVAILABLE: "what: why".
 absl::Status UcxError(absl::string_view what, ucs_status_t status);
 
-// Of the segments that UCX has mapped into this process, its own and those of others of the host.
+// Bytes of the segments that UCX has mapped into this process, its own and those of others of the
+// host.
 int64_t SharedSegmentBytes();
 
 struct UcxWorker {

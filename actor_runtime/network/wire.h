@@ -1,4 +1,5 @@
-// What travels between processes: a header of fixed size, and behind that of a piece its payload.
+// The form of a message between processes: a header of fixed size, and behind that of a piece its
+// payload.
 #pragma once
 
 #include <cstddef>

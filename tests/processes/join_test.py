@@ -79,9 +79,8 @@ class JoinTest(unittest.TestCase):
             (["--processes=2", "--process_index=2", "--coordinator=h:1"], "--process_index: 2 is not below --processes=2; "),
             (["--processes=2", "--process_index=1"], "--coordinator: is not given; give --coordinator=HOST:PORT "),
             (["--processes=2", "--coordinator=h:1"], "--coordinator: is given, but not which process this is; "),
-            (["--processes=2", "--process_index=1", "--coordinator=h"], '--coordinator: "h" is no address; give HOST:PORT'),
-            (["--processes=2", "--process_index=1", "--coordinator=h:1"], "is not on loopback, and there are no keys of the "
-             "job; make keys with --make_job_keys=DIR/keys, and give --job_dir=DIR to all processes"),
+            (["--processes=2", "--process_index=1", "--coordinator=127.0.0.1"], '--coordinator: "127.0.0.1" is no address; give '),
+            (["--processes=2", "--process_index=1", "--coordinator=h:1"], "--interface: is not given, and the coordinator at h:1 "),
             (["--processes=3"], "2 devices cannot be divided evenly among so many processes; use a number that divides"),
             (["--processes=2", "--logical_devices"], "--logical_devices: shares GPUs among the ranks of one process alone; "),
             (["--job_dir=absent"], "--job_dir=absent: is no folder that can be written to; make it, "),

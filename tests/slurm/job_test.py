@@ -27,7 +27,7 @@ class JobTest(unittest.TestCase):
         self.addCleanup(self.end_all)
 
     def end_all(self):
-        if os.path.exists(self.job):
+        if os.path.exists(self.job + "/job.json"):
             subprocess.run([ONEFLOW, "cancel", "--job_dir=" + self.job, "--now"], capture_output=True, check=False)
             self.wait_until_over()
 
@@ -232,6 +232,9 @@ class JobTest(unittest.TestCase):
         self.refuse(["--data=", "absent.txt", "cannot be read"], "--data=text.txt,absent.txt")
         self.refuse(["--eval_data=", "cannot be read"], "--eval_data=absent.txt")
         self.refuse(["absent.plan"], "--plan=absent.plan")
+        self.refuse(["--steps=-4", "at least 1"], "--steps=-4")
+        self.refuse(["--checkpoint_every", "must not be negative"], "--checkpoint_every=-1", engine="slurm")
+        self.refuse(["--eval_every", "nothing to validate on"], "--eval_every=1")
         self.refuse(["--job_dir=", "a b", "characters"], "--job_dir=a b")
         self.refuse(["--checkpoint_dir", "no such flag"], "--checkpoint_dir=ckpt")
         self.refuse(["--nodes=0", "at least 1"], "--nodes=0", engine="slurm")
@@ -270,6 +273,32 @@ class JobTest(unittest.TestCase):
                              "job/jobs: names no process, but one holds job/lock; ")
         with open(self.job + "/jobs", "w", encoding="utf-8") as file:
             file.write(jobs)
+
+    def test_jobs_that_are_not_here(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        with open(self.job + "/job.json", encoding="utf-8") as file:
+            record = json.load(file)
+        for change, sentence in [({"host": "elsewhere"}, "oneflow cancel: the job runs on host elsewhere; call it there"),
+                                 ({"engine": "kubernetes"}, "is a job of Kubernetes, which is not asked; use kubectl delete")]:
+            with open(self.job + "/job.json", "w", encoding="utf-8") as file:
+                json.dump(dict(record, **change), file)
+            self.assertIn(sentence, run("cancel", "--job_dir=job", cwd=self.dir, code=2)[1])
+        with open(self.job + "/job.json", "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        for words, sentence in [(["--engine=local", "--job_dir=new"], "--data: is missing; "),
+                                (["--job_dir=new", "--data=text.txt"], "--engine: is missing; "),
+                                (["--engine=local", "--data=text.txt"], "--job_dir: is missing; "),
+                                (["--engine=local", "--data=text.txt", "--job_dir=text.txt"], "text.txt/lock: cannot be created: "),
+                                (["--engine=local", "--data=text.txt", "--job_dir=text.txt/job"], "text.txt/job: cannot be ")]:
+            self.assertIn(sentence, run("submit", "--plan=gpt.plan", *words, cwd=self.dir, code=2)[1])
+
+    def test_half_of_the_keys(self):
+        os.makedirs(self.job + "/keys")
+        error = self.submit(code=2)[1]
+        self.assertIn("job/keys/ca.pem: cannot be read: No such file or directory; make all keys anew, ", error)
+        self.assertFalse(os.path.exists(self.job + "/job.json"))
 
     def test_a_dry_run_writes_nothing(self):
         for engine in ["local", "slurm"]:

@@ -1,4 +1,4 @@
-// What one process does alone, however many a launcher has started.
+// Verbs that one process runs alone, however many a launcher has started.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace oneflow {
 
-// Whether this process is to do the work of `verb`: process 0 is. Where there are, or were asked
-// for, several processes (flags, torchrun, srun, ...), a line on stderr says so.
+// True if this process is to do the work of `verb`: process 0 is. If there are several processes,
+// or were asked for (flags, torchrun, srun, ...), a line on stderr says so.
 absl::StatusOr<bool> WorksAlone(const std::string& verb);
 
 }  // namespace oneflow

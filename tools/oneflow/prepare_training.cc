@@ -14,13 +14,6 @@
 namespace oneflow {
 namespace {
 
-// A number of steps, or of batches that are read as steps are.
-absl::Status CheckSteps(const std::string& flag, int64_t steps) {
-  if (steps >= 1 && steps <= TokenSource::kMost) return absl::OkStatus();
-  return InputError(flag + std::to_string(steps), "is out of range",
-                    "use at least 1 and at most " + std::to_string(TokenSource::kMost));
-}
-
 absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
                                       const ModelFacts& model) {
   if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
@@ -44,34 +37,6 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
 }
 
 }  // namespace
-
-absl::Status CheckTrainFlags() {
-  RETURN_IF_ERROR(CheckSteps("--steps=", FLAGS_steps));
-  if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
-    return InputError("--eval_every, --checkpoint_every", "must not be negative");
-  }
-  if (FLAGS_checkpoint_every > 0 && FLAGS_checkpoint_dir.empty()) {
-    return InputError("--checkpoint_every", "there is no folder to write to",
-                      "add --checkpoint_dir=DIR");
-  }
-  if (FLAGS_keep < 0) return InputError("--keep", "must not be negative", "0 keeps all");
-  if (FLAGS_keep > 0 && FLAGS_checkpoint_dir.empty()) {
-    return InputError("--keep", "there are no checkpoints to keep", "add --checkpoint_dir=DIR");
-  }
-  if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
-  RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
-  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
-    return InputError("--eval_every", "there is nothing to validate on",
-                      "add --eval_data=FILE or --eval_fraction=0.1");
-  }
-  if (!FLAGS_eval_data.empty() && FLAGS_eval_fraction != 0) {
-    return InputError("--eval_fraction", "cannot be given together with --eval_data");
-  }
-  if (FLAGS_eval_fraction < 0 || FLAGS_eval_fraction >= 1) {
-    return InputError("--eval_fraction", "must be at least 0 and below 1");
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::Plan given) {
   ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));

@@ -1,7 +1,6 @@
 // What `oneflow train` trains, and on what, as flags and plan say it.
 #pragma once
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "proto/plan.pb.h"
@@ -10,9 +9,6 @@
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
-
-// Input errors of train's flags that no file is needed to see.
-absl::Status CheckTrainFlags();
 
 struct PreparedTraining {
   proto::Plan plan;

@@ -1,5 +1,5 @@
-// What must be the same in all processes of a run: the program, its instruction set, flags, data
-// and the plan.
+// The facts that must be the same in all processes of a run: the program, its instruction set,
+// flags, data and the plan.
 //
 //   ASSIGN_OR_RETURN(facts, FactsOfRun(args, TrainVerb().flags, fingerprint, isa));
 #pragma once

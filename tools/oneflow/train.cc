@@ -4,12 +4,10 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
@@ -36,30 +34,13 @@
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/run_facts.h"
 #include "tools/oneflow/trace_file.h"
+#include "tools/oneflow/train_flags.h"
 #include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/verb.h"
 #include "tools/oneflow/watchdog.h"
 
 namespace oneflow {
 namespace {
-
-// It takes the outcome at the end: that it can is known before the first step.
-absl::Status CheckJobDir() {
-  std::error_code error;
-  if (FLAGS_job_dir.empty()) return absl::OkStatus();
-  if (std::filesystem::is_directory(FLAGS_job_dir, error) &&
-      access(FLAGS_job_dir.c_str(), W_OK | X_OK) == 0) {
-    return absl::OkStatus();
-  }
-  return InputError("--job_dir=" + FLAGS_job_dir, "is no folder that can be written to",
-                    "make it, on a file system that all processes see");
-}
-
-absl::StatusOr<Resume> ResumeFromFlags() {
-  ASSIGN_OR_RETURN(const Resume resume, ParseResume(FLAGS_resume));
-  if (resume == Resume::kNever || !FLAGS_checkpoint_dir.empty()) return resume;
-  return InputError("--resume", "there is no folder to resume from", "add --checkpoint_dir=DIR");
-}
 
 // The folder of checkpoints, from now on this run's alone; none if there is none. The first process
 // takes it for all.
@@ -357,7 +338,7 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTrainin
 
 // `joins`: whether it has come so far that it joins the others.
 absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
-  RETURN_IF_ERROR(CheckTrainFlags());
+  RETURN_IF_ERROR(CheckTrainNumbers(!FLAGS_checkpoint_dir.empty()));
   if (!FLAGS_plan.empty() && args.Given("cluster")) {
     return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
                       "leave one of the two out");

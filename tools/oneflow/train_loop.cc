@@ -64,13 +64,13 @@ absl::Status Decode(const std::string& bytes) {
   return ReadError(error);
 }
 
-// What process 0 says to all.
+// Process 0's word to all.
 absl::StatusOr<std::string> Say(ProcessGroup& processes, const std::string& what) {
   return processes.Round("checkpoint to verify", "",
                          [&](std::span<const std::string>) { return what; });
 }
 
-// Whether all processes can go on from it.
+// An error if one of the processes cannot go on from it.
 absl::Status VerifyTogether(ProcessGroup& processes, const absl::Status& here) {
   ASSIGN_OR_RETURN(
       const std::string all,

@@ -38,7 +38,7 @@ struct TrainLoopOptions {
 
 // Trains from step 0 (program init), or from the newest checkpoint of checkpoint_dir that verifies
 // if `resume` (program load), to options.steps. `eval` may be null. Returns CANCELLED where
-// options.stop, or a signal at one of the processes, ended it. Of several processes all call it
+// options.stop, or a signal at one of the processes, ended it. All processes of a run call it
 // with the same options; the log is process 0's, and null elsewhere.
 absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                        const TokenSource* eval, MetricsLog* log, const TrainLoopOptions& options);

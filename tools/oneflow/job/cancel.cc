@@ -62,8 +62,8 @@ absl::Status CancelLocal(const JobRecord& record, const std::string& id) {
   }
   const auto pid = static_cast<pid_t>(number);
   // The script is the first of a session of its own, and so of a group of processes. It hands a
-  // SIGTERM on to them, which end at once at a second one. Where it was killed they are told
-  // themselves.
+  // SIGTERM on to them, which end at once at a second one. If it was killed they are
+  // signalled themselves.
   const bool all = FLAGS_now || !Runs(pid);
   if (kill(all ? -pid : pid, FLAGS_now ? SIGKILL : SIGTERM) == 0 || errno == ESRCH) {
     return absl::OkStatus();

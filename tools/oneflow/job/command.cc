@@ -17,7 +17,7 @@
 namespace oneflow {
 namespace {
 
-// What posix_spawn does in the child before the program begins.
+// Actions of posix_spawn in the child before the program begins.
 class SpawnActions {
  public:
   SpawnActions() { posix_spawn_file_actions_init(&actions_); }

@@ -1,4 +1,4 @@
-// What an engine knows of the jobs of a job directory.
+// The jobs of a job directory, as their engine knows them.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 namespace oneflow {
 
 // The jobs of a directory as its engine knows them, in the form of Slurm's answer: a local job is
-// RUNNING or is none. What Slurm has forgotten is not there.
+// RUNNING or is none. Jobs that Slurm has forgotten are not there.
 absl::StatusOr<std::vector<SlurmJob>> JobsAtEngine(const JobDir& dir, const JobRecord& record);
 
 // An error where a job of the directory is live: what the directory holds is its own.

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -37,13 +38,7 @@ std::optional<int64_t> ProcessOf(std::string_view name) {
   return Number(name);
 }
 
-// "step-00000120"
-bool NamesStep(std::string_view name) {
-  constexpr std::string_view kBegin = "step-";
-  return name.starts_with(kBegin) && Number(name.substr(kBegin.size())).has_value();
-}
-
-// Files of a job are two levels deep. What is read is printed, and printing takes stack by level.
+// Files of a job are a few levels deep. They are printed, and printing takes stack by level.
 constexpr int kMostLevels = 16;
 
 int64_t IntegerOf(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
@@ -149,17 +144,8 @@ std::vector<std::pair<int64_t, std::string>> JobDir::Logs(int64_t attempt) const
 }
 
 std::string JobDir::NewestCheckpoint() const {
-  std::string newest;
-  std::error_code error;
-  for (fs::directory_iterator it(File("checkpoints"), error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    std::error_code absent;
-    if (NamesStep(name) && fs::exists(it->path() / "manifest.json", absent)) {
-      newest = std::max(newest, name);
-    }
-  }
-  return newest;
+  const absl::StatusOr<std::string> latest = LatestCheckpoint(File("checkpoints"));
+  return latest.ok() ? fs::path(*latest).filename().string() : "";
 }
 
 absl::StatusOr<JobDir> JobDirFromFlags() {

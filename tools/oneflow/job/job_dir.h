@@ -24,7 +24,7 @@
 
 namespace oneflow {
 
-// What submit noted of a job.
+// The facts of a job that submit noted.
 struct JobRecord {
   Engine engine = Engine::kLocal;
   std::string submitted;  // when, UTC

@@ -139,7 +139,8 @@ absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
   }
   for (const std::string& word : spec.train) RETURN_IF_ERROR(CheckOneLine("train's flags", word));
   if (spec.engine == Engine::kLocal && (spec.nodes > 1 || spec.spare_nodes > 0)) {
-    return InputError(absl::StrCat("--nodes=", spec.nodes), "the local engine has one node",
+    return InputError(absl::StrCat("--nodes=", spec.nodes, " --spare_nodes=", spec.spare_nodes),
+                      "the local engine has one node",
                       "leave --nodes and --spare_nodes out, or use --engine=slurm");
   }
   if (spec.engine == Engine::kKubernetes && (spec.image.empty() || spec.volume_claim.empty())) {

@@ -119,8 +119,25 @@ TEST_CASE("job_spec: refusals name the flag and the mend") {
   refused([](JobSpec& s) { s.train = {"--prompt=a\nb"}; }, "has more than one line");
   refused([](JobSpec& s) { s.sbatch_options = {"mine"}; }, "is no option of sbatch");
   refused([](JobSpec& s) { s.sbatch_options = {"--a\nb"}; }, "has more than one line");
+  refused([](JobSpec& s) { s.processes_per_node = 0; }, "--processes_per_node=0: is out of range");
+  refused([](JobSpec& s) { s.max_jobs = 1001; }, "--max_jobs=1001: is out of range");
+  refused([](JobSpec& s) { s.cpus_per_process = -1; }, "--cpus_per_process=-1: is out of range");
+  refused([](JobSpec& s) { s.oneflow = "/a b"; }, "--oneflow=/a b: has characters");
+  refused([](JobSpec& s) { s.partition = "a;b"; }, "--partition=a;b: has characters");
   refused([](JobSpec& s) { s.engine = Engine::kLocal; }, "the local engine has one node");
+  refused(
+      [](JobSpec& s) {
+        s.engine = Engine::kLocal;
+        s.nodes = 1;
+      },
+      "--nodes=1 --spare_nodes=1: the local engine has one node");
   refused([](JobSpec& s) { s.engine = Engine::kKubernetes; }, "--image: is missing");
+  refused(
+      [](JobSpec& s) {
+        s.engine = Engine::kKubernetes;
+        s.image = "i";
+      },
+      "--volume_claim: is missing");
 }
 
 TEST_CASE("job_spec: the memory of a node is that of its ranks' stages") {

@@ -13,7 +13,7 @@
 namespace oneflow {
 namespace {
 
-// What one process holds beside its arenas: code, data that is read, the transport.
+// Memory of one process beside its arenas: code, data that is read, the transport.
 constexpr int64_t kBesideArenas = int64_t{1} << 30;
 
 // Names of Kubernetes: letters in lower case, digits and "-".

@@ -32,7 +32,7 @@ std::string LastLines(const std::string& text, int64_t lines) {
   return begin == text.npos ? text : text.substr(begin + 1);
 }
 
-// What the scripts of the engine's jobs wrote, a file a job.
+// Logs of the scripts of the engine's jobs, a file a job.
 std::vector<Log> LoopLogs(const JobDir& dir) {
   std::vector<Log> logs;
   for (const std::string& job : dir.Jobs()) {

@@ -27,6 +27,7 @@
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/train_flags.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -194,6 +195,10 @@ absl::StatusOr<std::string> OutputOfSlurm(const std::vector<std::string>& words)
                     "run it where Slurm's commands are, or use another engine");
 }
 
+void TakeBack(const std::vector<std::string>& jobs) {
+  for (const std::string& job : jobs) (void)RunCommand({"scancel", job});
+}
+
 // Jobs that are queued already are taken back where a later one cannot be queued.
 absl::StatusOr<std::vector<std::string>> StartSlurm(const JobDir& dir, const JobSpec& spec) {
   std::vector<std::string> jobs;
@@ -206,7 +211,7 @@ absl::StatusOr<std::vector<std::string>> StartSlurm(const JobDir& dir, const Job
     if (id.ok()) jobs.push_back(*id);
   }
   if (failed.ok()) return jobs;
-  for (const std::string& job : jobs) (void)RunCommand({"scancel", job});
+  TakeBack(jobs);
   return failed;
 }
 
@@ -243,6 +248,7 @@ absl::Status Submit(const Arguments& args) {
   ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
   const JobDir dir(spec.job_dir);
   if (FLAGS_data.empty()) return InputError("--data", "is missing", "write --data=text.txt");
+  RETURN_IF_ERROR(CheckTrainNumbers(/*has_checkpoint_dir=*/true));
   RETURN_IF_ERROR(CheckFiles("data", FLAGS_data));
   if (!FLAGS_eval_data.empty()) RETURN_IF_ERROR(CheckFiles("eval_data", FLAGS_eval_data));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
@@ -276,9 +282,15 @@ absl::Status Submit(const Arguments& args) {
                       "give another directory, or `oneflow cancel` that job first");
   }
   RETURN_IF_ERROR(CheckNoLiveJob(dir));
+  // Keys of an earlier submission are kept; half of them would fail each attempt.
+  if (dir.Has("keys")) RETURN_IF_ERROR(ReadJobKeys(dir.File("keys")).status());
   RETURN_IF_ERROR(WriteJob(dir, spec, plan));
   ASSIGN_OR_RETURN(const std::vector<std::string> jobs, Start(dir, spec, *lock));
-  RETURN_IF_ERROR(dir.WriteJobs(jobs));
+  if (const absl::Status written = dir.WriteJobs(jobs); !written.ok()) {
+    // Nobody could cancel jobs that the directory does not know.
+    if (spec.engine == Engine::kSlurm) TakeBack(jobs);
+    return written;
+  }
   Tell(spec, jobs, format == "json");
   return absl::OkStatus();
 }

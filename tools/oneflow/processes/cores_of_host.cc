@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<int>> DecodeCores(absl::string_view text) {
   return cores;
 }
 
-// What stands before the first space, and the cores behind it.
+// The text before the first space, and the cores behind it.
 absl::StatusOr<std::pair<std::string, std::vector<int>>> Decode(std::string_view text) {
   const size_t space = text.find(' ');
   if (space == std::string_view::npos) {

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<std::string>> OwnArguments() {
 // Only what is safe between fork and exec in a program with threads.
 [[noreturn]] void Become(char* const* arguments, const cpu_set_t& cores) {
   sched_setaffinity(0, sizeof(cores), &cores);
-  // What process 0 blocks or ignores for itself.
+  // Process 0 blocks and ignores signals for itself alone.
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -53,8 +53,8 @@ cpu_set_t SetOf(const std::vector<int>& cores) {
   return set;
 }
 
-}  // namespace
-
+// The arguments of process `index` of `processes`: those of process 0 (as in main, with the
+// program's name) without its place, and with its own.
 std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
                                      const std::string& coordinator) {
   std::vector<std::string> arguments;
@@ -75,6 +75,8 @@ std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int in
   arguments.push_back(absl::StrCat("--coordinator=", coordinator));
   return arguments;
 }
+
+}  // namespace
 
 std::vector<int> CoresOfThread() {
   cpu_set_t set;

@@ -19,11 +19,6 @@
 
 namespace oneflow {
 
-// The arguments of process `index` of `processes`: those of process 0 (as in main, with the
-// program's name) without its place, and with its own.
-std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
-                                     const std::string& coordinator);
-
 // The cores that the calling thread may use, and those that it and threads that it starts from now
 // on may use.
 std::vector<int> CoresOfThread();
@@ -31,7 +26,7 @@ void UseCores(const std::vector<int>& cores);
 
 // True in a process that Start has started: its standard error is process 0's.
 bool IsChild();
-// Whether it, too, is alive; true in all other processes.
+// False in a child whose process 0 has ended; true in all other processes.
 bool IsParentAlive();
 
 class Children {

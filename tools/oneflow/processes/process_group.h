@@ -23,11 +23,11 @@ class ProcessGroup {
 
   virtual bool IsFirst() const = 0;  // process 0
 
-  // A run of the sequence that all processes make. What context.report gets arrives at process 0,
-  // wherever it is reported: `reports` times a step of the run. There it returns when all is here.
+  // A run of the sequence that all processes make. Reports to context.report arrive at process 0,
+  // from all processes: `reports` a step of the run. There it returns when all have arrived.
   virtual absl::Status Run(std::string_view program, RunContext context, int64_t steps,
                            int64_t reports) = 0;
-  // Whether the runs end after the last one.
+  // True if all have agreed that the runs end after the last one.
   virtual bool stopped() const = 0;
 
   // All call it, in the same order. process 0's function makes of the parts, by process, what all

@@ -36,11 +36,11 @@ namespace oneflow {
 struct ProcessesOptions {
   MemberOptions member;   // who, where, and what must be the same in all
   std::string interface;  // the network device of exchanges; empty: loopback
-  // Of process 0: called when others may join, with the coordinator's port.
+  // Process 0 alone: called when others may join, with the coordinator's port.
   std::function<void(int port)> on_listening;
   // Asked now and then until all have joined: why they never will. May be empty.
   std::function<absl::Status()> while_joining;
-  // Of process 0: what processes note (Member::Note).
+  // Process 0 alone: called with the notes of all processes (Member::Note).
   std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
 
@@ -65,7 +65,7 @@ class Processes final : public ProcessGroup {
   NetworkTotals totals() const { return network_->totals(); }
   TransportMemory transport_memory() const { return network_->memory(); }
 
-  // Of the runtime that runs our ranks: ranks, communicators, kernel threads, who spins. `threads`:
+  // Sets ranks, communicators, kernel threads and spinning of the runtime of our ranks. `threads`:
   // kernel threads of all processes together; 0: as many as this one has cores.
   void Configure(RuntimeOptions* options, int threads);
   // From now on it ends when the attempt does; null: no more.
@@ -85,7 +85,7 @@ class Processes final : public ProcessGroup {
   // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
   // process's failure that ours came of.
   absl::Status Fail(const absl::Status& status);
-  // Whether what all share may be written to: false once the others go on without this process, or
+  // True while shared files may be written to: false once the others go on without this process, or
   // have ended. Waits where that is not known.
   bool AwaitMayWrite() { return member_->AwaitMayWrite(); }
   // A good end; returns when all have come to it.

@@ -1,0 +1,71 @@
+#include "tools/oneflow/train_flags.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "actor_runtime/data/token_dataset.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/flags.h"
+
+namespace oneflow {
+namespace {
+
+// A number of steps, or of batches that are read as steps are.
+absl::Status CheckSteps(const std::string& flag, int64_t steps) {
+  if (steps >= 1 && steps <= TokenSource::kMost) return absl::OkStatus();
+  return InputError(flag + std::to_string(steps), "is out of range",
+                    "use at least 1 and at most " + std::to_string(TokenSource::kMost));
+}
+
+}  // namespace
+
+absl::Status CheckTrainNumbers(bool has_checkpoint_dir) {
+  RETURN_IF_ERROR(CheckSteps("--steps=", FLAGS_steps));
+  if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
+    return InputError("--eval_every, --checkpoint_every", "must not be negative");
+  }
+  if (FLAGS_checkpoint_every > 0 && !has_checkpoint_dir) {
+    return InputError("--checkpoint_every", "there is no folder to write to",
+                      "add --checkpoint_dir=DIR");
+  }
+  if (FLAGS_keep < 0) return InputError("--keep", "must not be negative", "0 keeps all");
+  if (FLAGS_keep > 0 && !has_checkpoint_dir) {
+    return InputError("--keep", "there are no checkpoints to keep", "add --checkpoint_dir=DIR");
+  }
+  if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
+  RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
+  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
+    return InputError("--eval_every", "there is nothing to validate on",
+                      "add --eval_data=FILE or --eval_fraction=0.1");
+  }
+  if (!FLAGS_eval_data.empty() && FLAGS_eval_fraction != 0) {
+    return InputError("--eval_fraction", "cannot be given together with --eval_data");
+  }
+  if (FLAGS_eval_fraction < 0 || FLAGS_eval_fraction >= 1) {
+    return InputError("--eval_fraction", "must be at least 0 and below 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckJobDir() {
+  std::error_code error;
+  if (FLAGS_job_dir.empty()) return absl::OkStatus();
+  if (std::filesystem::is_directory(FLAGS_job_dir, error) &&
+      access(FLAGS_job_dir.c_str(), W_OK | X_OK) == 0) {
+    return absl::OkStatus();
+  }
+  return InputError("--job_dir=" + FLAGS_job_dir, "is no folder that can be written to",
+                    "make it, on a file system that all processes see");
+}
+
+absl::StatusOr<Resume> ResumeFromFlags() {
+  ASSIGN_OR_RETURN(const Resume resume, ParseResume(FLAGS_resume));
+  if (resume == Resume::kNever || !FLAGS_checkpoint_dir.empty()) return resume;
+  return InputError("--resume", "there is no folder to resume from", "add --checkpoint_dir=DIR");
+}
+
+}  // namespace oneflow
