@@ -169,6 +169,26 @@ TEST_CASE("Checkpoint faults: a part that is missing") {
   CHECK(CommitParts(dir.path(), TestPlan(), info, {}, parts).ok());
 }
 
+TEST_CASE("Checkpoint faults: a writer that gives up leaves the others theirs") {
+  const TemporaryDirectory dir;
+  const Placement placement = PlacementNumber(1);
+  REQUIRE(BeginAttempt(dir.path(), 0).ok());
+  const auto writer = [&] {
+    return *CheckpointWriter::Create(dir.path(), TestPlan(), {.step = 1}, {});
+  };
+  auto other = writer();
+  for (const bool has_files : {false, true}) {
+    auto failed = writer();
+    if (has_files) REQUIRE(WriteRank(*failed, placement, 1).ok());
+  }
+  CHECK(WriteRank(*other, placement, 0) == absl::OkStatus());
+  CHECK(NamesIn(dir.path() + "/attempt-0.tmp/step-00000001") ==
+        std::set<std::string>{"rank-00000.bin"});
+  other.reset();
+  EndAttempt(dir.path(), 0);
+  CHECK(NamesIn(dir.path()).empty());
+}
+
 TEST_CASE("Checkpoint faults: files that are not as their writer says") {
   const TemporaryDirectory dir;
   REQUIRE(BeginAttempt(dir.path(), 0).ok());

@@ -94,7 +94,7 @@ CheckpointWriter::~CheckpointWriter() {
   for (const auto& [rank, file] : impl_->files) {
     fs::remove(impl_->folder + "/" + file.name, ignored);
   }
-  fs::remove(impl_->folder, ignored);  // fails where another process has files
+  // The folder stays, until EndAttempt: another process may be about to make its first file there.
 }
 
 absl::Status CheckpointWriter::Impl::Check(const Piece& piece) const {
