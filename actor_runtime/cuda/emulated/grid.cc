@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -262,7 +263,13 @@ void NoteBarriers() {
   TheWatch().noted.clear();
 }
 
-std::vector<Barrier> NotedBarriers() { return {TheWatch().noted.begin(), TheWatch().noted.end()}; }
+std::vector<Barrier> TakeNotedBarriers() {
+  BarrierWatch& watch = TheWatch();
+  watch.notes = false;
+  watch.any = watch.removed.has_value();
+  const std::set<Barrier> noted = std::exchange(watch.noted, {});
+  return {noted.begin(), noted.end()};
+}
 
 void RemoveBarrier(const Barrier* barrier) {
   BarrierWatch& watch = TheWatch();

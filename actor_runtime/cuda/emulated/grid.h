@@ -31,8 +31,8 @@ struct Barrier {
 // For tests of barriers: those that threads come to are noted from now on, and what was noted
 // before is forgotten. While no thread runs.
 void NoteBarriers();
-// In the order of kernels and places.
-std::vector<Barrier> NotedBarriers();
+// In the order of kernels and places. None are noted any more.
+std::vector<Barrier> TakeNotedBarriers();
 // From now on threads go by that barrier as if it did not stand there; null: there are all of them.
 // While no thread runs.
 void RemoveBarrier(const Barrier* barrier);

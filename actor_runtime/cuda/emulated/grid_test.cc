@@ -115,7 +115,7 @@ TEST_CASE("A barrier that is there is noted, and can be taken out") {
   const KernelOrder descending{KernelOrder::kDescending};
   NoteBarriers();
   CHECK(TreeSum(descending, false) == 255 * 128);
-  const std::vector<Barrier> noted = NotedBarriers();
+  const std::vector<Barrier> noted = TakeNotedBarriers();
   REQUIRE(noted.size() == 1);
   CHECK(noted[0].kernel == "kernel");
   CHECK(noted[0].file.ends_with("grid_test.cc"));

@@ -75,7 +75,7 @@ TEST_CASE("each barrier of each kernel, removed, is found by an order of warps a
     emulated::NoteBarriers();
     right.push_back(OutputsOf(samples[i]));
     REQUIRE(!right[i].empty());
-    for (const Barrier& barrier : emulated::NotedBarriers()) {
+    for (const Barrier& barrier : emulated::TakeNotedBarriers()) {
       samples_of[barrier].push_back(i);
       reached.emplace(fs::path(barrier.file).filename(), barrier.line);
     }
