@@ -333,6 +333,9 @@ class JobTest(unittest.TestCase):
             with open(self.job + "/status.json", "w", encoding="utf-8") as file:
                 json.dump(dict(training, wait_ms=foreign), file)
             self.assertIn("39 ranks wait for it", run("status", "--job_dir=job", cwd=self.dir)[0])
+        with open(self.job + "/status.json", "w", encoding="utf-8") as file:
+            json.dump({"standstill": "a\x1b[2Jb\nc"}, file)
+        self.assertIn("  standstill      a [2Jb c\n", run("status", "--job_dir=job", cwd=self.dir)[0])
 
     def test_foreign_bytes_in_a_job_directory(self):
         self.submit()

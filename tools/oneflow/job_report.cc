@@ -100,7 +100,9 @@ void JobReport::Write() {
   if (!standstill_.empty()) json["standstill"] = standstill_;
   const std::string path = dir_ + "/status.json";
   std::string apart;
-  if (WriteApart(path, json, &apart).ok()) std::rename(apart.c_str(), path.c_str());
+  const bool is_there =
+      WriteApart(path, json, &apart).ok() && std::rename(apart.c_str(), path.c_str()) == 0;
+  if (!is_there) std::remove(apart.c_str());
 }
 
 absl::Status JobReport::End(const JobOutcome& outcome) const {

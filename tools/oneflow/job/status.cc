@@ -1,6 +1,9 @@
 // oneflow status: how a job stands, as its engine and its directory tell.
+#include <algorithm>
 #include <cstdio>
+#include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/json_text.h"
@@ -16,9 +19,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Line(std::string name, const std::string& text) {
+// Files of a job may hold anything; nothing in them tells a terminal what to do.
+std::string Line(std::string name, std::string text) {
   name.resize(std::max<size_t>(name.size() + 1, 18), ' ');
-  return absl::StrCat(name, text, "\n");
+  text = absl::StrCat(name, text);
+  std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, ' ');
+  return text + "\n";
 }
 
 std::string TextOf(const Json& value) {
