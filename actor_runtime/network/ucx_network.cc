@@ -5,12 +5,14 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,7 +23,7 @@
 #include "actor_runtime/device/spin.h"
 #include "actor_runtime/network/message_pool.h"
 #include "actor_runtime/network/shared_communicator.h"
-#include "actor_runtime/network/ucx_worker.h"
+#include "actor_runtime/network/ucx_sides.h"
 #include "actor_runtime/network/wire.h"
 #include "oneflow_core/base/status.h"
 
@@ -42,6 +44,8 @@ constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 //  3. Sent follows each piece that was emitted, Landed each that was given a place: a communicator
 //     lets go of memory only when it has counted them all.
 struct UcxNetwork::Impl {
+  using enum UcxSides::Side;
+  using Side = UcxSides::Side;
   struct Pools;
   // A message in UCX's hands: what must stay until it is sent.
   struct Sending {
@@ -74,17 +78,11 @@ struct UcxNetwork::Impl {
     FarAction action = {};
     Home from;
   };
-  struct Peer {
-    Impl* network = nullptr;
-    int process = 0;
-    ucp_ep_h endpoint = nullptr;
-  };
 
   UcxOptions options;
-  OnBroken on_broken;             // under mutex; null: closed
-  ucp_worker_h worker = nullptr;  // ucx's
+  OnBroken on_broken;  // under mutex; null: closed
+  std::string own_address;
   int wake_fd = -1;
-  std::vector<Peer> peers;      // by process
   std::vector<Outgoing> taken;  // of `outgoing`, by the driving thread
   int broken_process = -1;      // that UCX has told of, and we have not yet
   ucs_status_t broken_status = UCS_OK;
@@ -103,7 +101,7 @@ struct UcxNetwork::Impl {
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
   std::jthread thread;
-  UcxWorker ucx;  // the last member: its end hands back receives, whose callbacks use the others
+  UcxSides ucx;  // the last member: its end hands back receives, whose callbacks use the others
 
   ~Impl() {
     Close();
@@ -112,46 +110,28 @@ struct UcxNetwork::Impl {
       Wake();
       thread.join();
     }
-    CloseEndpoints();
     // What UCX still has comes back now, while all that it belongs to is there.
     ucx.Shut();
     if (wake_fd >= 0) close(wake_fd);
   }
 
   absl::Status Open() {
-    RETURN_IF_ERROR(ucx.Open(options));
-    worker = ucx.worker;
+    const auto lost = [this](int process, ucs_status_t status) {
+      if (broken_process >= 0) return;
+      broken_process = process;
+      broken_status = status;
+    };
+    RETURN_IF_ERROR(ucx.Open(options, kMessageId, {&ArrivedAt<kIn>, &ArrivedAt<kOut>}, this, lost));
+    own_address = ucx.Address();
     wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake_fd < 0) return absl::InternalError("eventfd failed");
-    peers.resize(options.processes);
-    const auto arrived = [](void* network, const void* header, size_t header_bytes, void* data,
-                            size_t length, const ucp_am_recv_param_t* param) {
-      return static_cast<Impl*>(network)->Arrived(
-          {static_cast<const std::byte*>(header), header_bytes}, data, length, *param);
-    };
-    return ucx.Listen(kMessageId, arrived, this);
+    return wake_fd < 0 ? absl::InternalError("eventfd failed") : absl::OkStatus();
   }
 
-  absl::Status Connect(int process, const std::string& address) {
-    if (process < 0 || process >= options.processes || process == options.process) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
-    }
-    Peer& peer = peers[process] = {this, process, nullptr};
-    const auto failed = [](void* arg, ucp_ep_h, ucs_status_t status) {
-      const Peer& lost = *static_cast<Peer*>(arg);
-      if (lost.network->broken_process >= 0) return;
-      lost.network->broken_process = lost.process;
-      lost.network->broken_status = status;
-    };
-    return Annotate(ucx.Connect(address, {failed, &peer}, &peer.endpoint),
-                    absl::StrCat("no link to process ", process));
-  }
-
-  // By force: all that is in UCX's hands comes back.
-  void CloseEndpoints() {
-    for (Peer& peer : peers) {
-      if (peer.endpoint != nullptr) ucx.Close(std::exchange(peer.endpoint, nullptr));
-    }
+  template <Side kAt>
+  static ucs_status_t ArrivedAt(void* network, const void* header, size_t header_bytes, void* data,
+                                size_t length, const ucp_am_recv_param_t* param) {
+    return static_cast<Impl*>(network)->Arrived(
+        kAt, {static_cast<const std::byte*>(header), header_bytes}, data, length, *param);
   }
 
   // Any thread.
@@ -217,7 +197,7 @@ struct UcxNetwork::Impl {
         absl::StrCat("a message of process ", header.from_process, ": ", why.message())));
   }
 
-  ucs_status_t Arrived(std::span<const std::byte> bytes, void* data, size_t length,
+  ucs_status_t Arrived(Side at, std::span<const std::byte> bytes, void* data, size_t length,
                        const ucp_am_recv_param_t& param) {
     const std::optional<WireHeader> header =
         WireHeaderFrom(bytes, options.job, options.attempt, options.processes);
@@ -251,13 +231,13 @@ struct UcxNetwork::Impl {
       Refuse(*header, place.status());
     } else if (!place->empty()) {
       bytes_received.fetch_add(static_cast<int64_t>(length));
-      return LandAt(*message, home, *place, data, param);
+      return LandAt(at, *message, home, *place, data, param);
     }
     return UCS_OK;
   }
 
-  ucs_status_t LandAt(const FarMessage& message, const Home& home, std::span<std::byte> place,
-                      void* data, const ucp_am_recv_param_t& param) {
+  ucs_status_t LandAt(Side at, const FarMessage& message, const Home& home,
+                      std::span<std::byte> place, void* data, const ucp_am_recv_param_t& param) {
     if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
       std::memcpy(place.data(), data, place.size());
       home.communicator->Landed(message);
@@ -279,7 +259,7 @@ struct UcxNetwork::Impl {
       of->network->Landed(of, status);
     };
     const ucs_status_ptr_t request =
-        ucp_am_recv_data_nbx(worker, data, place.data(), place.size(), &receive);
+        ucp_am_recv_data_nbx(ucx.worker(at), data, place.data(), place.size(), &receive);
     if (UCS_PTR_IS_ERR(request)) Landed(landing, UCS_PTR_STATUS(request));
     return UCS_INPROGRESS;
   }
@@ -299,7 +279,7 @@ struct UcxNetwork::Impl {
   void Post(Outgoing& message) {
     const FarMessage& of = message.action.message;
     const bool is_piece = of.kind == FarMessage::kPiece;
-    const ucp_ep_h endpoint = peers[message.to_process].endpoint;
+    const ucp_ep_h endpoint = ucx.endpoint(message.to_process, is_piece ? kOut : kIn);
     if (endpoint == nullptr || is_broken.load()) {
       if (is_piece) message.from.communicator->Sent();
       pending.fetch_sub(1);
@@ -364,7 +344,7 @@ struct UcxNetwork::Impl {
       for (Outgoing& message : taken) Post(message);
       taken.clear();
     }
-    worked |= ucp_worker_progress(worker) > 0;
+    worked |= ucx.Progress();
     if (broken_process >= 0) {
       Break(
           UcxError(absl::StrCat("the link to process ", broken_process, " failed"), broken_status));
@@ -382,7 +362,7 @@ struct UcxNetwork::Impl {
     for (const auto& [number, home] : communicators) all.push_back(home.communicator);
     lock.unlock();
     for (const auto& communicator : all) communicator->Abort(why);
-    CloseEndpoints();
+    ucx.CloseEndpoints();
     // Messages that were emitted meanwhile.
     lock.lock();
     std::vector<Outgoing> left = std::exchange(outgoing, {});
@@ -413,13 +393,14 @@ struct UcxNetwork::Impl {
 
   void Sleep(const std::stop_token& stop) {
     asleep.store(true);
-    const bool armed = told || ucp_worker_arm(worker) == UCS_OK;
+    const bool armed = told || ucx.Arm();
     const bool news = has_outgoing.load() || (is_broken.load() && !told) || stop.stop_requested();
-    pollfd fds[] = {{wake_fd, POLLIN, 0}, {ucx.event_fd, POLLIN, 0}};
+    pollfd fds[] = {
+        {wake_fd, POLLIN, 0}, {ucx.event_fd(kIn), POLLIN, 0}, {ucx.event_fd(kOut), POLLIN, 0}};
     if (!news && !armed && ++yields <= kYields) {
       std::this_thread::yield();
     } else if (!news) {
-      ppoll(fds, armed && !told ? 2 : 1, armed ? nullptr : &kNap, nullptr);
+      ppoll(fds, armed && !told ? 3 : 1, armed ? nullptr : &kNap, nullptr);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
     }
@@ -440,7 +421,7 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
 }
 
 absl::Status UcxNetwork::Connect(int process, const std::string& address) {
-  return impl_->Connect(process, address);
+  return impl_->ucx.Connect(process, address);
 }
 
 void UcxNetwork::Start() {
@@ -472,7 +453,7 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
   return std::make_unique<SharedCommunicator>(std::move(made));
 }
 
-const std::string& UcxNetwork::address() const { return impl_->ucx.address; }
+const std::string& UcxNetwork::address() const { return impl_->own_address; }
 bool UcxNetwork::Progress() { return impl_->Progress(); }
 void UcxNetwork::Break(const absl::Status& why) { impl_->Break(why); }
 void UcxNetwork::LetGo(const absl::Status& why) {
@@ -483,7 +464,7 @@ void UcxNetwork::Close() { impl_->Close(); }
 
 TransportMemory UcxNetwork::memory() const {
   const std::lock_guard lock(impl_->mutex);
-  return {impl_->ucx.private_bytes + impl_->pool_bytes, SharedSegmentBytes()};
+  return {impl_->ucx.private_bytes() + impl_->pool_bytes, SharedSegmentBytes()};
 }
 
 NetworkTotals UcxNetwork::totals() const {
