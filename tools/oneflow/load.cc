@@ -14,6 +14,7 @@
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -145,10 +146,12 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   }
   for (const Mesh::Axis& axis : mesh.axes) {
     if (known.contains(AxisWord(axis.name))) continue;
+    const std::string best = Nearest(AxisWord(axis.name), {known.begin(), known.end()});
+    const std::string meant = best.empty() ? "" : "did you mean " + best + "? ";
     std::fprintf(stderr,
-                 "oneflow: warning: mesh axis %s: neither the model (data, tensor, pipe) nor the "
+                 "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe) nor the "
                  "graph says how anything lies on it; all of it is inferred\n",
-                 axis.name.c_str());
+                 axis.name.c_str(), meant.c_str());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
 
@@ -18,6 +19,17 @@ std::string Suggestion(const Verb& verb, std::string_view flag) {
       flag.empty() ? "" : Nearest(flag, {verb.flags.begin(), verb.flags.end()});
   const std::string text = best.empty() ? "" : "did you mean --" + best + "? ";
   return text + "see `oneflow " + std::string(verb.name) + " --help`";
+}
+
+// Of a flag with one value the last counts: scripts add their own after the user's.
+void TellRepeated(const Arguments& args, const std::string& name, const std::string& value) {
+  for (const std::string_view many : {"feed", "fetch", "stop", "sbatch_option"}) {
+    if (name == many) return;
+  }
+  const std::vector<std::string> before = args.Repeated(name);
+  if (before.empty() || before.back() == value) return;
+  std::fprintf(stderr, "oneflow: warning: --%s is given more than once: %s counts, not %s\n",
+               name.c_str(), value.c_str(), before.back().c_str());
 }
 
 // 3e-4 rather than 0.00029999999999999997.
@@ -96,6 +108,7 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
       return InputError(absl::StrCat("--", name, "=", value), "is not a valid " + info.type);
     }
+    TellRepeated(args, name, value);
     args.flags.emplace_back(std::move(name), std::move(value));
   }
   return args;
