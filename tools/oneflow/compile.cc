@@ -31,11 +31,11 @@ absl::Status CompileGraph(const Arguments& args) {
 }  // namespace
 
 Verb CompileVerb() {
-  return {"compile", "lower a graph to a plan, prove it and write it",
-          "  oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
-          "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n",
-          Flags({kPlanFlags, kOptimizerFlags},
-                {"memory", "cluster", "out", "layouts_out", "format", "threads"}),
+  return {verbs::kCompile, "lower a graph to a plan, prove it and write it",
+          "oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
+          "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n"
+          "oneflow compile --graph=gpt.textproto --mesh=data=8 --batch=64 --precision=bf16 "
+          "--device=cuda --cluster=h100 --memory=80GB --out=gpu.plan\n",
           CompileGraph};
 }
 

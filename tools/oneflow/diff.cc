@@ -85,13 +85,10 @@ absl::Status DiffVerbMain(const Arguments& args) {
 }  // namespace
 
 Verb DiffVerb() {
-  return {"diff",
-          "say what changed from one plan to another",
-          "  oneflow diff a.plan b.plan\n"
-          "  oneflow diff a.plan b.plan --cluster=examples/clusters/h100.textproto --format=json\n",
-          {"cluster", "program", "format"},
-          DiffVerbMain,
-          /*takes_words=*/true};
+  return {verbs::kDiff, "say what changed from one plan to another",
+          "oneflow diff a.plan b.plan\n"
+          "oneflow diff a.plan b.plan --cluster=h100 --format=json\n",
+          DiffVerbMain, /*words=*/"A.plan B.plan"};
 }
 
 }  // namespace oneflow

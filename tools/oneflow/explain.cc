@@ -98,19 +98,15 @@ absl::Status Explain(const Arguments& args) {
 }  // namespace
 
 Verb ExplainVerb() {
-  return {
-      "explain", "say what a plan does, needs and why",
-      "  oneflow explain --plan=gpt.plan\n"
-      "  oneflow explain --plan=gpt.plan --format=json\n"
-      "  oneflow explain --plan=gpt.plan --format=memory\n"
-      "  oneflow explain --plan=gpt.plan --processes=2\n"
-      "  oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
-      "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
-      "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
-      "> plan.html\n",
-      Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "format", "program",
-                           "full", "steps", "after"}),
-      Explain};
+  return {verbs::kExplain, "say what a plan does, needs and why",
+          "oneflow explain --plan=gpt.plan\n"
+          "oneflow explain --plan=gpt.plan --format=json\n"
+          "oneflow explain --plan=gpt.plan --format=memory\n"
+          "oneflow explain --plan=gpt.plan --processes=2\n"
+          "oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
+          "oneflow explain --plan=gpt.plan --format=dot --program=train > plan.dot\n"
+          "oneflow explain --plan=gpt.plan --format=html --cluster=a100 > plan.html\n",
+          Explain};
 }
 
 }  // namespace oneflow
