@@ -77,8 +77,7 @@ absl::Status DiffVerbMain(const Arguments& args) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(a));
     ASSIGN_OR_RETURN(same_time, AddTimes(cluster, a, b, &diff));
   }
-  const std::string text = DiffText(diff) + (diff.empty() ? "" : same_time);
-  std::fputs((format == "json" ? DiffJson(diff) : text).c_str(), stdout);
+  std::fputs((format == "json" ? DiffJson(diff) : DiffText(diff, same_time)).c_str(), stdout);
   return absl::OkStatus();
 }
 

@@ -52,6 +52,14 @@ proto::Cluster DefaultCluster() {
   return cluster;
 }
 
+// --memory, where it is given.
+absl::Status SetMemory(proto::Cluster* cluster) {
+  if (FLAGS_memory.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+  cluster->mutable_device()->set_memory_bytes(bytes);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   proto::Cluster cluster = DefaultCluster();
   if (!FLAGS_cluster.empty()) {
@@ -61,10 +69,7 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
     cluster.mutable_device()->set_kernel_threads(
         std::max(1, threads / std::max(1, mesh.devices())));
   }
-  if (!FLAGS_memory.empty()) {
-    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
-    cluster.mutable_device()->set_memory_bytes(bytes);
-  }
+  RETURN_IF_ERROR(SetMemory(&cluster));
   return cluster;
 }
 
@@ -335,14 +340,20 @@ absl::Status WriteLayouts(const proto::Plan& plan) {
 }
 
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan) {
-  if (!FLAGS_cluster.empty()) return ReadCluster();
+  if (!FLAGS_cluster.empty()) {
+    ASSIGN_OR_RETURN(proto::Cluster cluster, ReadCluster());
+    RETURN_IF_ERROR(SetMemory(&cluster));
+    return cluster;
+  }
   if (plan.device_kind() == proto::CUDA) {
     return InputError("--cluster",
                       "is missing: the plan is for GPUs, and says nothing of their rates",
                       "give --cluster=h100, or what `oneflow calibrate "
                       "--device=cuda` measures");
   }
-  return DefaultCluster();
+  proto::Cluster cluster = DefaultCluster();
+  RETURN_IF_ERROR(SetMemory(&cluster));
+  return cluster;
 }
 
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan) {
