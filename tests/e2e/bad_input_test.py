@@ -83,7 +83,7 @@ class BadInputTest(BadInputCase):
                               (["--program=tran", "no such program", "train, eval"], "--program=tran"),
                               (["absent.textproto"], "--cluster=absent.textproto"),
                               (["gpt.textproto:", "Cluster", "op"], "--cluster=gpt.textproto"),
-                              (["--format=dot", "text, json"], "--format=dot"),
+                              (["--format=dot", "text or json"], "--format=dot"),
                               (["--trace", "absent/trace"], "--trace=absent/trace")]:
             self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
         for fields, words in [(b"device { peak_flops: 1e-9 }", ["device.peak_flops is 1e-09 a second", "leave it out"]),

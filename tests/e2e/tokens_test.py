@@ -186,12 +186,6 @@ class TokensTest(unittest.TestCase):
         error = self.train("bytes", "text.txt", "--eval_data=empty.txt,text.txt", "--eval_batches=1")[1]
         self.assertIn("oneflow: warning: --eval_data: empty.txt is empty\n", error)
 
-    def test_flags_that_are_given_twice(self):
-        out, error = self.train("bytes", "text.txt", "--steps=2", "--batch=2")
-        self.assertIn("oneflow: warning: --steps is given more than once: 2 counts, not 1\n", error)
-        self.assertNotIn("--batch", error)  # the same value
-        self.assertIn("step 2/2", out)
-
     def test_an_axis_that_is_one_letter_off(self):
         error = self.oneflow("compile", "--graph=bytes.textproto", "--mesh=dat=2", "--batch=4", "--out=dat.plan")[1]
         self.assertIn("mesh axis dat: did you mean data?", error)

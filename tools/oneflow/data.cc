@@ -219,12 +219,10 @@ absl::Status Data(const Arguments& args) {
 }  // namespace
 
 Verb DataVerb() {
-  return {"data",
-          "tokenise text into train.bin and val.bin",
-          "  oneflow data --text=book.txt --tokenizer=bytes --out=run/data --val_fraction=0.1\n"
-          "  oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
+  return {verbs::kData, "tokenise text into train.bin and val.bin",
+          "oneflow data --text=book.txt --tokenizer=bytes --out=run/data --val_fraction=0.1\n"
+          "oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
           "--token_format=megatron --out=run/data\n",
-          {"text", "tokenizer", "token_format", "out", "val_fraction", "end_of_text", "format"},
           Data};
 }
 

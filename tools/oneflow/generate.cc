@@ -199,18 +199,12 @@ absl::Status Generate(const Arguments& args) {
 }  // namespace
 
 Verb GenerateVerb() {
-  return {
-      "generate",
-      "continue a prompt with the model of a checkpoint",
-      "  oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
-      "--temperature=0.8 --seed=1\n"
-      "  oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
-      "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
-      {"cuda_libs", "device",       "logical_devices", "checkpoint",      "prompt",      "tokens",
-       "tokenizer", "temperature",  "top_k",           "top_p",           "stop",        "seed",
-       "mesh",      "memory",       "threads",         "instruction_set", "layouts_out", "format",
-       "processes", "process_index"},
-      Generate};
+  return {verbs::kGenerate, "continue a prompt with the model of a checkpoint",
+          "oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
+          "--temperature=0.8 --seed=1\n"
+          "oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
+          "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
+          Generate};
 }
 
 }  // namespace oneflow

@@ -21,7 +21,7 @@
 namespace oneflow {
 namespace {
 
-// Beside kPlanFlags, which the plan's fingerprint stands for.
+// Beside the flags that a plan has fixed, which the plan's fingerprint stands for.
 constexpr std::string_view kMayDiffer[] = {
     "plan",          "cluster",       "memory",          "data",     "eval_data",
     "cuda_libs",     "process_index", "metrics",         "format",   "stall_seconds",
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> DigestOf(const std::string& flag, const std::string&
 // Never empty: an empty value would stand for any.
 std::string ValueOf(const Arguments& args, std::string_view flag) {
   // Without the flag it is as the plan says.
-  if (Has(kOptimizerFlags, flag) && !args.Given(flag)) return "none";
+  if (HasProperty(flag, verbs::kOfOptimizer) && !args.Given(flag)) return "none";
   std::string value;
   gflags::GetCommandLineOption(std::string(flag).c_str(), &value);
   return value.empty() ? "none" : value;
@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
       {"instruction set (--instruction_set=NAME lowers it for all)", std::string(Name(isa))},
   };
   for (const std::string_view flag : flags) {
-    if (Has(kPlanFlags, flag) || Has(kMayDiffer, flag)) continue;
+    if (HasProperty(flag, verbs::kFixedByPlan) || Has(kMayDiffer, flag)) continue;
     facts.push_back({absl::StrCat("--", ToAbsl(flag)), ValueOf(args, flag)});
   }
   facts.push_back({"--trace", FLAGS_trace.empty() ? "none" : "given"});
