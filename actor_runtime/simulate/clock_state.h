@@ -50,8 +50,8 @@ struct ClockState {
   std::vector<ActorStates> actors;  // by stream
   std::vector<Stream> streams;
   std::vector<Worker> workers;
-  std::vector<int64_t> missing;  // by exchange: members that have not entered
-  std::vector<Event> events;     // a heap
+  std::vector<int64_t> missing;   // by exchange: members that have not entered
+  std::vector<Event> events;      // a heap
   std::vector<int64_t> recorded;  // by concrete actor: firings that have begun and are stored
 
   void Push(double time, int32_t stream, const Message& message, bool landed = false) {

@@ -312,12 +312,12 @@ class SlackFinder {
 
   const SimulatedRun& run_;
   const Firings& firings_;
-  Latest latest_;                                 // by index: the latest end that delays nothing
+  Latest latest_;                                   // by index: the latest end that delays nothing
   std::vector<std::map<int64_t, Latest>> skipped_;  // by repeat, then by period
-  std::vector<int64_t> place_of_;  // by index: in its stored period
-  int32_t repeat_ = -1;            // whose periods are looked at
-  int64_t looked_at_ = 0;          // period
-  int64_t deepest_ = 0;            // periods from a firing to what it waits for
+  std::vector<int64_t> place_of_;                   // by index: in its stored period
+  int32_t repeat_ = -1;                             // whose periods are looked at
+  int64_t looked_at_ = 0;                           // period
+  int64_t deepest_ = 0;                             // periods from a firing to what it waits for
   std::vector<double> slack_;
 };
 

@@ -75,10 +75,9 @@ PeriodFinder::Moment PeriodFinder::MomentOf(const ClockState& state, int64_t beg
     const bool running = state.actors[s].counts.size() > 0 && stream.running >= 0 &&
                          state.actors[s].counts[stream.running].issued !=
                              state.actors[s].counts[stream.running].completed;
-    for (const int64_t word : {stream.step, running ? int64_t{stream.running} : -1,
-                               running ? stream.running_step : -1,
-                               int64_t{stream.entered} + 2 * int64_t{stream.landed} +
-                                   4 * int64_t{stream.occupies}}) {
+    for (const int64_t word :
+         {stream.step, running ? int64_t{stream.running} : -1, running ? stream.running_step : -1,
+          int64_t{stream.entered} + 2 * int64_t{stream.landed} + 4 * int64_t{stream.occupies}}) {
       words.push_back(word);
     }
     words.insert(words.end(), state.actors[s].tokens.begin(), state.actors[s].tokens.end());
@@ -134,9 +133,8 @@ std::optional<Period> PeriodFinder::Between(const Moment& from, const Moment& to
     const ActorTable& table = net_.streams[s].table;
     for (int32_t p = table.actors[i].first_port; p < table.actors[i].end_port; ++p) {
       for (const auto& count : {&Moment::issued, &Moment::completed}) {
-        period.times =
-            std::min(period.times,
-                     TimesOf((from.*count)[actor], (to.*count)[actor], table.ports[p].rate));
+        period.times = std::min(
+            period.times, TimesOf((from.*count)[actor], (to.*count)[actor], table.ports[p].rate));
       }
     }
   });

@@ -14,7 +14,8 @@
 //
 //   PeriodFinder finder(run.net);
 //   if (finder.Due(state, firings)) {
-//     if (std::optional<Period> period = finder.Look(state, firings)) { Skip(net, *period, &state); }
+//     if (std::optional<Period> period = finder.Look(state, firings)) { Skip(net, *period, &state);
+//     }
 //   }
 #pragma once
 
@@ -32,12 +33,12 @@ namespace oneflow {
 struct Period {
   int64_t times = 0;
   double seconds = 0;
-  int64_t firings_before = 0;       // that had begun when the period began
-  std::vector<int64_t> issued;      // by concrete actor: in the period
-  std::vector<int64_t> completed;   // the same
-  std::vector<int64_t> recorded;    // the same: begun
-  std::vector<int64_t> repeats;     // by stream
-  std::vector<int64_t> sequences;   // by pending event, earliest first: of messages
+  int64_t firings_before = 0;      // that had begun when the period began
+  std::vector<int64_t> issued;     // by concrete actor: in the period
+  std::vector<int64_t> completed;  // the same
+  std::vector<int64_t> recorded;   // the same: begun
+  std::vector<int64_t> repeats;    // by stream
+  std::vector<int64_t> sequences;  // by pending event, earliest first: of messages
 };
 
 class PeriodFinder {

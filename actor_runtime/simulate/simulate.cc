@@ -103,7 +103,7 @@ class Clock {
     const std::optional<Period> period = finder_.Look(at_, Begun());
     if (!period) return;
     FinishOnLinks(*period);
-    SimulatedRun::Repeat& repeat = run_.repeats.emplace_back();
+    SimulatedRun::Repeat repeat;
     repeat.times = period->times;
     repeat.begin = at_.now - period->seconds;
     repeat.seconds = period->seconds;
@@ -114,10 +114,12 @@ class Clock {
     repeat.order_repeats = period->repeats;
     for (const StreamOrder& stream : net_.streams) {
       int64_t& fired = repeat.fired.emplace_back(0);
-      for (size_t i = 0; i < stream.actors.size(); ++i) {
-        fired += at_.actors[net_.stream_of[stream.actors[i]]].counts[i].issued;
+      for (const int32_t actor : stream.actors) {
+        fired +=
+            at_.recorded[actor] + run_.SkippedOf(actor, static_cast<int32_t>(run_.repeats.size()));
       }
     }
+    run_.repeats.push_back(std::move(repeat));
     Skip(net_, *period, &at_);
     finder_.Forget();
   }

@@ -17,8 +17,8 @@
 //
 // Time starts at 0 and moves from event to event. At one moment all ends and messages are counted
 // before anything begins, so equal inputs give equal runs. Seconds are rounded to multiples of a
-// quantum, a power of two chosen so that every sum of them in the run is exact in a double; it is at
-// most 2^-50 of what all firings take one after the other.
+// quantum, a power of two chosen so that every sum of them in the run is exact in a double; it is
+// at most 2^-50 of what all firings take one after the other.
 //
 // A step of many micro-batches repeats itself: when the state of the run is exactly what it was
 // some time before, whole periods are skipped (period.h). What is stored are then the firings
@@ -65,11 +65,11 @@ struct SimulatedRun {
   struct Repeat {
     int64_t times = 0;
     double begin = 0, seconds = 0;
-    int64_t first = 0, end = 0;            // the stored period in `order`
-    std::vector<int64_t> firings;          // by concrete actor: in a period
-    std::vector<int64_t> stored;           // the same: stored firings up to the period's end
-    std::vector<int64_t> fired;            // by stream: all firings issued up to there
-    std::vector<int64_t> order_repeats;    // by stream: repeats of its order's run in a period
+    int64_t first = 0, end = 0;          // the stored period in `order`
+    std::vector<int64_t> firings;        // by concrete actor: in a period
+    std::vector<int64_t> stored;         // the same: stored firings up to the period's end
+    std::vector<int64_t> fired;          // by stream: all firings up to there
+    std::vector<int64_t> order_repeats;  // by stream: repeats of its order's run in a period
     double skipped_begin() const { return begin + seconds; }
     double skipped_end() const { return begin + static_cast<double>(times + 1) * seconds; }
   };
@@ -82,7 +82,7 @@ struct SimulatedRun {
                           // repeats[repeats] it is in
   };
 
-  ActorNet net;  // one device a stage: rank = stage
+  ActorNet net;                    // one device a stage: rank = stage
   SimulateOptions options;         // seconds as they were rounded
   std::vector<int32_t> worker_of;  // by stream
   std::vector<Doing> doing;        // by concrete actor

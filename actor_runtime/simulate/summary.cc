@@ -76,7 +76,8 @@ class Summarizer {
 
   void AddPath(const CriticalPath& path, SimulationSummary* summary) const {
     for (size_t a = 0; a < path.skipped_seconds.size(); ++a) {
-      if (path.skipped_seconds[a] > 0) summary->critical_seconds[KernelOf(a)] += path.skipped_seconds[a];
+      if (path.skipped_seconds[a] > 0)
+        summary->critical_seconds[KernelOf(a)] += path.skipped_seconds[a];
     }
     double messages = path.skipped_messages;
     for (const CriticalFiring& at : path.firings) {

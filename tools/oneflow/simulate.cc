@@ -19,8 +19,8 @@ absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   // A trace has every firing.
   const int64_t skip_after = FLAGS_trace.empty() ? kSkipAfter : SimulateOptions::kNeverSkip;
-  ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(cluster, plan, FLAGS_program,
-                                                      StepsToSimulate(args), skip_after));
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args), skip_after));
   if (!FLAGS_trace.empty()) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(run)), "--trace"));
   }
