@@ -92,9 +92,10 @@ class TokensTest(unittest.TestCase):
         self.assertIn("warning: spaces.txt: the tokenizer makes no token of its text", error)
         self.assertNotIn("text.txt: the", error)
 
-    def with_template(self):
+    def with_template(self, end=("two",)):
         with open(TESTDATA + "/expected_templates.json", encoding="utf-8") as file:
             template = json.load(file)["cases"][2]["post_processor"]  # 0 before, 1 and 2 after
+        template["single"] = template["single"][:2] + [{"SpecialToken": {"id": name, "type_id": 0}} for name in end]
         with open(TESTDATA + "/tokenizer.json", encoding="utf-8") as file:
             tokenizer = json.load(file)
         tokenizer["post_processor"] = template
@@ -111,6 +112,14 @@ class TokensTest(unittest.TestCase):
         plain = self.ids("plain/train.bin")
         self.assertEqual(self.ids("around/train.bin"), [0] + plain[:first] + [1, 2] + [0] + plain[first:])
         self.assertEqual(self.ids("around/val.bin"), self.ids("plain/val.bin") + [1, 2])
+        for end_of_text, ids in [([], [1, 2]), (["--end_of_text"], [1, 2, 0])]:
+            self.data("end", "--text=c.txt", template, *end_of_text)
+            self.assertEqual(self.ids("end/train.bin"), [0] + plain[:first] + ids)
+        # What ends with the token already does not get it twice.
+        self.with_template(end=["<|endoftext|>"])
+        self.data("end", "--text=c.txt", template, "--end_of_text")
+        self.assertEqual(self.ids("end/train.bin"), [0] + plain[:first] + [0])
+        self.with_template()
         out = self.oneflow("data", "--text=c.txt", template, "--out=people")[0]
         self.assertIn('each document stands between "<|endoftext|>" and "!""', out)
         # The model is new: what it says depends on all it has seen, and so on the token before the prompt.
@@ -195,6 +204,9 @@ class TokensTest(unittest.TestCase):
     def test_an_axis_that_is_one_letter_off(self):
         error = self.oneflow("compile", "--graph=bytes.textproto", "--mesh=dat=2", "--batch=4", "--out=dat.plan")[1]
         self.assertIn("mesh axis dat: did you mean data?", error)
+        self.train("bytes", "text.txt", "--checkpoint_dir=axis")
+        error = self.oneflow("generate", "--checkpoint=axis", "--prompt=the", "--tokens=1", "--mesh=tenso=2")[1]
+        self.assertIn("mesh axis tenso: did you mean tensor?", error)
         error = self.oneflow("compile", "--graph=bytes.textproto", "--mesh=replica=2", "--batch=4", "--out=dat.plan")[1]
         self.assertIn("mesh axis replica: neither the model", error)
 
