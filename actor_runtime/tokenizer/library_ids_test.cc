@@ -1,5 +1,5 @@
-// Where releases of the libraries differ, we follow those that testdata/make_library_ids.py was run
-// with; each file names its library.
+// Releases of the libraries differ in these ids. The tests follow those that
+// testdata/make_library_ids.py was run with; each file names its library.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -124,7 +124,7 @@ TEST_CASE("pieces that are not used fall into those that they were merged from, 
   }
 }
 
-TEST_CASE("added tokens that are not special are found; a raw byte leaves its twin alone") {
+TEST_CASE("added tokens that are not special are found; a bare byte leaves its twin alone") {
   const Json expected = ReadJson("expected_added.json");
   CHECK(expected["library"] == "tokenizers 0.23.3");
   const TemporaryDirectory dir;
@@ -135,7 +135,7 @@ TEST_CASE("added tokens that are not special are found; a raw byte leaves its tw
   CHECK(Encode(tokenizer, "a\nb")[1] != 700);
 }
 
-TEST_CASE("a text with added tokens may be cut where the tokenizer says") {
+TEST_CASE("a text with added tokens may be split where the tokenizer says") {
   const TemporaryDirectory dir;
   const Json expected = ReadJson("expected_added.json");
   const Tokenizer tokenizer = Changed(dir, expected["patch"]);

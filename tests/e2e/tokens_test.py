@@ -1,4 +1,4 @@
-"""Tokens as their libraries give them, from text to file to checkpoint: where texts are cut, what stands around documents, which
+"""Tokens as their libraries give them, from text to file to checkpoint: where texts are split, what stands around documents, which
 tokenizer made what; and input that is told or refused: pipes, empty files, repeated flags, a mistyped axis."""
 import json
 import os
@@ -59,14 +59,14 @@ class TokensTest(unittest.TestCase):
         for text, tokenizer in [("one_line.txt", PIECES), ("no_space.txt", PIECES), ("no_space.txt", GPT2), ("text.txt", PIECES)]:
             with self.subTest(text=text, tokenizer=tokenizer):
                 whole = os.path.getsize(f"{self.dir}/{text}")
-                train, val = self.data("cut", "--text=" + text, tokenizer, "--val_fraction=0.1")["files"]
+                train, val = self.data("split", "--text=" + text, tokenizer, "--val_fraction=0.1")["files"]
                 self.assertEqual(train["text_bytes"] + val["text_bytes"], whole)
                 self.assertGreaterEqual(val["text_bytes"], 0.1 * whole - 1)
                 self.assertLessEqual(val["text_bytes"], 0.11 * whole + 1)
                 if text == "no_space.txt":
-                    self.assertEqual(train["text_bytes"] % 3, 0)  # no character is cut in two
+                    self.assertEqual(train["text_bytes"] % 3, 0)  # no character is split
 
-    def test_a_cut_ends_no_document(self):
+    def test_a_split_ends_no_document(self):
         self.write("a.txt", "the program\n" * 50)
         self.write("b.txt", "of the license\n" * 50)
         for token_format in ["nanogpt", "megatron"]:
@@ -115,7 +115,7 @@ class TokensTest(unittest.TestCase):
         for end_of_text, ids in [([], [1, 2]), (["--end_of_text"], [1, 2, 0])]:
             self.data("end", "--text=c.txt", template, *end_of_text)
             self.assertEqual(self.ids("end/train.bin"), [0] + plain[:first] + ids)
-        # What ends with the token already does not get it twice.
+        # A document that ends with the token already does not get it twice.
         self.with_template(end=["<|endoftext|>"])
         self.data("end", "--text=c.txt", template, "--end_of_text")
         self.assertEqual(self.ids("end/train.bin"), [0] + plain[:first] + [0])

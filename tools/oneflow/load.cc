@@ -150,7 +150,7 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
     const std::string meant = best.empty() ? "" : "did you mean " + best + "? ";
     std::fprintf(stderr,
                  "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe) nor the "
-                 "graph says how anything lies on it; all of it is inferred\n",
+                 "graph gives a layout on it; all of it is inferred\n",
                  axis.name.c_str(), meant.c_str());
   }
 }

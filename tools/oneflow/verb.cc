@@ -21,7 +21,8 @@ std::string Suggestion(const Verb& verb, std::string_view flag) {
   return text + "see `oneflow " + std::string(verb.name) + " --help`";
 }
 
-// Of a flag with one value the last counts: scripts add their own after the user's.
+// The last value of a flag counts, as scripts add their own after the user's; that it is not the
+// first is told.
 void TellRepeated(const Arguments& args, const std::string& name, const std::string& value) {
   for (const std::string_view many : {"feed", "fetch", "stop", "sbatch_option"}) {
     if (name == many) return;

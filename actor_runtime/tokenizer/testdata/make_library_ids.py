@@ -91,7 +91,7 @@ def round_scores(model):
 LONG = [[["🙃", 9000], ["the program", 1]], [["中", 4500], ["a the License ", 900]], [["abab", 5000]], [["the program", 3000]],
         [["a", 30000]], [["the License of programs. ", 2000], ["🙃", 1], ["abab ", 2000]]]
 
-# Of code models: runs of spaces, one inside another; a token that reaches over words; raw bytes beside their twins.
+# As in vocabularies for code: runs of spaces, one inside another; a token that reaches over words; bare bytes beside their twins.
 ADDED = ["  ", "    ", " \n", "\t\t", "def f", "b a", "|>"]
 PATCH = {
     "model": {"vocab": {"\n": 700, "\t": 701}},
