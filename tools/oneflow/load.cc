@@ -177,7 +177,7 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
     const std::string meant = best.empty() ? "" : "did you mean " + best + "? ";
     std::fprintf(stderr,
                  "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe) nor the "
-                 "graph says how anything lies on it; all of it is inferred\n",
+                 "graph gives a layout on it; all of it is inferred\n",
                  axis.name.c_str(), meant.c_str());
   }
 }
@@ -373,6 +373,7 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   ASSIGN_OR_RETURN(options.device_kind, DeviceKindFromFlags());
   options.state_layouts = !FLAGS_layouts_out.empty();
   ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
+  WarnOfAxes(graph, options.mesh);
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
