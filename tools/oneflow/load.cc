@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -16,6 +17,7 @@
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -161,8 +163,19 @@ double BytesOfUnit(const std::string& text) {
 // What the axis itself is called: "data" of the part data.0 of a factored axis.
 std::string_view AxisWord(std::string_view axis) { return axis.substr(0, axis.find('.')); }
 
-// A mistyped axis, "tp" for "tensor", is a good mesh: of an axis that no layout is written for, all
-// is inferred. It is told on stderr, for training prints no plan.
+// The known axis that one of another name may be: one letter off, or by its short form.
+std::string AxisMeantBy(std::string_view axis, const std::set<std::string_view>& known) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"dp", "data"},      {"tp", "tensor"},     {"pp", "pipe"},
+      {"model", "tensor"}, {"pipeline", "pipe"}, {"stage", "pipe"}};
+  for (const auto& [name, meant] : kShort) {
+    if (name == axis) return std::string(meant);
+  }
+  return Nearest(axis, {known.begin(), known.end()});
+}
+
+// A mistyped axis is a good mesh: of an axis that no layout is written for, all is inferred. It is
+// told on stderr, for training prints no plan.
 void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   std::set<std::string_view> known = {"data", "tensor", "pipe"};
   for (const proto::Op& op : graph.op()) {
@@ -171,11 +184,13 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
     }
   }
   for (const Mesh::Axis& axis : mesh.axes) {
-    if (known.contains(AxisWord(axis.name))) continue;
+    const std::string_view word = AxisWord(axis.name);
+    if (known.contains(word)) continue;
+    const std::string meant = AxisMeantBy(word, known);
     std::fprintf(stderr,
-                 "oneflow: warning: mesh axis %s: neither the model (data, tensor, pipe) nor the "
-                 "graph says how anything lies on it; all of it is inferred\n",
-                 axis.name.c_str());
+                 "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe) nor the "
+                 "graph has layouts for it; all of them are inferred\n",
+                 axis.name.c_str(), meant.empty() ? "" : ("did you mean " + meant + "? ").c_str());
   }
 }
 
