@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
 #include "actor_runtime/simulate/crossings.h"
@@ -56,10 +58,11 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
 }
 
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
-                                        std::string_view program, int64_t steps) {
+                                        std::string_view program, int64_t steps,
+                                        int64_t skip_after) {
   RETURN_IF_ERROR(VerifyPlan(plan));
   ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
-  SimulateOptions options{.steps = steps};
+  SimulateOptions options{.steps = steps, .skip_after = skip_after};
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   std::vector<FarTraffic> far;
   if (processes > 1) {
@@ -79,6 +82,7 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
 }
 
 std::string SimulatedTraceJson(const SimulatedRun& run) {
+  CHECK(run.repeats.empty()) << "a trace has every firing";
   Trace trace(static_cast<int64_t>(run.order.size()));
   trace.Begin(run.net, /*first_step=*/0, run.options.steps);
   std::vector<int64_t> fired(run.net.specs.size(), 0);

@@ -27,11 +27,15 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
 // On CPU devices one worker drives all streams of a device and messages between workers take the
 // first level's latency, as in the threaded runtime. On others every stream goes by itself, and
 // latencies are the primitives' own. What crosses processes takes the time of its link. Proves the
-// plan first: a file may have been edited.
+// plan first: a file may have been edited. Periods are skipped after `skip_after` firings; runs
+// that are looked at firing by firing give SimulateOptions::kNeverSkip.
+inline constexpr int64_t kSkipAfter = int64_t{1} << 18;
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
-                                        std::string_view program, int64_t steps);
+                                        std::string_view program, int64_t steps,
+                                        int64_t skip_after = kSkipAfter);
 
-// The trace of a simulated run in the form of `train --trace`.
+// The trace of a simulated run in the form of `train --trace`. Requires one in which no period was
+// skipped.
 std::string SimulatedTraceJson(const SimulatedRun& run);
 
 }  // namespace oneflow
