@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -162,8 +163,19 @@ double BytesOfUnit(const std::string& text) {
 // What the axis itself is called: "data" of the part data.0 of a factored axis.
 std::string_view AxisWord(std::string_view axis) { return axis.substr(0, axis.find('.')); }
 
-// A mistyped axis, "tp" for "tensor", is a good mesh: of an axis that no layout is written for, all
-// is inferred. It is told on stderr, for training prints no plan.
+// The known axis that one of another name may be: one letter off, or by its short form.
+std::string AxisMeantBy(std::string_view axis, const std::set<std::string_view>& known) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"dp", "data"},      {"tp", "tensor"},     {"pp", "pipe"},
+      {"model", "tensor"}, {"pipeline", "pipe"}, {"stage", "pipe"}};
+  for (const auto& [name, meant] : kShort) {
+    if (name == axis) return std::string(meant);
+  }
+  return Nearest(axis, {known.begin(), known.end()});
+}
+
+// A mistyped axis is a good mesh: of an axis that no layout is written for, all is inferred. It is
+// told on stderr, for training prints no plan.
 void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   std::set<std::string_view> known = {"data", "tensor", "pipe"};
   for (const proto::Op& op : graph.op()) {
@@ -172,13 +184,13 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
     }
   }
   for (const Mesh::Axis& axis : mesh.axes) {
-    if (known.contains(AxisWord(axis.name))) continue;
-    const std::string best = Nearest(AxisWord(axis.name), {known.begin(), known.end()});
-    const std::string meant = best.empty() ? "" : "did you mean " + best + "? ";
+    const std::string_view word = AxisWord(axis.name);
+    if (known.contains(word)) continue;
+    const std::string meant = AxisMeantBy(word, known);
     std::fprintf(stderr,
                  "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe) nor the "
-                 "graph gives a layout on it; all of it is inferred\n",
-                 axis.name.c_str(), meant.c_str());
+                 "graph has layouts for it; all of them are inferred\n",
+                 axis.name.c_str(), meant.empty() ? "" : ("did you mean " + meant + "? ").c_str());
   }
 }
 
@@ -373,7 +385,6 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   ASSIGN_OR_RETURN(options.device_kind, DeviceKindFromFlags());
   options.state_layouts = !FLAGS_layouts_out.empty();
   ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
-  WarnOfAxes(graph, options.mesh);
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
