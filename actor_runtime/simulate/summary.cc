@@ -125,6 +125,7 @@ class Summarizer {
           block.end = run_.SpanOf(stream.actors[place], fired[place]++).end;
           more = stream.firings.Next(&at);
         }
+        block.busy = block.end - block.begin;
         blocks.push_back(std::move(block));
       }
     }
