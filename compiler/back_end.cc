@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/lower/hold_back.h"
+#include "compiler/lower/delay_receives.h"
 #include "compiler/lower/host_copies.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/state_programs.h"
@@ -70,9 +70,9 @@ constexpr BackEndStep kSteps[] = {
        AddHostCopies(s->plan.persistent(), {}, &s->lowered);
        return absl::OkStatus();
      }},
-    {"hold_back", nullptr,
+    {"delay_receives", nullptr,
      [](BackEndState* s) {
-       HoldBackUpdateReceives(&s->lowered);
+       DelayUpdateReceives(&s->lowered);
        return absl::OkStatus();
      }},
     {"price", nullptr, Price},

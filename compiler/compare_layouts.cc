@@ -33,12 +33,12 @@ absl::StatusOr<double> StepSeconds(const CompileOptions& options, proto::Plan pl
                                    ProgramDraft draft) {
   PersistentIds ids;
   RETURN_IF_ERROR(AddPersistent(draft.graph, &plan, &ids));
-  draft.lower.groups = GroupsOf({&draft.graph});
+  draft.lower.groups = FindGroups({&draft.graph});
   for (const proto::Group& group : draft.lower.groups) *plan.add_group() = group;
   ASSIGN_OR_RETURN(const Schedule schedule, FindSchedule("1f1b"));
   const int64_t all = draft.lower.micro_batches;
-  BackEndState state{plan, draft, ids, schedule, /*stages=*/1,
-                     FewMicroBatches(schedule, /*stages=*/1, all)};
+  BackEndState state{plan,     draft,        ids,
+                     schedule, /*stages=*/1, FewMicroBatches(schedule, /*stages=*/1, all)};
   RETURN_IF_ERROR(RunBackEnd(&state));
   if (state.micro_batches < all) SetMicroBatches(all, /*stages=*/1, schedule, &state.lowered);
   *plan.add_program() = std::move(state.lowered.program);
@@ -77,16 +77,14 @@ absl::StatusOr<std::vector<ComparedLayouts>> CompareLayouts(const CompileOptions
     drafts.push_back(std::move(draft));
   }
   for (size_t i = 0; i < drafts.size() && drafts.size() > 1; ++i) {
-    ASSIGN_OR_RETURN(compared[i].seconds,
-                     StepSeconds(one_stage, header, std::move(drafts[i])));
+    ASSIGN_OR_RETURN(compared[i].seconds, StepSeconds(one_stage, header, std::move(drafts[i])));
   }
   std::stable_sort(compared.begin(), compared.end(),
                    [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return compared;
 }
 
-std::string ComparisonNote(const std::vector<ComparedLayouts>& compared,
-                           const std::string& taken) {
+std::string ComparisonNote(const std::vector<ComparedLayouts>& compared, const std::string& taken) {
   if (compared.size() < 2) return "";
   std::string text = "layouts compared by the simulator, a step as one stage:";
   for (const ComparedLayouts& one : compared) {

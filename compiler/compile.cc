@@ -164,7 +164,7 @@ absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptio
     RETURN_IF_ERROR(AddPersistent(draft.graph, &boxed.plan, &boxed.ids));
     graphs.push_back(&draft.graph);
   }
-  const std::vector<proto::Group> groups = GroupsOf(graphs);
+  const std::vector<proto::Group> groups = FindGroups(graphs);
   for (const proto::Group& group : groups) *boxed.plan.add_group() = group;
   for (ProgramDraft& draft : boxed.drafts) draft.lower.groups = groups;
   return boxed;
@@ -190,7 +190,7 @@ std::vector<ComparedLayouts> LayoutsToTry(GraphSource source, const CompileOptio
   if (!ComparesLayouts(options)) return first;
   const CompileOptions one = AsOneStage(options);
   for (proto::Op& op : *source.graph.mutable_op()) op.clear_stage();
-  const absl::StatusOr<Schedule> schedule = ScheduleOf(one.train, /*stages=*/1);
+  const absl::StatusOr<Schedule> schedule = MakeSchedule(one.train, /*stages=*/1);
   if (!schedule.ok()) return first;
   const proto::Plan header = PlanHeader(source.graph, one, *schedule);
   const auto make = [&](const LayoutSearch& search) -> absl::StatusOr<ProgramDraft> {
@@ -219,8 +219,8 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
   const int64_t capacity = options.cluster.device().memory_bytes();
-  ASSIGN_OR_RETURN(const std::optional<Pipe> pipe,
-                   PipeToFit(drafts, ids, schedule, stages, options.cluster, plan));
+  ASSIGN_OR_RETURN(const std::optional<StageTimes> pipe,
+                   FindStageTimes(drafts, ids, schedule, stages, options.cluster, plan));
   if (pipe) schedule = Fitted(*pipe, schedule);
   if (options.fill_memory) {
     ASSIGN_OR_RETURN(schedule, FillMemory(drafts, ids, schedule, stages, pipe, plan, capacity));
@@ -250,7 +250,7 @@ namespace {
 absl::StatusOr<Schedule> ScheduleFor(const CompileOptions& options) {
   const int stages = options.mesh.stages();
   ASSIGN_OR_RETURN(Schedule schedule,
-                   options.order ? *options.order : ScheduleOf(options.train, stages));
+                   options.order ? *options.order : MakeSchedule(options.train, stages));
   RETURN_IF_ERROR(CheckFits(schedule, stages, options.train.micro_batches()));
   return schedule;
 }

@@ -452,7 +452,7 @@ TEST_CASE("one stage sums the squares; the others receive the norm") {
   CHECK(sent_norms == 3);
 }
 
-TEST_CASE("mistakes are refused with their numbers and the mend") {
+TEST_CASE("mistakes are refused with their numbers and the hint") {
   const proto::Graph gpt = SmallGpt();
   CHECK(Refusal(gpt, OptionsFor("", 10, 4)) ==
         "micro-batches 4: do not divide the batch of 10; use a batch of 12, or a divisor of 10");

@@ -30,10 +30,10 @@ absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const 
 
 absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
                                     const PersistentIds& ids, const Schedule& schedule, int stages,
-                                    const std::optional<Pipe>& pipe, const proto::Plan& plan,
+                                    const std::optional<StageTimes>& times, const proto::Plan& plan,
                                     int64_t capacity) {
-  RETURN_IF_ERROR(CheckCanPay(schedule, pipe.has_value(), stages, plan, capacity));
-  const int64_t most = pipe ? MostUsefulExtra(*pipe) : MostUsefulExtra(schedule, stages);
+  RETURN_IF_ERROR(CheckCanPay(schedule, times.has_value(), stages, plan, capacity));
+  const int64_t most = times ? MostUsefulExtra(*times) : MostUsefulExtra(schedule, stages);
   if (most == 0) {
     return InputError(kWhere, "no step of these stages is shorter for more memory",
                       "use more micro-batches, or --global_norm=false --clip=0 where updates wait "
@@ -43,7 +43,7 @@ absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
   for (int64_t too_many = most + 1; too_many - best.extra_in_flight > 1;) {
     Schedule tried = schedule;
     tried.extra_in_flight = (best.extra_in_flight + too_many) / 2;
-    if (pipe) tried = Fitted(*pipe, tried);
+    if (times) tried = Fitted(*times, tried);
     proto::Plan whole = plan;
     RETURN_IF_ERROR(AddPrograms(drafts, ids, tried, stages, &whole));
     if (CheckCapacity(whole, capacity).ok()) {

@@ -17,10 +17,10 @@ namespace oneflow {
 // `schedule` with the largest extra_in_flight, from what it has up to where more does not pay,
 // whose programs fit `capacity` bytes a device; `plan` holds the variables. An input error where
 // nothing pays: the capacity is not known, or steps do not overlap. Costs a back end for each of
-// about log2(P) tries; where `pipe` is known, orders are fitted to it, once a try.
+// about log2(P) tries; where `times` are known, orders are fitted to it, once a try.
 absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
                                     const PersistentIds& ids, const Schedule& schedule, int stages,
-                                    const std::optional<Pipe>& pipe, const proto::Plan& plan,
+                                    const std::optional<StageTimes>& times, const proto::Plan& plan,
                                     int64_t capacity);
 
 }  // namespace oneflow

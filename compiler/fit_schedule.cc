@@ -77,16 +77,17 @@ std::vector<double> KeptForWeights(const Lowered& lowered, int stages) {
 
 }  // namespace
 
-absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& drafts,
-                                              const PersistentIds& ids, const Schedule& schedule,
-                                              int stages, const proto::Cluster& cluster,
-                                              const proto::Plan& plan) {
+absl::StatusOr<std::optional<StageTimes>> FindStageTimes(const std::vector<ProgramDraft>& drafts,
+                                                         const PersistentIds& ids,
+                                                         const Schedule& schedule, int stages,
+                                                         const proto::Cluster& cluster,
+                                                         const proto::Plan& plan) {
   const bool fits = schedule.order == ZeroBubbleOrder && stages > 1 && drafts.front().train &&
                     cluster.device().peak_flops() > 0;
   if (!fits) return std::nullopt;
-  Pipe pipe{.micro_batches = drafts.front().lower.micro_batches,
-            .overlap = plan.train().no_global_norm()};
-  const int64_t few = std::min<int64_t>(2, pipe.micro_batches);
+  StageTimes times{.micro_batches = drafts.front().lower.micro_batches,
+                   .overlap = plan.train().no_global_norm()};
+  const int64_t few = std::min<int64_t>(2, times.micro_batches);
   BackEndState state{plan, drafts.front(), ids, schedule, stages, few};
   RETURN_IF_ERROR(RunBackEnd(&state, "price"));
   const std::vector<double>& each = state.seconds;
@@ -95,30 +96,31 @@ absl::StatusOr<std::optional<Pipe>> PipeToFit(const std::vector<ProgramDraft>& d
     return InputError(actor.name(), absl::StrCat("takes ", each[actor.id()], " seconds"),
                       "check the rates in the cluster file");
   }
-  pipe.seconds = SecondsOf(state.lowered, each, stages);
-  pipe.kept_for_weights = KeptForWeights(state.lowered, stages);
-  return pipe;
+  times.seconds = SecondsOf(state.lowered, each, stages);
+  times.kept_for_weights = KeptForWeights(state.lowered, stages);
+  return times;
 }
 
-Schedule Fitted(const Pipe& pipe, Schedule schedule) {
-  schedule.leads = FitLeads(pipe, schedule.extra_in_flight);
+Schedule Fitted(const StageTimes& times, Schedule schedule) {
+  schedule.warm_ups = FitWarmUps(times, schedule.extra_in_flight);
   return schedule;
 }
 
-int64_t MostUsefulExtra(const Pipe& pipe) {
-  const auto stages = static_cast<int64_t>(pipe.seconds.stages.size());
-  const std::vector<Lead> leads = FitLeads(pipe, 3 * stages);
+int64_t MostUsefulExtra(const StageTimes& times) {
+  const auto stages = static_cast<int64_t>(times.seconds.stages.size());
+  const std::vector<WarmUpDepth> warm_ups = FitWarmUps(times, 3 * stages);
   double held = 0;
-  for (size_t s = 0; s < leads.size(); ++s) {
-    held = std::max(held, static_cast<double>(leads[s].forwards) +
-                              pipe.kept_for_weights[s] * static_cast<double>(leads[s].backwards));
+  for (size_t s = 0; s < warm_ups.size(); ++s) {
+    held =
+        std::max(held, static_cast<double>(warm_ups[s].forwards) +
+                           times.kept_for_weights[s] * static_cast<double>(warm_ups[s].backwards));
   }
   return std::max<int64_t>(0, static_cast<int64_t>(std::ceil(held - 1e-9)) - stages);
 }
 
-std::string FitNote(const Pipe& pipe, const Schedule& fitted) {
-  const double equal = StepSeconds(pipe, EqualLeads(pipe, fitted.extra_in_flight));
-  const double taken = StepSeconds(pipe, fitted.leads);
+std::string FitNote(const StageTimes& times, const Schedule& fitted) {
+  const double equal = StepSeconds(times, EqualWarmUps(times, fitted.extra_in_flight));
+  const double taken = StepSeconds(times, fitted.warm_ups);
   if (taken > .999 * equal) return "";
   return absl::StrFormat(
       "schedule %s: fitted to F, B and W of the stages on this cluster; these alone take %.4g s a "

@@ -7,7 +7,7 @@
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/random_program.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/verify/verify_liveness.h"
 #include "oneflow_core/verify/verify_memory.h"
 #include "oneflow_core/verify/verify_types.h"
@@ -15,7 +15,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int kTrain = 1;  // place of the program in the plan
+constexpr int kTrain = 1;  // index of the program in the plan
 
 struct Case {
   const char *mesh, *schedule;
@@ -23,7 +23,7 @@ struct Case {
   int chunks = 0, layers = 4;
 };
 // Among them micro-batches that are no multiple of those in flight, and no more than stages; and
-// chunks on a ring (compiler/memory/place_rings.h).
+// chunks on a ring (compiler/memory/buffer_rings.h).
 constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},
                            {"pipe=3,data=2", "1f1b", 8},
                            {"pipe=2,tensor=2", "1f1b", 5},
@@ -54,14 +54,15 @@ proto::Plan TrainPlan(const Case& c) {
 int OnRings(const proto::Plan& plan) {
   int found = 0;
   for (const proto::Register& r : plan.program(kTrain).register_()) {
-    found += r.first_place() > 1 && r.first_place() + 1 < r.places();
+    found += r.first_buffer() > 1 && r.first_buffer() + 1 < r.buffers();
   }
   return found;
 }
 
 int Framed(const proto::Plan& plan) {
   int framed = 0;
-  for (const proto::Register& r : plan.program(kTrain).register_()) framed += LiesApart(r);
+  for (const proto::Register& r : plan.program(kTrain).register_())
+    framed += HasInterleavedBuffers(r);
   return framed;
 }
 

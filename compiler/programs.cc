@@ -84,7 +84,7 @@ absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const U
                       "use --clip=0, or --global_norm");
   }
   for (int s = 0; s < stages && !rule.synchronous(); ++s) {
-    options.versions.push_back({rule.LagOf(stages, s), rule.VersionsOf(stages, s)});
+    options.versions.push_back({rule.Lag(stages, s), rule.Versions(stages, s)});
   }
   return options;
 }
@@ -152,7 +152,7 @@ TensorId NormOn(const Graph& graph, int stage) {
 
 void ReportLoss(ProgramDraft* draft) {
   HostOutput report{"report", "report", {draft->graph.loss}, {}};
-  const TensorId norm = NormOn(draft->graph, draft->graph.ProducerOf(draft->graph.loss).stage);
+  const TensorId norm = NormOn(draft->graph, draft->graph.Producer(draft->graph.loss).stage);
   if (norm >= 0) report.tensors.push_back(norm);
   draft->lower.outputs.push_back(std::move(report));
 }

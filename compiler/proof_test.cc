@@ -15,7 +15,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int kTrain = 1;  // place of the program in the plan
+constexpr int kTrain = 1;  // index of the program in the plan
 
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4,
                       const std::string& schedule = "1f1b", proto::DataType precision = proto::F32,
@@ -40,8 +40,9 @@ std::string Verdict(const proto::Plan& plan) {
   return status.ok() ? "good" : std::string(ToStd(status.message()));
 }
 
-// Whether one stream alone touches a register: then its lifetime is exactly what LifetimesOf says.
-// (Of others the planner knows less than the proof, which may rightly find a shared byte safe.)
+// Whether one stream alone touches a register: then its lifetime is exactly what FindLifetimes
+// says. (Of others the planner knows less than the proof, which may rightly find a shared byte
+// safe.)
 bool OnOneStream(const PlanNet& net, int reg) {
   const NetRegister& r = net.registers[reg];
   for (const NetReader& reader : r.readers) {
@@ -56,11 +57,11 @@ TEST_CASE("two registers of one lifetime in the same bytes are refused") {
   for (const char* mesh : {"", "tensor=2", "pipe=2,data=2"}) {
     const proto::Plan good = TrainPlan(mesh);
     const auto net = MakePlanNet(good, good.program(kTrain));
-    const auto lifetimes = LifetimesOf(*net, good.memory_size());
+    const auto lifetimes = FindLifetimes(*net, good.memory_size());
     for (const StageLifetimes& lives : lifetimes) {
       std::vector<Spans> spans;
       for (const Lifetime& life : lives.registers) spans.push_back(life.spans);
-      const Pairs meetings = Meetings(spans);
+      const Pairs meetings = FindOverlaps(spans);
       int tried = 0;
       // A sample of pairs: neighbours at growing distance.
       const size_t n = lives.registers.size();
@@ -74,7 +75,7 @@ TEST_CASE("two registers of one lifetime in the same bytes are refused") {
         auto& registers = *plan.mutable_program(kTrain)->mutable_register_();
         proto::Register& moved = registers[lives.registers[a].reg - plan.persistent_size()];
         const proto::Register& other = registers[lives.registers[b].reg - plan.persistent_size()];
-        if (moved.places() > 0 && other.places() > 0) continue;  // of frames: places_test
+        if (moved.buffers() > 0 && other.buffers() > 0) continue;  // of frames: places_test
         if (moved.slot_bytes() * moved.slots() > other.slot_bytes() * other.slots()) continue;
         moved.set_offset(other.offset());
         INFO("mesh " << mesh << ": " << moved.name() << " over " << other.name());

@@ -31,8 +31,8 @@ struct ActorInput {
   int32_t fires_per_read = 1;  // k
   int32_t initial_fills = 0;   // d
   int32_t slots = 1;           // of the register read
-  int32_t places = 1;          // of it, which its fills take in turn; at least as many
-  int32_t first_place = 0;     // of fill 0 of the writer
+  int32_t buffers = 1;         // of it, which its fills take in turn; at least as many
+  int32_t first_buffer = 0;    // of fill 0 of the writer
   // Nobody writes the register in this program, or this actor updates it in place: never waited
   // for, never returned. An actor that reads its own last fill of several slots has no source
   // either, but its slot moves on.
@@ -43,8 +43,8 @@ struct ActorInput {
 struct ActorOutput {
   enum Mode : uint8_t { kFresh, kAccumulate, kUpdate };
   int32_t slots = 1;           // s
-  int32_t places = 1;          // which fills take in turn; at least s
-  int32_t first_place = 0;     // of fill 0
+  int32_t buffers = 1;         // which fills take in turn; at least s
+  int32_t first_buffer = 0;    // of fill 0
   int32_t fires_per_fill = 1;  // f
   Mode mode = kFresh;
   int32_t first_reader = 0, n_readers = 0;  // in ActorSpec::readers

@@ -34,8 +34,8 @@ bool Move(const ActorTable& table, int32_t p, ActorStates* states) {
   int32_t& left = states->left[p];
   const bool continues = left > 0;
   if (!continues) {
-    const int32_t next = states->places[p] + 1;
-    states->places[p] = next == port.places ? 0 : next;
+    const int32_t next = states->buffers[p] + 1;
+    states->buffers[p] = next == port.buffers ? 0 : next;
     left = port.rate;
   }
   --left;
@@ -96,7 +96,7 @@ ActorStates InitialStates(const ActorTable& table) {
   ActorStates states;
   states.counts.resize(table.actors.size());
   states.left.resize(table.ports.size());
-  states.places.resize(table.ports.size());
+  states.buffers.resize(table.ports.size());
   states.tokens.resize(table.peers.size());
   states.stamps.resize(table.stamps);
   Reset(table, &states);
@@ -106,9 +106,9 @@ ActorStates InitialStates(const ActorTable& table) {
 void Reset(const ActorTable& table, ActorStates* states) {
   std::fill(states->left.begin(), states->left.end(), 0);
   for (size_t p = 0; p < table.ports.size(); ++p) {
-    // A fill that begins takes the next place.
+    // A fill that begins takes the next buffer.
     const ActorTable::Port& port = table.ports[p];
-    states->places[p] = port.rate == 0 ? port.first_place : port.first_place - 1;
+    states->buffers[p] = port.rate == 0 ? port.first_buffer : port.first_buffer - 1;
   }
   for (size_t p = 0; p < table.peers.size(); ++p) states->tokens[p] = table.peers[p].initial;
   for (size_t a = 0; a < table.actors.size(); ++a) {
@@ -164,7 +164,7 @@ void Announce(const ActorTable& table, const ActorStates& states, int32_t actor,
 Launch Issue(const ActorTable& table, int32_t actor, ActorStates* states) {
   const ActorTable::Actor& a = table.actors[actor];
   ActorStates::Count& count = states->counts[actor];
-  Launch launch{count.issued++, false, states->places.data() + a.first_port};
+  Launch launch{count.issued++, false, states->buffers.data() + a.first_port};
   for (int32_t m = a.first_moving; m < a.end_moving; ++m) {
     launch.accumulate |= Move(table, table.moving[m], states);
   }
@@ -210,7 +210,7 @@ Message MessageTo(const ActorTable& table, const ActorStates& states, int32_t ac
   message.actor = far_end.actor;
   message.kind = IsReader(table, actor, peer) ? Message::kReturned : Message::kFilled;
   message.port = far_end.port;
-  message.slot = static_cast<uint32_t>((port.first_place + fill) % port.places);
+  message.slot = static_cast<uint32_t>((port.first_buffer + fill) % port.buffers);
   message.sequence = static_cast<uint64_t>(fill);
   return message;
 }
@@ -245,7 +245,7 @@ std::vector<FiringWait> WaitsOf(const ActorTable& table, const ActorStates& stat
     const int64_t have = Received(table, states, actor, p);
     const ActorTable::Port& port = table.ports[table.peers[p].port];
     const int64_t next = Ended(table, states, actor, table.peers[p].port);
-    const auto slot = static_cast<int32_t>((port.first_place + next) % port.places);
+    const auto slot = static_cast<int32_t>((port.first_buffer + next) % port.buffers);
     waits.push_back({!IsReader(table, actor, p), p, slot, have, have + 1 - states.tokens[p]});
   }
   return waits;

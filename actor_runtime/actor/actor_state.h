@@ -52,19 +52,19 @@ struct ActorStates {
     int32_t waits = 0;                  // peers without a token
     bool operator==(const Count&) const = default;
   };
-  LineVector<Count> counts;    // by actor
-  LineVector<int32_t> left;    // by port: firings that the fill in progress still takes
-  LineVector<int32_t> places;  // by port: of the firing issued last
-  LineVector<int32_t> tokens;  // by peer
-  LineVector<int64_t> stamps;  // of tokens that came with events: ActorTable::Peer::first_stamp
+  LineVector<Count> counts;     // by actor
+  LineVector<int32_t> left;     // by port: firings that the fill in progress still takes
+  LineVector<int32_t> buffers;  // by port: of the firing issued last
+  LineVector<int32_t> tokens;   // by peer
+  LineVector<int64_t> stamps;   // of tokens that came with events: ActorTable::Peer::first_stamp
   bool operator==(const ActorStates&) const = default;
 };
 
 // Run the actor's kernel.
 struct Launch {
   int64_t firing = 0;
-  bool accumulate = false;          // this firing adds to a fill that an earlier one began
-  const int32_t* places = nullptr;  // of each input, then each output; until the next Issue
+  bool accumulate = false;           // this firing adds to a fill that an earlier one began
+  const int32_t* buffers = nullptr;  // of each input, then each output; until the next Issue
 };
 
 ActorStates InitialStates(const ActorTable& table);
@@ -120,7 +120,7 @@ absl::Status CheckInvariants(const ActorTable& table, const ActorStates& states,
 struct FiringWait {
   bool for_return = false;
   int32_t peer = 0;            // in the table
-  int32_t slot = 0;            // to read, or to write: the place of the fill
+  int32_t slot = 0;            // to read, or to write: the buffer of the fill
   int64_t have = 0, need = 0;  // fills or returns
   bool operator==(const FiringWait&) const = default;
 };

@@ -16,14 +16,14 @@ ActorInput In(int k, int d, int s, int first, int n) {
   return {.fires_per_read = k,
           .initial_fills = d,
           .slots = s,
-          .places = s,
+          .buffers = s,
           .first_source = first,
           .n_sources = n};
 }
 
 ActorOutput Out(int s, int f, ActorOutput::Mode mode, int n) {
   return {.slots = s,
-          .places = s,
+          .buffers = s,
           .fires_per_fill = f,
           .mode = mode,
           .first_reader = 0,
@@ -44,8 +44,8 @@ class Script {
   const ActorTable& table() const { return table_; }
   const Launch& launch() const { return launch_; }
   // Of the last launch.
-  std::vector<int32_t> places() const {
-    return {launch_.places, launch_.places + table_.actors[0].end_port};
+  std::vector<int32_t> buffers() const {
+    return {launch_.buffers, launch_.buffers + table_.actors[0].end_port};
   }
   bool drained() const { return IsDrained(table_, states_, 0); }
 
@@ -215,7 +215,7 @@ TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behin
   CHECK_FALSE(reader.can_fire());
   reader.Filled(0);
   reader.Issue();
-  CHECK(reader.places() == std::vector<int32_t>{0});  // the writer's fill 0
+  CHECK(reader.buffers() == std::vector<int32_t>{0});  // the writer's fill 0
 
   ActorSpec writer_spec;
   writer_spec.outputs = {Out(2, 1, ActorOutput::kUpdate, 1)};
@@ -224,22 +224,22 @@ TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behin
   CHECK_FALSE(writer.can_fire());  // both slots hold unread weights
   writer.Returned(0);
   writer.Issue();
-  CHECK(writer.places() == std::vector<int32_t>{0});
+  CHECK(writer.buffers() == std::vector<int32_t>{0});
   writer.Complete();
   CHECK_FALSE(writer.can_fire());
   writer.Returned(0);
   writer.Issue();
-  CHECK(writer.places() == std::vector<int32_t>{1});
+  CHECK(writer.buffers() == std::vector<int32_t>{1});
 }
 
 TEST_CASE("an input that nobody writes is always full and never returned") {
   ActorSpec spec;
   spec.inputs = {
-      {.fires_per_read = 4, .initial_fills = 1, .slots = 2, .places = 2, .always_full = true}};
+      {.fires_per_read = 4, .initial_fills = 1, .slots = 2, .buffers = 2, .always_full = true}};
   Script a(spec);
   for (int i = 0; i < 9; ++i) {
     a.Issue();
-    CHECK(a.places() == std::vector<int32_t>{1});
+    CHECK(a.buffers() == std::vector<int32_t>{1});
     CHECK(a.Complete().empty());
   }
   CHECK(a.drained());
@@ -295,31 +295,31 @@ TEST_CASE("a fill of three firings in two slots: the slot moves with the fill") 
   spec.outputs = {Out(2, 3, ActorOutput::kAccumulate, 1)};
   spec.readers = {{.actor = kReader, .port = 0}};
   Script a(spec);
-  std::vector<int32_t> places;
+  std::vector<int32_t> buffers;
   std::string said;
   for (int i = 0; i < 6; ++i) {
     said += a.Fire();
-    places.push_back(a.places()[0]);
+    buffers.push_back(a.buffers()[0]);
   }
-  CHECK(places == std::vector<int32_t>{0, 0, 0, 1, 1, 1});
+  CHECK(buffers == std::vector<int32_t>{0, 0, 0, 1, 1, 1});
   CHECK(said == "filled 9@0:0 #0 slot 0; filled 9@0:0 #1 slot 1; ");
   CHECK_FALSE(a.can_fire());
 }
 
-TEST_CASE("one slot in three places: one fill at a time, each in the next place") {
+TEST_CASE("one slot in three buffers: one fill at a time, each in the next buffer") {
   ActorSpec spec;
-  spec.outputs = {{.slots = 1, .places = 3, .first_place = 1, .n_readers = 1}};
+  spec.outputs = {{.slots = 1, .buffers = 3, .first_buffer = 1, .n_readers = 1}};
   spec.readers = {{.actor = kReader, .port = 0}};
   Script a(spec);
-  std::vector<int32_t> places;
+  std::vector<int32_t> buffers;
   std::string said;
   for (int i = 0; i < 4; ++i) {
     said += a.Fire();
-    places.push_back(a.places()[0]);
+    buffers.push_back(a.buffers()[0]);
     CHECK_FALSE(a.can_fire());
     a.Returned(0);
   }
-  CHECK(places == std::vector<int32_t>{1, 2, 0, 1});
+  CHECK(buffers == std::vector<int32_t>{1, 2, 0, 1});
   CHECK(said ==
         "filled 9@0:0 #0 slot 1; filled 9@0:0 #1 slot 2; filled 9@0:0 #2 slot 0; "
         "filled 9@0:0 #3 slot 1; ");

@@ -12,7 +12,7 @@ int32_t Size(const auto& vector) { return static_cast<int32_t>(vector.size()); }
 
 struct TableMaker {
   ActorTable table;
-  std::map<uint32_t, int32_t> place;  // by id: index in table.actors
+  std::map<uint32_t, int32_t> index;  // by id: index in table.actors
 
   void AddPeer(const ActorPeer& far_end, int32_t initial) {
     ActorTable::Peer& peer = table.peers.emplace_back();
@@ -31,17 +31,17 @@ struct TableMaker {
   void AddInput(const ActorSpec& spec, const ActorInput& input) {
     ActorTable::Port& port = table.ports.emplace_back();
     port.slots = input.slots;
-    port.places = input.places;
+    port.buffers = input.buffers;
     port.first_peer = port.end_peer = Size(table.peers);
     if (input.always_full) {
       // Nobody writes it here: the newest fill stays where the last program left it.
       port.rate = 0;
-      port.first_place = input.places - 1;
+      port.first_buffer = input.buffers - 1;
       return;
     }
     port.rate = input.fires_per_read;
-    port.first_place =
-        (input.first_place + input.places - input.initial_fills % input.places) % input.places;
+    port.first_buffer =
+        (input.first_buffer + input.buffers - input.initial_fills % input.buffers) % input.buffers;
     for (int32_t p = 0; p < input.n_sources; ++p) {
       AddPeer(spec.sources[input.first_source + p], input.initial_fills);
     }
@@ -51,8 +51,8 @@ struct TableMaker {
   void AddOutput(const ActorSpec& spec, const ActorOutput& output) {
     ActorTable::Port& port = table.ports.emplace_back();
     port.slots = output.slots;
-    port.places = output.places;
-    port.first_place = output.first_place;
+    port.buffers = output.buffers;
+    port.first_buffer = output.first_buffer;
     port.rate = output.fires_per_fill;
     port.accumulates = output.mode == ActorOutput::kAccumulate;
     port.first_peer = Size(table.peers);
@@ -64,7 +64,7 @@ struct TableMaker {
   }
 
   void AddActor(const ActorSpec& spec) {
-    CHECK(place.emplace(spec.actor, Size(table.actors)).second) << "actor " << spec.actor;
+    CHECK(index.emplace(spec.actor, Size(table.actors)).second) << "actor " << spec.actor;
     CHECK_EQ(spec.rank, table.rank);
     ActorTable::Actor& actor = table.actors.emplace_back();
     actor.id = spec.actor;
@@ -77,7 +77,7 @@ struct TableMaker {
     actor.first_moving = Size(table.moving);
     for (int32_t p = actor.first_port; p < actor.end_port; ++p) {
       const ActorTable::Port& port = table.ports[p];
-      if (port.rate > 1 || (port.rate == 1 && port.places > 1)) table.moving.push_back(p);
+      if (port.rate > 1 || (port.rate == 1 && port.buffers > 1)) table.moving.push_back(p);
     }
     actor.end_moving = Size(table.moving);
     actor.end_peer = Size(table.peers);
@@ -90,8 +90,8 @@ struct TableMaker {
       (far_end.told == Told::kWithEvent ? actor->tells_with_event : actor->tells_others) = true;
       return;
     }
-    const auto found = place.find(far_end.actor);
-    CHECK(found != place.end()) << "actor " << far_end.actor << " is not on the stream";
+    const auto found = index.find(far_end.actor);
+    CHECK(found != index.end()) << "actor " << far_end.actor << " is not on the stream";
     const ActorTable::Actor& far_actor = table.actors[found->second];
     table.peers[p].near_actor = found->second;
     table.peers[p].near_peer =

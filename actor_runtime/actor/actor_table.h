@@ -29,10 +29,10 @@ struct ActorTable {
     bool tells_with_event = false;  // a peer is told at issue, on another stream
   };
   struct Port {
-    int32_t rate = 1;         // k or f: firings that share a fill; 0: always full, never looked at
-    int32_t slots = 1;        // s
-    int32_t places = 1;       // fills take them in turn
-    int32_t first_place = 0;  // of firing 0
+    int32_t rate = 1;          // k or f: firings that share a fill; 0: always full, never looked at
+    int32_t slots = 1;         // s
+    int32_t buffers = 1;       // fills take them in turn
+    int32_t first_buffer = 0;  // of firing 0
     int32_t first_peer = 0, end_peer = 0;
     bool accumulates = false;
   };
@@ -50,7 +50,7 @@ struct ActorTable {
   uint32_t program = 0, rank = 0;
   std::vector<Actor> actors;
   std::vector<Port> ports;
-  std::vector<int32_t> moving;  // ports with several places, or several firings a fill, by actor
+  std::vector<int32_t> moving;  // ports with several buffers, or several firings a fill, by actor
   std::vector<Peer> peers;
   std::vector<ActorPeer> far_ends;  // by peer: for messages
   int32_t stamps = 0;               // of all peers

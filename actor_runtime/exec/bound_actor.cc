@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/exchange_window.h"
-#include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -59,9 +59,9 @@ struct Binder {
     if (IsToken(reg)) return absl::OkStatus();
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
-    if (PlacesOf(reg) > 1) {
+    if (BufferCount(reg) > 1) {
       bound.reads_.push_back(
-          {base, StrideOf(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
+          {base, BufferStride(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
     }
     setup.in.push_back({std::move(port)});
     ins.push_back(&reg);
@@ -74,9 +74,9 @@ struct Binder {
     if (IsToken(reg)) return absl::OkStatus();
     ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
     ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
-    if (PlacesOf(reg) > 1) {
-      bound.writes_.push_back(
-          {base, StrideOf(reg), actor.input_size() + o, static_cast<int32_t>(bound.out_.size())});
+    if (BufferCount(reg) > 1) {
+      bound.writes_.push_back({base, BufferStride(reg), actor.input_size() + o,
+                               static_cast<int32_t>(bound.out_.size())});
     }
     setup.out.push_back(std::move(port));
     outs.push_back(&reg);
@@ -181,7 +181,7 @@ absl::StatusOr<std::vector<int64_t>> PiecesOf(const std::vector<Binder>& binders
   std::vector<int64_t> most;
   for (size_t t = 0; t < tensors; ++t) {
     ASSIGN_OR_RETURN(const ExchangeWindow window,
-                     WindowOf(reader.actor.boxing(), *source.ins[t], *reader.outs[t], mesh));
+                     MakeWindow(reader.actor.boxing(), *source.ins[t], *reader.outs[t], mesh));
     most.push_back(window.piece);
   }
   return most;

@@ -48,16 +48,16 @@ class BoundActor {
  private:
   friend struct Binder;
   void Move(const Launch& launch) {
-    const int32_t* places = launch.places;
-    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + places[m.port] * m.stride;
-    for (const Moving& m : writes_) out_[m.index] = m.base + places[m.port] * m.stride;
+    const int32_t* buffers = launch.buffers;
+    for (const Moving& m : reads_) in_pointers_[m.index] = m.base + buffers[m.port] * m.stride;
+    for (const Moving& m : writes_) out_[m.index] = m.base + buffers[m.port] * m.stride;
   }
 
-  // A pointer into a register of several places.
+  // A pointer into a register of several buffers.
   struct Moving {
     std::byte* base;
     int64_t stride;
-    int32_t port;   // input, or inputs + output: where Launch says the place
+    int32_t port;   // input, or inputs + output: where Launch says the buffer
     int32_t index;  // in in_pointers_ or out_
   };
 

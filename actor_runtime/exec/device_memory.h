@@ -20,8 +20,8 @@ class DeviceMemory {
   // that all registers lie inside is proved there.
   static absl::StatusOr<DeviceMemory> Create(const proto::Plan& plan, int stage, Device* device);
 
-  // Place 0 of a register of this stage; the others follow (oneflow_core/plan/places.h). Null for a
-  // control register.
+  // Buffer 0 of a register of this stage; the others follow (oneflow_core/plan/buffers.h). Null for
+  // a control register.
   absl::StatusOr<std::byte*> Find(const proto::Register& reg) const;
   // Of the device's own arena.
   int64_t bytes() const { return arenas_[proto::DEVICE].bytes; }

@@ -8,7 +8,7 @@
 #include <glog/logging.h>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
@@ -65,8 +65,8 @@ struct SpecMaker {
     in.fires_per_read = input.fires_per_read();
     in.initial_fills = input.initial_fills();
     in.slots = reg.proto->slots();
-    in.places = static_cast<int32_t>(PlacesOf(*reg.proto));
-    in.first_place = reg.proto->first_place();
+    in.buffers = static_cast<int32_t>(BufferCount(*reg.proto));
+    in.first_buffer = reg.proto->first_buffer();
     in.first_source = static_cast<int32_t>(spec->sources.size());
     // What it wrote last is there, of several slots in the one before that it writes now.
     const bool own = reg.writer == actor;
@@ -83,8 +83,8 @@ struct SpecMaker {
     const NetRegister& reg = net.registers[id];
     ActorOutput& out = spec->outputs.emplace_back();
     out.slots = reg.proto->slots();
-    out.places = static_cast<int32_t>(PlacesOf(*reg.proto));
-    out.first_place = reg.proto->first_place();
+    out.buffers = static_cast<int32_t>(BufferCount(*reg.proto));
+    out.first_buffer = reg.proto->first_buffer();
     out.fires_per_fill = reg.proto->fires_per_fill();
     out.mode = static_cast<ActorOutput::Mode>(reg.proto->fill_mode());
     out.first_reader = static_cast<int32_t>(spec->readers.size());

@@ -219,7 +219,7 @@ Graph GraphOf(const KernelSample& sample, DType dtype) {
   }
   graph.AddOp(sample.kind, "op", inputs, sample.attrs, FindOpDef(sample.kind)->outputs);
   // The sources have their shapes, and types that no file may ask for.
-  const absl::Status status = InferShapesOf(&graph, static_cast<OpId>(graph.ops.size()) - 1);
+  const absl::Status status = InferOpShapes(&graph, static_cast<OpId>(graph.ops.size()) - 1);
   CHECK(status.ok()) << ToString(sample) << ": " << status.ToString();
   for (TensorId t : graph.ops.back().outputs) {
     if (sample.kind == "fill") graph.tensors[t].dtype = dtype;

@@ -285,7 +285,7 @@ absl::StatusOr<Counted> CountedOf(const proto::Plan& plan, std::string_view prog
   }
   ASSIGN_OR_RETURN(const int each, RanksAProcess(plan, processes));
   ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
-  ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
+  ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, *found));
   Counting counting(net, std::move(mesh), each);
   ASSIGN_OR_RETURN(Crossings crossings, counting.Count());

@@ -185,9 +185,9 @@ void Skip(const ActorNet& net, const Period& period, ClockState* state) {
       if (port.rate <= 0) continue;
       if (moved % port.rate != 0) {
         states.left[p] -= static_cast<int32_t>(moved);  // inside one fill
-      } else if (port.places > 1) {
-        states.places[p] =
-            static_cast<int32_t>((states.places[p] + moved / port.rate) % port.places);
+      } else if (port.buffers > 1) {
+        states.buffers[p] =
+            static_cast<int32_t>((states.buffers[p] + moved / port.rate) % port.buffers);
       }
     }
   });

@@ -64,9 +64,9 @@ absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const p
                                           std::string_view program,
                                           const std::vector<FarTraffic>& far,
                                           SimulateOptions options) {
-  ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
+  ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const std::vector<ActorTime> times,
-                   ActorTimes(plan, *found, FactsOf(plan, *found), cluster, far));
+                   ActorTimes(plan, *found, FindFacts(plan, *found), cluster, far));
   for (const ActorTime& time : times) {
     options.actor_seconds.push_back(time.worker);
     options.link_seconds.push_back(time.link);
@@ -84,7 +84,7 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         std::string_view program, int64_t steps,
                                         int64_t skip_after) {
   RETURN_IF_ERROR(VerifyPlan(plan));
-  RETURN_IF_ERROR(ProgramOfFlag(plan, program).status());
+  RETURN_IF_ERROR(FindProgramByFlag(plan, program).status());
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   std::vector<FarTraffic> far;
   if (processes > 1) {
@@ -95,9 +95,8 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
 
 absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
                                             std::string_view program) {
-  ASSIGN_OR_RETURN(
-      const SimulatedRun run,
-      SimulateLive(cluster, plan, program, {}, {.steps = 2, .skip_after = 0}));
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateLive(cluster, plan, program, {}, {.steps = 2, .skip_after = 0}));
   return run.StepSeconds();
 }
 

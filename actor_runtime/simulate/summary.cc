@@ -50,12 +50,12 @@ class Summarizer {
   }
 
   void AddActors(const CriticalPath& path, SimulationSummary* summary) const {
-    const proto::ProgramFacts& facts = FactsOf(plan_, program_);
+    const proto::ProgramFacts& facts = FindFacts(plan_, program_);
     double flops = 0;
     for (size_t a = 0; a < run_.net.specs.size(); ++a) {
       const proto::Actor& actor = program_.actor(static_cast<int>(run_.net.specs[a].actor));
       SimulationSummary::Actor& row = summary->actors.emplace_back();
-      const proto::ActorFacts& known = FactsOf(facts, actor.id());
+      const proto::ActorFacts& known = FindFacts(facts, actor.id());
       row = {actor.name(), actor.kernel(), known.why(), actor.stage(), actor.has_boxing()};
       row.firings = run_.net.firings[a];
       row.seconds = run_.FiringSeconds(static_cast<int32_t>(a));

@@ -58,14 +58,14 @@ std::string FreeName(const Graph& graph, std::string_view wish) {
 
 bool IsVariable(const Op& op) { return op.kind == "variable"; }
 
-std::string VariableOf(const Op& op) { return AttrString(op, "variable", op.name); }
+std::string VariableName(const Op& op) { return AttrString(op, "variable", op.name); }
 
-bool IsOfVariable(const Op& op) { return IsVariable(op) || op.phase == Phase::kPrepare; }
+bool DerivesFromVariable(const Op& op) { return IsVariable(op) || op.phase == Phase::kPrepare; }
 
 bool GathersOnce(const Graph& graph, const Op& producer, int axis) {
-  if (!IsOfVariable(producer)) return false;
+  if (!DerivesFromVariable(producer)) return false;
   const Op* root = &producer;
-  while (!IsVariable(*root)) root = &graph.ProducerOf(root->inputs[0]);
+  while (!IsVariable(*root)) root = &graph.Producer(root->inputs[0]);
   // Its name, and that of the axis it is a factor of ("data" for data.0).
   const std::string& name = graph.mesh.axes[axis].name;
   const std::string_view base = std::string_view(name).substr(0, name.rfind('.'));
@@ -79,7 +79,7 @@ std::vector<std::string> GatherOnceAxes(const Op& variable) {
   return axes.empty() ? std::vector<std::string>() : absl::StrSplit(axes, ',');
 }
 
-int64_t BytesOf(const Tensor& tensor) {
+int64_t TensorBytes(const Tensor& tensor) {
   return tensor.shape.elements() * static_cast<int64_t>(SizeOf(tensor.dtype));
 }
 

@@ -1,4 +1,4 @@
-// What passes share to change a graph: small functions that keep its invariants. Not a pass.
+// Small functions that change a graph and keep its invariants. Passes share them; none is a pass.
 #pragma once
 
 #include <string>
@@ -25,16 +25,16 @@ std::string FreeName(const Graph& graph, std::string_view wish);
 
 bool IsVariable(const Op& op);
 // The variable a replica stands for: "wte" for the op "wte@3"; the op's own name without a replica.
-std::string VariableOf(const Op& op);
+std::string VariableName(const Op& op);
 
-// Whether an op is a variable, or prepares something from one: a cast.
-bool IsOfVariable(const Op& op);
+// True if the op is a variable, or prepares something from one: a cast.
+bool DerivesFromVariable(const Op& op);
 // The mesh axes over which a variable says that it is gathered once a step: `gather_once`.
 std::vector<std::string> GatherOnceAxes(const Op& variable);
-// Whether what is split on a mesh axis of what `producer` makes is gathered once a step for all
+// True if what is split on a mesh axis of what `producer` makes is gathered once a step for all
 // readers of the micro-batches, as its variable says of the axis, or of the one it is a factor of.
 bool GathersOnce(const Graph& graph, const Op& producer, int axis);
 
-int64_t BytesOf(const Tensor& tensor);
+int64_t TensorBytes(const Tensor& tensor);
 
 }  // namespace oneflow

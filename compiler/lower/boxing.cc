@@ -20,7 +20,7 @@ void LowerTransfer(const Graph& graph, const Op& op, const proto::Cluster& clust
   const Tensor& to = graph.tensors[op.outputs[0]];
   const int64_t elements = MaxElements(LayoutOf(to.shape.dims, to.sbp), graph.mesh);
   const double bytes = static_cast<double>(elements) * static_cast<double>(SizeOf(to.dtype));
-  const int from = graph.ProducerOf(op.inputs[0]).stage;
+  const int from = graph.Producer(op.inputs[0]).stage;
   const Link link = LinkOfStages(cluster, graph.mesh, from, op.stage);
   facts->set_bytes_moved(bytes);
   facts->set_seconds(PrimitiveSeconds("transfer", bytes, 2, link));
@@ -35,8 +35,8 @@ void SetReduction(const BoxingPrimitive& primitive, const NdSbp& from, proto::Bo
   }
 }
 
-// Of a sum one device keeps a whole, the others have zeros; of a maximum all keep it. Of a part all
-// keep what they have, and fill the rest.
+// A replicated term of a sum is kept by one device, the others have zeros; a term of a maximum is
+// kept by all. In a split all keep what they have, and fill the rest.
 void SetFill(const NdSbp& from, const NdSbp& to, proto::Boxing* boxing) {
   for (int axis = 0; axis < static_cast<int>(from.size()); ++axis) {
     if (from[axis] == to[axis]) continue;

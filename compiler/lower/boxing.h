@@ -1,5 +1,5 @@
-// What a boxing op tells its actor: its group and reduction; and what is known of it: bytes and
-// seconds of a firing, and why it is there. Part of lower_to_actors.
+// Lowers a boxing op to its actor's group and reduction, and records its facts: bytes and seconds
+// of a firing, and why it is there. Part of lower_to_actors.
 #pragma once
 
 #include <vector>

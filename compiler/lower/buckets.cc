@@ -13,7 +13,7 @@
 namespace oneflow {
 namespace {
 
-// What a bucket's members have in common.
+// The properties that all members of a bucket share.
 struct Kind {
   int stage = 0;
   Phase phase = Phase::kUpdate;
@@ -28,7 +28,7 @@ struct Kind {
 struct Bucket {
   std::vector<OpId> ops;
   int64_t bytes = 0;
-  OpId place = 0;  // it is issued with this op
+  OpId position = 0;  // it is issued with this op
 };
 
 // An op waits for what it reads, and for what stands before it on its stream: kernels of a stage
@@ -37,8 +37,9 @@ struct Bucket {
 // Invariants:
 //  1. An op of depth d waits for others of at most depth d, and for exchanges of less than d.
 //     So no bucket waits for itself.
-//  2. A bucket's place is not before that of any that it waits for, and its depth is greater. So
-//     issued by place, then by depth, no bucket waits for one behind it.
+//  2. A bucket's position is not before that of any bucket that it waits for, and its depth is
+//  greater. So
+//     issued by position, then by depth, no bucket waits for one behind it.
 class Bucketing {
  public:
   Bucketing(const Graph& graph, const std::vector<Lane>& lanes, int64_t bytes)
@@ -58,11 +59,11 @@ class Bucketing {
     }
     for (Bucket& bucket : buckets_) {
       const bool prepares = graph_.ops[bucket.ops[0]].phase == Phase::kPrepare;
-      bucket.place = prepares ? bucket.ops.front() : bucket.ops.back();
+      bucket.position = prepares ? bucket.ops.front() : bucket.ops.back();
     }
-    PlaceBehind();
+    MoveBehindWaits();
     std::stable_sort(buckets_.begin(), buckets_.end(), [this](const Bucket& a, const Bucket& b) {
-      return std::pair(a.place, depth_[a.ops[0]]) < std::pair(b.place, depth_[b.ops[0]]);
+      return std::pair(a.position, depth_[a.ops[0]]) < std::pair(b.position, depth_[b.ops[0]]);
     });
     std::vector<std::vector<OpId>> result;
     for (Bucket& bucket : buckets_) result.push_back(std::move(bucket.ops));
@@ -80,7 +81,7 @@ class Bucketing {
       if (!IsOnceAStep(op.phase) || IsVariable(op)) continue;
       for (const TensorId t : op.inputs) AddWait(id, graph_.tensors[t].producer);
       if (IsJoined(id)) continue;
-      const int from = op.kind == "transfer" ? graph_.ProducerOf(op.inputs[0]).stage : op.stage;
+      const int from = op.kind == "transfer" ? graph_.Producer(op.inputs[0]).stage : op.stage;
       const auto [last, first] = streams.try_emplace({op.phase, from, op.stage}, id);
       if (!first) AddWait(id, std::exchange(last->second, id));
     }
@@ -94,7 +95,7 @@ class Bucketing {
     late_[id] = late_[id] || late_[before] || computes;
   }
 
-  Kind KindOf(OpId id) const {
+  Kind MakeKind(OpId id) const {
     const Op& op = graph_.ops[id];
     const NdSbp &from = graph_.tensors[op.inputs[0]].sbp, &to = graph_.tensors[op.outputs[0]].sbp;
     Kind kind{op.stage, op.phase, depth_[id], late_[id], op.kind};
@@ -103,7 +104,7 @@ class Bucketing {
     return kind;
   }
 
-  int64_t BytesOf(TensorId t) const {
+  int64_t DeviceBytes(TensorId t) const {
     const Tensor& tensor = graph_.tensors[t];
     return MaxElements(LayoutOf(tensor.shape.dims, tensor.sbp), graph_.mesh) *
            static_cast<int64_t>(SizeOf(tensor.dtype));
@@ -112,8 +113,8 @@ class Bucketing {
   // The open bucket of its kind, or a new one.
   int Join(OpId id) {
     const Op& op = graph_.ops[id];
-    const int64_t bytes = std::max(BytesOf(op.inputs[0]), BytesOf(op.outputs[0]));
-    Kind kind = KindOf(id);
+    const int64_t bytes = std::max(DeviceBytes(op.inputs[0]), DeviceBytes(op.outputs[0]));
+    Kind kind = MakeKind(id);
     const auto open = open_.find(kind);
     if (open != open_.end() && buckets_[open->second].bytes + bytes <= most_) {
       buckets_[open->second].ops.push_back(id);
@@ -128,20 +129,20 @@ class Bucketing {
   }
 
   // Moves buckets behind those that they wait for.
-  void PlaceBehind() {
+  void MoveBehindWaits() {
     std::vector<OpId> by_depth,
-        behind(size(), -1);  // behind: the place of the last bucket waited for
+        behind(size(), -1);  // behind: the position of the last bucket waited for
     for (OpId id = 0; id < size(); ++id) by_depth.push_back(id);
     std::stable_sort(by_depth.begin(), by_depth.end(),
                      [this](OpId a, OpId b) { return depth_[a] < depth_[b]; });
     for (const OpId id : by_depth) {
       for (const OpId before : waits_[id]) {
         const int bucket = bucket_of_[before];
-        behind[id] = std::max(behind[id], bucket < 0 ? behind[before] : buckets_[bucket].place);
+        behind[id] = std::max(behind[id], bucket < 0 ? behind[before] : buckets_[bucket].position);
       }
       if (bucket_of_[id] < 0) continue;
-      OpId& place = buckets_[bucket_of_[id]].place;
-      place = std::max(place, behind[id]);
+      OpId& position = buckets_[bucket_of_[id]].position;
+      position = std::max(position, behind[id]);
     }
   }
 

@@ -1,10 +1,10 @@
-// Which exchanges of once a step become one actor. Small ones of a stage that do the same along the
-// same axes, none of which waits for another, are one exchange of several tensors: its devices meet
-// once, and a link's latency is paid once.
+// Buckets: several exchanges that fire once a step and become one actor. Small exchanges of a stage
+// that do the same along the same axes, none of which waits for another, become one exchange of
+// several tensors: its devices meet once, and a link's latency is paid once.
 //
-// An exchange waits for another also where a kernel or transfer on its way only stands behind one
-// that does. What waits for something that the update computes, or another stage sends, is not
-// joined with gradients that can go while the backward runs.
+// An exchange also waits for another if a kernel or a transfer between the two merely comes after
+// one that waits. An exchange that waits for a result of the update, or for another stage, is not
+// joined with gradients that can be exchanged while the backward runs.
 #pragma once
 
 #include <cstdint>

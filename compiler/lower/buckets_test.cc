@@ -25,14 +25,14 @@ constexpr int64_t kNoLimit = 1 << 30;
 
 using Joined = std::vector<std::vector<OpId>>;
 
-Joined BucketsOf(const Graph& graph, int64_t bytes) {
+Joined JoinBuckets(const Graph& graph, int64_t bytes) {
   return Buckets(graph, ExchangeLanes(graph), bytes);
 }
 
 // "a+b c": buckets in order.
 std::string Text(const Graph& graph, int64_t bytes = kNoLimit) {
   std::string text;
-  for (const std::vector<OpId>& bucket : BucketsOf(graph, bytes)) {
+  for (const std::vector<OpId>& bucket : JoinBuckets(graph, bytes)) {
     if (!text.empty()) text += ' ';
     for (const OpId id : bucket) text += (id == bucket[0] ? "" : "+") + graph.ops[id].name;
   }
@@ -292,7 +292,7 @@ class Play {
         if (op.phase == phase) queues_[{"exchange", op.stage, -1}].push_back(bucket);
       }
       for (OpId id = 0; id < std::ssize(graph.ops); ++id) {
-        if (const auto queue = QueueOf(id); queue && graph.ops[id].phase == phase) {
+        if (const auto queue = FindQueue(id); queue && graph.ops[id].phase == phase) {
           queues_[*queue].push_back({id});
         }
       }
@@ -319,11 +319,10 @@ class Play {
   using Queue = std::tuple<std::string, int, int>;
 
   bool OnceAStep(OpId id) const { return IsOnceAStep(graph_.ops[id].phase); }
-  std::optional<Queue> QueueOf(OpId id) const {
+  std::optional<Queue> FindQueue(OpId id) const {
     const Op& op = graph_.ops[id];
     if (!OnceAStep(id)) return std::nullopt;
-    if (op.kind == "transfer")
-      return Queue{op.kind, graph_.ProducerOf(op.inputs[0]).stage, op.stage};
+    if (op.kind == "transfer") return Queue{op.kind, graph_.Producer(op.inputs[0]).stage, op.stage};
     return IsExchange(op.kind) ? std::nullopt : std::optional(Queue{"kernel", op.stage, -1});
   }
   bool IsReady(const std::vector<OpId>& ops) const {
@@ -370,7 +369,7 @@ TEST_CASE("devices that issue kernels and buckets in their orders never wait for
     const GraphDraw draw(seed);
     const Graph& graph = draw.graph();
     for (const int64_t bytes : {int64_t{200}, kNoLimit}) {
-      const Joined buckets = BucketsOf(graph, bytes);
+      const Joined buckets = JoinBuckets(graph, bytes);
       INFO("seed " << seed << ", at most " << bytes << " bytes: " << Text(graph, bytes));
       CheckBuckets(graph, buckets, bytes);
       CHECK(Play(graph, buckets).Run() == "");

@@ -20,20 +20,20 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-std::optional<Key> KeyOf(const Graph& graph, const Op& op) {
-  if (op.kind == "transfer") return Key{{graph.ProducerOf(op.inputs[0]).stage, op.stage}, {}};
+std::optional<Key> MakeKey(const Graph& graph, const Op& op) {
+  if (op.kind == "transfer") return Key{{graph.Producer(op.inputs[0]).stage, op.stage}, {}};
   const NdSbp &from = graph.tensors[op.inputs[0]].sbp, &to = graph.tensors[op.outputs[0]].sbp;
   const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from, to);
   if (primitive.along.empty()) return std::nullopt;
   return Key{{-1, -1}, primitive.along};
 }
 
-Key KeyOf(const proto::Group& group) {
+Key MakeKey(const proto::Group& group) {
   if (group.has_stages()) return {{group.stages().from(), group.stages().to()}, {}};
   return {{-1, -1}, {group.axis().begin(), group.axis().end()}};
 }
 
-proto::Group GroupOf(const Key& key, const Mesh& mesh) {
+proto::Group MakeGroup(const Key& key, const Mesh& mesh) {
   proto::Group group;
   std::string name;
   if (key.axes.empty()) {
@@ -52,25 +52,26 @@ proto::Group GroupOf(const Key& key, const Mesh& mesh) {
 
 }  // namespace
 
-std::vector<proto::Group> GroupsOf(const std::vector<const Graph*>& graphs) {
+std::vector<proto::Group> FindGroups(const std::vector<const Graph*>& graphs) {
   std::set<Key> keys;
   for (const Graph* graph : graphs) {
     for (const Op& op : graph->ops) {
       if (!IsBoxing(op.kind)) continue;
-      if (std::optional<Key> key = KeyOf(*graph, op)) keys.insert(*std::move(key));
+      if (std::optional<Key> key = MakeKey(*graph, op)) keys.insert(*std::move(key));
     }
   }
   std::vector<proto::Group> groups;
   groups.reserve(keys.size());
-  for (const Key& key : keys) groups.push_back(GroupOf(key, graphs.front()->mesh));
+  for (const Key& key : keys) groups.push_back(MakeGroup(key, graphs.front()->mesh));
   return groups;
 }
 
 int FindGroup(const std::vector<proto::Group>& groups, const Graph& graph, const Op& op) {
-  const std::optional<Key> key = KeyOf(graph, op);
+  const std::optional<Key> key = MakeKey(graph, op);
   if (!key) return -1;
-  const auto found = std::find_if(groups.begin(), groups.end(),
-                                  [&](const proto::Group& group) { return KeyOf(group) == *key; });
+  const auto found = std::find_if(groups.begin(), groups.end(), [&](const proto::Group& group) {
+    return MakeKey(group) == *key;
+  });
   CHECK(found != groups.end()) << op.name << " has no group";
   return static_cast<int>(found - groups.begin());
 }

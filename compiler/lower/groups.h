@@ -11,7 +11,7 @@ namespace oneflow {
 
 // Each group once: along axes first, then pairs of stages, both in ascending order. Requires
 // inferred SBP and inserted boxing.
-std::vector<proto::Group> GroupsOf(const std::vector<const Graph*>& graphs);
+std::vector<proto::Group> FindGroups(const std::vector<const Graph*>& graphs);
 
 // Index of the group of a boxing op; -1: the op is local.
 int FindGroup(const std::vector<proto::Group>& groups, const Graph& graph, const Op& op);

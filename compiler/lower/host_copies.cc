@@ -32,7 +32,7 @@ class HostCopies {
 
   void CopyIn(int host_segment) {
     std::vector<Passage> passages;
-    for (const int host : ActorsOf(host_segment)) {
+    for (const int host : FindActors(host_segment)) {
       for (int o = 0; o < lowered_.program.actor(host).output_size(); ++o) {
         const int device = lowered_.program.actor(host).output(o);
         const int pinned = AddPinned(device);
@@ -44,12 +44,12 @@ class HostCopies {
       }
     }
     AddSegment(host_segment, options_.in, passages, &Passage::second);
-    HoldBack(passages);
+    DelayInputs(passages);
   }
 
   void CopyOut(int host_segment) {
     std::vector<Passage> passages;
-    for (const int host : ActorsOf(host_segment)) {
+    for (const int host : FindActors(host_segment)) {
       for (int i = 0; i < lowered_.program.actor(host).input_size(); ++i) {
         const proto::Input input = lowered_.program.actor(host).input(i);
         const int pinned = AddPinned(input.register_());
@@ -64,10 +64,10 @@ class HostCopies {
       }
     }
     AddSegment(host_segment, options_.out, passages, &Passage::first);
-    HoldBack(passages);
+    DelayInputs(passages);
   }
 
-  std::vector<int> ActorsOf(int segment) const {
+  std::vector<int> FindActors(int segment) const {
     const auto& actors = lowered_.program.segment(segment).actor();
     return {actors.begin(), actors.end()};
   }
@@ -113,8 +113,8 @@ class HostCopies {
     lowered_.segments.push_back(info);
   }
 
-  // What begins a passage waits until an earlier one is over.
-  void HoldBack(const std::vector<Passage>& passages) {
+  // The first actor of a passage waits until an earlier passage is over.
+  void DelayInputs(const std::vector<Passage>& passages) {
     if (options_.ahead == 0) return;
     for (size_t i = options_.ahead; i < passages.size(); ++i) {
       proto::Actor* over = lowered_.program.mutable_actor(passages[i - options_.ahead].second);

@@ -9,10 +9,10 @@
 
 namespace oneflow {
 
-// Where the copies of a program stand, and how far host actors run ahead of them.
+// The lanes of a program's copies, and how far host actors run ahead of them.
 struct HostCopyOptions {
   Lane in = Lane::kCopyIn, out = Lane::kCopyOut;
-  // Of the copies of a segment, and what the host does for them, at most so many are under way:
+  // At most so many copies of a segment, with the host's work for them, are under way:
   // pinned memory need not hold all that a program moves. 0: as many as there are.
   int ahead = 0;
 };

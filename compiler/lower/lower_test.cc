@@ -1,8 +1,8 @@
 // Lowering of graphs built by hand: each test looks at the one thing it names.
 #include <catch2/catch.hpp>
 
+#include "compiler/lower/delay_receives.h"
 #include "compiler/lower/groups.h"
-#include "compiler/lower/hold_back.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/prune.h"
 #include "compiler/lower/state_programs.h"
@@ -69,7 +69,7 @@ struct Result {
     return lowered.program.actor(0);
   }
   const proto::ActorFacts& Facts(const std::string& name) const {
-    return FactsOf(lowered.facts, Actor(name).id());
+    return FindFacts(lowered.facts, Actor(name).id());
   }
 };
 
@@ -79,7 +79,7 @@ Result Lower(const Example& example, LowerOptions options = {.name = "train", .m
   result.plan.set_stage_axis(example.graph.mesh.stage_axis());
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &result.plan, &ids).ok());
-  options.groups = GroupsOf({&example.graph});
+  options.groups = FindGroups({&example.graph});
   auto lowered = LowerToActors(example.graph, ids, options);
   INFO(lowered.status().ToString());
   REQUIRE(lowered.ok());
@@ -179,7 +179,7 @@ Example OnTwoStages() {
   return example;
 }
 
-const SegmentInfo& InfoOf(const Result& r, const std::string& segment) {
+const SegmentInfo& FindInfo(const Result& r, const std::string& segment) {
   for (const proto::Segment& s : r.lowered.program.segment()) {
     if (s.name() == segment) return r.lowered.segments[s.id()];
   }
@@ -214,10 +214,10 @@ TEST_CASE("a transfer is a send on the one stage and a receive on the other, eac
   }
   CHECK(r.Reg("x").stage() == 0);
   CHECK(r.Reg("x.to1").stage() == 1);
-  CHECK(InfoOf(r, "x.to1.send").lane == Lane::kSendForward);
-  CHECK(InfoOf(r, "x.to1.send").partner == 1);
-  CHECK(InfoOf(r, "x.to1").lane == Lane::kReceiveForward);
-  CHECK(InfoOf(r, "x.to1").partner == 0);
+  CHECK(FindInfo(r, "x.to1.send").lane == Lane::kSendForward);
+  CHECK(FindInfo(r, "x.to1.send").partner == 1);
+  CHECK(FindInfo(r, "x.to1").lane == Lane::kReceiveForward);
+  CHECK(FindInfo(r, "x.to1").partner == 0);
 }
 
 TEST_CASE("groups: each set of axes, then each pair of stages, once") {
@@ -238,7 +238,7 @@ TEST_CASE("groups: each set of axes, then each pair of stages, once") {
   box("all_gather", relaid({B(), B(), S(0)}), NdSbp(3, B()), 0);
   box("all_to_all", relaid({S(0), B(), S(1)}), {S(1), B(), S(0)}, 0);
   box("slice", relaid(NdSbp(3, B())), {B(), B(), S(1)}, 0);  // of the device alone
-  const std::vector<proto::Group> groups = GroupsOf({&example.graph, &example.graph});
+  const std::vector<proto::Group> groups = FindGroups({&example.graph, &example.graph});
   std::string names;
   for (const proto::Group& group : groups) names += group.name() + "; ";
   CHECK(names == "data; data,tensor; tensor; stage 0 to 1; stage 1 to 0; ");
@@ -266,7 +266,7 @@ TEST_CASE("a tensor read both once a micro-batch and once a step is refused") {
   REQUIRE(AddPersistent(example.graph, &plan, &ids).ok());
   const auto lowered =
       LowerToActors(example.graph, ids,
-                    {.name = "train", .micro_batches = 4, .groups = GroupsOf({&example.graph})});
+                    {.name = "train", .micro_batches = 4, .groups = FindGroups({&example.graph})});
   CHECK(lowered.status().message().find("op dw: is read both once a micro-batch and once a step") ==
         0);
 }
@@ -301,7 +301,7 @@ TEST_CASE("pruning keeps what the loss needs and renumbers it") {
   CHECK(kept.ops.size() == 3);
   CHECK(kept.tensors[kept.loss].name == "y");
   CHECK(kept.outputs.empty());
-  CHECK(kept.ProducerOf(kept.loss).kind == "matmul");
+  CHECK(kept.Producer(kept.loss).kind == "matmul");
   CHECK(Prune(example.graph, false, 1).ops.size() == 5);
 }
 
@@ -330,7 +330,7 @@ struct Segments {
     segment->add_actor(actor->id());
     return actor;
   }
-  std::vector<int> ActorsOf(int s) const {
+  std::vector<int> FindActors(int s) const {
     return {program.segment(s).actor().begin(), program.segment(s).actor().end()};
   }
 };
@@ -345,13 +345,13 @@ TEST_CASE("the first receives of a stage's update wait for the stage's backward"
   s.Add("U", 1, Lane::kCompute, Part::kUpdate);  // receives nothing
   s.Add("norm.send", 1, Lane::kSendUpdate, Part::kUpdate, 0);
   s.Add("norm.to2", 2, Lane::kReceiveUpdate, Part::kUpdate, 0);  // updates nothing
-  HoldBackUpdateReceives(&s.lowered);
+  DelayUpdateReceives(&s.lowered);
 
   const proto::Program& program = s.program;
   REQUIRE(program.actor_size() == 9);
-  CHECK(s.ActorsOf(1) == std::vector<int>{8, 1});
+  CHECK(s.FindActors(1) == std::vector<int>{8, 1});
   for (const int segment : {0, 2, 3, 4, 5, 6, 7}) {
-    CHECK(s.ActorsOf(segment) == std::vector<int>{segment});
+    CHECK(s.FindActors(segment) == std::vector<int>{segment});
   }
   REQUIRE(program.register__size() == 2);
   CHECK(program.register_(1).id() == 8);

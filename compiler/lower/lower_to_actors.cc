@@ -37,7 +37,7 @@ class Lowering {
       : graph_(graph),
         ids_(ids),
         options_(options),
-        uses_(UsesOf(graph)),
+        uses_(FindUses(graph)),
         register_of_(graph.tensors.size(), -1) {
     lowered_.program.set_name(options.name);
     lowered_.program.set_micro_batches(options.micro_batches);
@@ -50,7 +50,7 @@ class Lowering {
   absl::StatusOr<Lowered> Run() {
     for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddRegisters(op));
     for (const Op& op : graph_.ops) {
-      if (LaneOf(op) != Lane::kGradient) RETURN_IF_ERROR(AddActor(op));
+      if (FindLane(op) != Lane::kGradient) RETURN_IF_ERROR(AddActor(op));
     }
     if (options_.overlap) {
       for (const std::vector<OpId>& bucket :
@@ -63,7 +63,9 @@ class Lowering {
   }
 
  private:
-  int64_t FiringsOf(Phase phase) const { return IsOnceAStep(phase) ? 1 : options_.micro_batches; }
+  int64_t FiringsPerStep(Phase phase) const {
+    return IsOnceAStep(phase) ? 1 : options_.micro_batches;
+  }
 
   bool HostReadsOncePerStep(TensorId t) const {
     return std::any_of(
@@ -72,7 +74,7 @@ class Lowering {
         });
   }
 
-  // Whether a tensor of the micro-batches is read once a step: then it sums over them.
+  // True if a tensor of the micro-batches is read once a step: then it sums over them.
   absl::StatusOr<bool> Accumulates(const Op& op) const {
     if (IsOnceAStep(op.phase)) return false;
     bool once = false, often = false;
@@ -91,18 +93,18 @@ class Lowering {
 
   absl::Status AddRegisters(const Op& op) {
     if (op.kind == "variable") {
-      const auto it = ids_.find(std::pair(VariableOf(op), op.stage));
+      const auto it = ids_.find(std::pair(VariableName(op), op.stage));
       CHECK(it != ids_.end()) << op.name;
       register_of_[op.outputs[0]] = it->second;
       return absl::OkStatus();
     }
-    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->renews;
+    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->versioned_updates;
     ShareUpdated(op, updates);
     if (static_cast<int>(op.outputs.size()) == updates) return absl::OkStatus();
     ASSIGN_OR_RETURN(const bool accumulates, Accumulates(op));
     for (TensorId t : std::span(op.outputs).subspan(updates)) {
       proto::Register& r = *lowered_.program.add_register_();
-      r = RegisterOf(graph_, t, op.stage);
+      r = MakeRegister(graph_, t, op.stage);
       r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
       if (accumulates && options_.micro_batches > 1) {
         r.set_fill_mode(proto::Register::ACCUMULATE);
@@ -113,11 +115,11 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // The new value of what an op updates or renews lies in the register of the old one.
+  // An op that updates a variable, in place or as the next version, writes the register of the old
+  // value.
   void ShareUpdated(const Op& op, int updates) {
     for (int i = 0; i < updates; ++i) {
-      CHECK(graph_.ProducerOf(op.inputs[i]).kind == "variable")
-          << op.name << " updates no variable";
+      CHECK(graph_.Producer(op.inputs[i]).kind == "variable") << op.name << " updates no variable";
       CHECK(uses_[op.outputs[i]].empty())
           << op.name << ": its outputs are read in the next step only";
       register_of_[op.outputs[i]] = register_of_[op.inputs[i]];
@@ -133,7 +135,7 @@ class Lowering {
     actor->set_stage(op.stage);
     proto::ActorFacts* facts = FactsOfActor(actor);
     facts->set_scope(op.scope);
-    facts->set_recomputed(op.again);
+    facts->set_recomputed(op.recomputed);
     *actor->mutable_attr() = AttrsToProto(op.attrs);
     SegmentFor(op, lane, partner)->add_actor(actor->id());
     return actor;
@@ -162,8 +164,8 @@ class Lowering {
   }
 
   // By op: whether it is of the backward and its results only reach the update, straight or through
-  // ops of the same logical op. What reaches it through another op's gradient is the gradient of an
-  // activation.
+  // ops of the same logical op. A tensor that reaches it through another op's gradient is the
+  // gradient of an activation.
   std::vector<bool> OnlyForTheUpdate() const {
     std::vector<bool> only(graph_.ops.size(), false);
     for (size_t id = graph_.ops.size(); id-- > 0;) {
@@ -180,7 +182,7 @@ class Lowering {
     return only;
   }
 
-  Task TaskOf(const Op& op) const {
+  Task MakeTask(const Op& op) const {
     switch (op.phase) {
       case Phase::kPrepare: return {Part::kPrepare};
       case Phase::kForward: return {Part::kForward, op.chunk};
@@ -205,7 +207,7 @@ class Lowering {
   // P, F, B, W and U take all of their chunk that stands in the lane; of sends and receives and of
   // what the host does each is a segment of its own.
   proto::Segment* SegmentFor(const Op& op, Lane lane, int partner) {
-    const Task task = TaskOf(op);
+    const Task task = MakeTask(op);
     const bool together =
         lane == Lane::kCompute || lane == Lane::kCollective || lane == Lane::kGradient;
     if (!together) return NewSegment(op.name, op.stage, lane, task, partner);
@@ -223,10 +225,10 @@ class Lowering {
     const bool persistent = register_of_[t] < static_cast<int>(ids_.size());
     // A variable is filled once a step, and holds its value from the start; what is prepared is
     // filled once a step, too.
-    const bool once = persistent || graph_.ProducerOf(t).phase == Phase::kPrepare;
-    input->set_fires_per_read(static_cast<int>(once ? FiringsOf(reader) : 1));
+    const bool once = persistent || graph_.Producer(t).phase == Phase::kPrepare;
+    input->set_fires_per_read(static_cast<int>(once ? FiringsPerStep(reader) : 1));
     // The version that a step computes with lags behind the one that its update reads.
-    const int64_t lag = reader == Phase::kUpdate ? 0 : AttrInt(graph_.ProducerOf(t), "lag");
+    const int64_t lag = reader == Phase::kUpdate ? 0 : AttrInt(graph_.Producer(t), "lag");
     input->set_initial_fills(persistent ? static_cast<int>(1 + lag) : 0);
   }
 
@@ -237,7 +239,7 @@ class Lowering {
     static constexpr std::array<Lane, kPhases> kReceives = {
         Lane::kReceiveForward, Lane::kReceiveForward, Lane::kReceiveBackward, Lane::kReceiveUpdate};
     const auto phase = static_cast<size_t>(op.phase);
-    const Op& writer = graph_.ProducerOf(op.inputs[0]);
+    const Op& writer = graph_.Producer(op.inputs[0]);
     Op sent = op;
     sent.name = op.name + ".send";
     sent.stage = writer.stage;
@@ -260,7 +262,7 @@ class Lowering {
       AddTransfer(op);
       return absl::OkStatus();
     }
-    proto::Actor* actor = NewActor(op, KernelOf(op), LaneOf(op));
+    proto::Actor* actor = NewActor(op, KernelName(op), FindLane(op));
     if (op.kind == "input") {
       (*actor->mutable_attr())["name"].set_s(AttrString(op, "input", op.name));
     }
@@ -291,12 +293,12 @@ class Lowering {
     AddWorkspace(actor, window);
   }
 
-  Lane LaneOf(const Op& op) const {
+  Lane FindLane(const Op& op) const {
     if (op.kind == "input") return Lane::kHostIn;
     return exchange_lanes_.empty() ? Lane::kCompute : exchange_lanes_[&op - graph_.ops.data()];
   }
 
-  std::string KernelOf(const Op& op) const {
+  std::string KernelName(const Op& op) const {
     if (op.kind != "input") return op.kind;
     return options_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed"
                                                                               : "load_tokens";
@@ -307,15 +309,16 @@ class Lowering {
     CHECK(def != nullptr) << op.kind;
     if (def->flops && !IsBoxing(op.kind)) {
       FactsOfActor(actor)->set_flops(def->flops(OpView{graph_, op}) /
-                                     static_cast<double>(ShareOf(op)));
+                                     static_cast<double>(DeviceShare(op)));
     }
   }
 
-  // Scratch is a register, too: it lies where others are over, and the proof knows of it.
+  // Scratch is a register, too: it shares bytes with registers that are over, and the proof covers
+  // it.
   void AddWorkspace(proto::Actor* actor, int64_t bytes) {
     if (bytes == 0) return;
     proto::Register& r = *lowered_.program.add_register_();
-    r = WorkspaceOf(actor->name() + ".workspace", actor->stage(), bytes);
+    r = MakeWorkspace(actor->name() + ".workspace", actor->stage(), bytes);
     r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
     actor->set_workspace(r.id());
   }
@@ -327,7 +330,7 @@ class Lowering {
     return WorkspaceBytes(options_.device_kind, op.kind, in, out, options_.kernel_threads);
   }
 
-  // What an exchange lands of other members where these do not share its memory: no plan says which
+  // The window for data from members that do not share memory: no plan says which
   // members do.
   int64_t WindowBytes(const Op& op, const proto::Actor& actor) const {
     const Tensor &from = graph_.tensors[op.inputs[0]], &to = graph_.tensors[op.outputs[0]];
@@ -335,7 +338,7 @@ class Lowering {
     for (const int axis : actor.boxing().reduce_axis()) {
       tensor.copies *= graph_.mesh.axes[axis].size;
     }
-    tensor.members = MembersOf(options_.groups[actor.exchange().group()], graph_.mesh);
+    tensor.members = CountMembers(options_.groups[actor.exchange().group()], graph_.mesh);
     tensor.element_bytes = static_cast<int64_t>(SizeOf(to.dtype));
     const proto::Register& out =
         lowered_.program.register_(register_of_[op.outputs[0]] - static_cast<int>(ids_.size()));
@@ -345,7 +348,7 @@ class Lowering {
   }
 
   // Devices that share the work of an op: those along axes on which something of it is split.
-  int64_t ShareOf(const Op& op) const {
+  int64_t DeviceShare(const Op& op) const {
     int64_t share = 1;
     const Mesh& mesh = graph_.mesh;
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
@@ -364,7 +367,7 @@ class Lowering {
     op.scope = output.name;
     op.attrs = output.attrs;
     op.phase = Phase::kUpdate;
-    op.stage = graph_.ProducerOf(output.tensors[0]).stage;
+    op.stage = graph_.Producer(output.tensors[0]).stage;
     proto::Actor* actor = NewActor(op, output.kernel, Lane::kHostOut);
     for (TensorId t : output.tensors) AddInput(actor, t, op.phase);
   }

@@ -1,10 +1,10 @@
 // From the boxed graph to a program: tensors become registers, ops become actors, stages and phases
-// become segments. What happens:
+// become segments:
 //
 //   variable            the persistent register of its stage; no actor
 //   input               a host actor: load_tokens, or feed
 //   ops that update     adamw's w, m, v, and caches, are outputs only: updated in place
-//   ops that renew      read the newest version of a variable and write the next into its slot
+//   versioned updates   read the newest version of a variable and write the next into its slot
 //   boxing ops          exchanges of a group, or local copies (boxing.h); with `overlap` exchanges
 //                       stand on streams of their own (overlap.h), small ones together (buckets.h)
 //   transfer            a send on the stage that has the tensor and a receive on the one that wants
@@ -30,7 +30,7 @@
 
 namespace oneflow {
 
-// What leaves the program for the host.
+// Tensors that the program hands to the host.
 struct HostOutput {
   std::string kernel;  // "report" | "fetch"
   std::string name;

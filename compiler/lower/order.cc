@@ -26,7 +26,7 @@ std::vector<Task> Unrolled(const StageOrder& order) {
 
 StageOrder Compressed(const std::vector<Task>& tasks) {
   StageOrder order;
-  for (const Run& run : RunsOf(tasks)) {
+  for (const Run& run : FindRuns(tasks)) {
     const auto begin = tasks.begin() + static_cast<int64_t>(run.begin);
     Append({{begin, begin + static_cast<int64_t>(run.length)}, run.repeat}, &order);
   }
@@ -35,7 +35,7 @@ StageOrder Compressed(const std::vector<Task>& tasks) {
 
 StageOrder Folded(const StageOrder& order) {
   StageOrder folded;
-  for (const Run& group : RunsOf(order)) {
+  for (const Run& group : FindRuns(order)) {
     const auto begin = order.begin() + static_cast<int64_t>(group.begin);
     const StageOrder once(begin, begin + static_cast<int64_t>(group.length));
     size_t listed = 0, unrolled = 0;

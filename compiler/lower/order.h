@@ -15,8 +15,8 @@
 
 namespace oneflow {
 
-// Forward, backward, and prepare and update of a step. Where a schedule splits the backward,
-// kBackward is the gradient of activations and kWeights that of weights.
+// Forward, backward, and prepare and update of a step. If a schedule splits the backward, kBackward
+// is the gradient of activations and kWeights that of weights.
 enum class Part : uint8_t { kPrepare, kForward, kBackward, kWeights, kUpdate };
 
 struct Task {

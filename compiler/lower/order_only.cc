@@ -41,7 +41,7 @@ proto::Segment* FirstUpdate(Lowered* lowered, int stage) {
   return nullptr;
 }
 
-int StagesOf(const Lowered& lowered) {
+int StageCount(const Lowered& lowered) {
   int stages = 0;
   for (const proto::Segment& segment : lowered.program.segment()) {
     stages = std::max(stages, segment.stage() + 1);

@@ -1,5 +1,5 @@
-// What keeps an order and carries no data: registers of no bytes, and actors without a kernel that
-// fill and read them. Part of lowering: the program has segments, but no streams yet.
+// Control: registers of no bytes, and actors without a kernel that fill and read them. They keep an
+// order and carry no data. Part of lowering: the program has segments, but no streams yet.
 #pragma once
 
 #include <string>
@@ -21,6 +21,6 @@ void AddControlInput(int control, proto::Actor* reader);
 proto::Segment* FirstUpdate(Lowered* lowered, int stage);
 
 // As many stages as segments name.
-int StagesOf(const Lowered& lowered);
+int StageCount(const Lowered& lowered);
 
 }  // namespace oneflow

@@ -5,8 +5,8 @@
 //
 // Apart, since the first of a layer must not wait until the gradient of the layer above has gone.
 //
-// What is gathered of a variable in every micro-batch stays on the compute stream, at the place
-// where it is read: nothing else would keep it from being gathered for all layers at once.
+// A gather of a variable in every micro-batch stays on the compute stream, just before its reader:
+// nothing else would keep it from being gathered for all layers at once.
 #pragma once
 
 #include <vector>

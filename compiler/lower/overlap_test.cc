@@ -13,7 +13,7 @@ constexpr Phase kPrepare = Phase::kPrepare, kForward = Phase::kForward,
 
 struct Example : GraphForTest {
   Example() : GraphForTest("data=2,tensor=2") {}
-  Lane LaneOf(const std::string& op) const {
+  Lane FindLane(const std::string& op) const {
     return ExchangeLanes(graph)[graph.FindOp(op) - graph.ops.data()];
   }
 };
@@ -34,11 +34,11 @@ TEST_CASE("exchanges of once a step stand together") {
   e.Add(kUpdate, "all_gather", "old", {w}, {B(), B()});
   for (const char* op : {"prepared", "at_once", "gradient", "norm", "old"}) {
     INFO(op);
-    CHECK(e.LaneOf(op) == Lane::kGradient);
+    CHECK(e.FindLane(op) == Lane::kGradient);
   }
   for (const char* op : {"w", "cast", "dw", "squares"}) {
     INFO(op);
-    CHECK(e.LaneOf(op) == Lane::kCompute);
+    CHECK(e.FindLane(op) == Lane::kCompute);
   }
 }
 
@@ -55,9 +55,9 @@ TEST_CASE("exchanges of activations and their gradients stand together") {
   e.Add(kBackward, "all_gather", "again", {part}, {S(0), B()});
   for (const char* op : {"sum", "whole", "dx", "again"}) {
     INFO(op);
-    CHECK(e.LaneOf(op) == Lane::kCollective);
+    CHECK(e.FindLane(op) == Lane::kCollective);
   }
-  CHECK(e.LaneOf("part") == Lane::kCompute);
+  CHECK(e.FindLane("part") == Lane::kCompute);
 }
 
 TEST_CASE("what is gathered of a variable in every micro-batch stays where it is read") {
@@ -73,9 +73,9 @@ TEST_CASE("what is gathered of a variable in every micro-batch stays where it is
   e.Add(kForward, "all_gather", "anew", {part}, {B(), S(1)});
   for (const char* op : {"half", "whole", "of_cast", "part", "anew"}) {
     INFO(op);
-    CHECK(e.LaneOf(op) == Lane::kCompute);
+    CHECK(e.FindLane(op) == Lane::kCompute);
   }
-  CHECK(e.LaneOf("once") == Lane::kGradient);
+  CHECK(e.FindLane("once") == Lane::kGradient);
 }
 
 TEST_CASE("what no devices of one stage meet for has no such lane, in no phase") {
@@ -88,7 +88,7 @@ TEST_CASE("what no devices of one stage meet for has no such lane, in no phase")
     e.Add(phase, "transfer", "transfer", {x}, {B(), B()});
     for (const char* op : {"x", "slice", "zero_fill", "transfer"}) {
       INFO(op);
-      CHECK(e.LaneOf(op) == Lane::kCompute);
+      CHECK(e.FindLane(op) == Lane::kCompute);
     }
   }
 }

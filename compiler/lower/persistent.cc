@@ -16,7 +16,7 @@ namespace {
 
 proto::Variable NewVariable(const Op& op, const proto::Register& r) {
   proto::Variable v;
-  v.set_name(VariableOf(op));
+  v.set_name(VariableName(op));
   *v.mutable_layout() = r.layout();
   v.set_dtype(r.dtype());
   v.set_init(AttrString(op, "init", "zeros"));
@@ -31,13 +31,13 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
   for (proto::Variable& v : *plan->mutable_variable()) variables.emplace(v.name(), &v);
   for (const Op& op : graph.ops) {
     if (op.kind != "variable") continue;
-    const std::string name = VariableOf(op);
-    proto::Register r = RegisterOf(graph, op.outputs[0], op.stage);
+    const std::string name = VariableName(op);
+    proto::Register r = MakeRegister(graph, op.outputs[0], op.stage);
     const auto [it, fresh] = ids->emplace(std::pair(name, op.stage), plan->persistent_size());
     if (!fresh) {
       const proto::Register& old = plan->persistent(it->second);
       if (!google::protobuf::util::MessageDifferencer::Equals(old.layout(), r.layout())) {
-        return absl::InternalError("variable " + name + " lies differently in two programs");
+        return absl::InternalError("variable " + name + " has different layouts in two programs");
       }
       continue;
     }
@@ -61,7 +61,7 @@ void ConstrainVariables(const proto::Plan& plan, Graph* graph) {
   for (const proto::Variable& v : plan.variable()) layouts[v.name()] = &v.layout();
   for (const Op& op : graph->ops) {
     if (op.kind != "variable") continue;
-    const auto it = layouts.find(VariableOf(op));
+    const auto it = layouts.find(VariableName(op));
     if (it == layouts.end()) continue;
     Tensor& tensor = graph->tensors[op.outputs[0]];
     tensor.constraint.clear();

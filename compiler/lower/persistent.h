@@ -15,12 +15,12 @@ namespace oneflow {
 // (logical variable, stage) -> register id.
 using PersistentIds = std::map<std::pair<std::string, int>, int>;
 
-// Adds the variables of a graph that `plan` does not hold yet; graphs after the first must lay
-// theirs out as the first did. A transient one gets a register, but is no variable of the plan:
+// Adds the variables of a graph that `plan` does not hold yet; graphs after the first must have
+// the layouts of the first. A transient one gets a register, but is no variable of the plan:
 // checkpoints do not hold it. Requires inferred SBP.
 absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds* ids);
 
-// Constrains the variables of `graph` to lie as the plan's registers do.
+// Constrains the variables of `graph` to the layouts of the plan's registers.
 void ConstrainVariables(const proto::Plan& plan, Graph* graph);
 
 }  // namespace oneflow

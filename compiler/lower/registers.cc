@@ -28,7 +28,7 @@ int64_t RoundUp(int64_t bytes) {
   return (bytes + kRegisterAlign - 1) / kRegisterAlign * kRegisterAlign;
 }
 
-proto::Register RegisterOf(const Graph& graph, TensorId id, int stage) {
+proto::Register MakeRegister(const Graph& graph, TensorId id, int stage) {
   const Tensor& tensor = graph.tensors[id];
   const Layout layout = LayoutOf(tensor);
   const int64_t bytes =
@@ -36,7 +36,7 @@ proto::Register RegisterOf(const Graph& graph, TensorId id, int stage) {
   return NewRegister(tensor.name, stage, layout, tensor.dtype, bytes);
 }
 
-proto::Register WorkspaceOf(const std::string& name, int stage, int64_t bytes) {
+proto::Register MakeWorkspace(const std::string& name, int stage, int64_t bytes) {
   Layout layout;
   layout.dims = {bytes};
   return NewRegister(name, stage, layout, DType::kU8, bytes);

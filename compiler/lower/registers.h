@@ -13,10 +13,10 @@ inline constexpr int64_t kRegisterAlign = 64;
 int64_t RoundUp(int64_t bytes);
 
 // A fresh register of one slot for `tensor` on `stage`; the id is the caller's.
-proto::Register RegisterOf(const Graph& graph, TensorId tensor, int stage);
+proto::Register MakeRegister(const Graph& graph, TensorId tensor, int stage);
 
 // A fresh register of one slot of `bytes` bytes, for scratch on `stage`; the id is the caller's.
-proto::Register WorkspaceOf(const std::string& name, int stage, int64_t bytes);
+proto::Register MakeWorkspace(const std::string& name, int stage, int64_t bytes);
 
 // Local sizes of the largest part: that of coordinate 0 on every axis.
 Dims LocalDims(const Graph& graph, TensorId tensor);

@@ -26,14 +26,14 @@ class StateProgram {
     (*actor->mutable_attr())["name"].set_s(variable.name());
     // Writers fill every slot: the versions of a weight begin alike. A reader takes the newest.
     const int times = reads_ ? 1 : r.slots();
-    SegmentOf(r.stage(), times)->add_actor(actor->id());
+    FindSegment(r.stage(), times)->add_actor(actor->id());
     return actor;
   }
 
   Lowered Take() { return std::move(lowered_); }
 
  private:
-  proto::Segment* SegmentOf(int stage, int times) {
+  proto::Segment* FindSegment(int stage, int times) {
     const auto [it, fresh] =
         segment_.emplace(std::pair(stage, times), lowered_.program.segment_size());
     if (fresh) {

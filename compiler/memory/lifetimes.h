@@ -1,10 +1,11 @@
-// When a register holds something that may still be touched, told on the clock of its stage's
-// compute stream.
+// Lifetimes: when a register holds something that may still be accessed, on the clock of its
+// stage's compute stream.
 //
-// Sharing bytes needs happens-before, not time: what counts is from when on the compute stream
-// knows that all accesses are over, and what it has completed, for certain, when the first write
-// comes. Both are found by playing the game of the memory proof (oneflow_core/net/stream_clocks.h)
-// on slots alone, before anything has a place.
+// Registers may share bytes if happens-before orders their accesses; elapsed time proves nothing.
+// Two facts count: from when on the compute stream knows that all accesses are complete, and which
+// firings it has completed, for certain, when the first write comes. Both are found by playing the
+// game of the memory proof (oneflow_core/net/stream_clocks.h) on slots alone, before anything has
+// an address.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@
 
 namespace oneflow {
 
-// Moments [first, last] of one step, both included; sorted and disjoint. A firing of the compute
-// stream has three: at 3i it knows what its inputs tell, at 3i + 1 it reads and writes, at 3i + 2
-// it is complete.
+// Moments [first, last] of one step, both included; sorted and disjoint. Firing i of the compute
+// stream has three moments: at 3i its clock includes those of its inputs, at 3i + 1 it reads and
+// writes, at 3i + 2 it is complete.
 using Spans = std::vector<std::pair<int64_t, int64_t>>;
 
 struct Lifetime {
@@ -27,18 +28,19 @@ struct Lifetime {
   int64_t slots = 1;
   int64_t slot_bytes = 0;
   bool workspace = false;  // scratch of its writer's firings
-  Spans spans;             // bytes may be another register's outside these
-  // Of each fill of two steps, on a clock that runs on over both; empty where it is not known.
+  Spans spans;             // outside these moments another register may have the bytes
+  // The span of each fill of two steps, on a clock that runs on over both; empty if not known.
   Spans fills;
-  // Where another stream than compute writes it: how many fills of a register that others read are
-  // over, for certain, when each of its fills begins. What came back tells of what was sent, and an
-  // exchange of those before it on its stream, before the compute stream has heard of either.
+  // For a register that a stream other than compute writes: entry j for another register is how
+  // many of that register's fills are complete, for certain, when fill j begins. It holds where the
+  // compute stream does not know yet: a received tensor implies that the send that caused it is
+  // complete, and an exchange implies those before it on its stream.
   std::map<int, std::vector<int64_t>> over;  // by that register's id
 
   int64_t bytes() const { return slots * slot_bytes; }
   int64_t fills_a_step() const;  // 0: they are not known
-  // `over` of that register; null: nothing is known.
-  const std::vector<int64_t>* OverOf(const Lifetime& other) const;
+  // The entry of `over` for `other`; null if nothing is known.
+  const std::vector<int64_t>* CompletedFills(const Lifetime& other) const;
 };
 
 struct StageLifetimes {
@@ -46,26 +48,27 @@ struct StageLifetimes {
   std::vector<Lifetime> registers;  // those of a program's arena that have bytes, by id
 };
 
-// By arena (oneflow_core/plan/arenas.h). A register whose accesses are not known to be over before
-// its next fill lives for the whole step; so does one that holds fills when a step begins. A
-// program whose order sticks has no lifetimes: everything lives for the whole step, and the proof
-// says why it sticks.
-std::vector<StageLifetimes> LifetimesOf(const PlanNet& net, int stages);
+// Lifetimes by arena (oneflow_core/plan/arenas.h). A register lives for the whole step if its
+// accesses are not known to be complete before its next fill, or if it holds fills when a step
+// begins. In a program whose order deadlocks every register lives for the whole step; the proof
+// then reports the deadlock.
+std::vector<StageLifetimes> FindLifetimes(const PlanNet& net, int stages);
 
-// Which of several have a moment in common.
-Pairs Meetings(const std::vector<Spans>& all);
-// Moments of all spans, counted for each.
-int64_t LengthOf(const Spans& spans);
-// Moments of either.
-Spans Union(const Spans& a, const Spans& b);
+// The pairs that have a moment in common.
+Pairs FindOverlaps(const std::vector<Spans>& all);
+// The number of moments, summed over the spans.
+int64_t TotalLength(const Spans& spans);
+// The moments of either.
+Spans UniteSpans(const Spans& a, const Spans& b);
 
-// Moments of a step of `length` in which one of a step's fills, the first two steps' alike, holds
-// something. Requires that the fills are known.
-Spans SpansOfFill(const Lifetime& life, int64_t fill, int64_t length);
+// The moments of a step of `length` moments in which fill number `fill` of a step holds something,
+// in the first or the second step. Requires that the fills are known.
+Spans FillSpans(const Lifetime& life, int64_t fill, int64_t length);
 
-// Whether two registers ever hold something at once in the same of `places` places that their fills
-// take in turn, the first of b `further` places further than that of a, 0 <= further < places.
-// Requires the fills of both, as many of one as of the other, and no more slots than places.
-bool MeetInPlace(const Lifetime& a, const Lifetime& b, int64_t places, int64_t further = 0);
+// True if two registers ever hold something at the same moment in the same one of `buffers`
+// buffers, which their fills take in turn. The first buffer of b is `further` after that of a,
+// cyclically, 0 <= further < buffers. Requires that the fills of both are known, equally many, and
+// that neither has more slots than there are buffers.
+bool MeetInBuffer(const Lifetime& a, const Lifetime& b, int64_t buffers, int64_t further = 0);
 
 }  // namespace oneflow

@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-// Two, for what is written ahead of the next step counts, too.
+// Two steps: tensors that are written ahead of the next step count, too.
 constexpr int64_t kSteps = 2;
 
 class Game {
@@ -19,7 +19,7 @@ class Game {
         marking_(net, Meeting::kFree, kSteps),
         started_(net.registers.size(), 0),
         stages_(stages),
-        now_(ArenasOf(*net.plan, stages), 0),
+        now_(ArenaCount(*net.plan, stages), 0),
         most_(now_.size(), 0),
         held_(net.registers.size(), 0) {
     for (size_t id = 0; id < net.registers.size(); ++id) Count(static_cast<int>(id));
@@ -29,7 +29,7 @@ class Game {
     for (ReadyStreams ready(net_); !ready.empty();) {
       const int s = ready.Pop();
       bool fired = false;
-      for (; !marking_.done(s) && !marking_.BlockerOf(marking_.next(s)); fired = true) Fire(s);
+      for (; !marking_.done(s) && !marking_.FindBlocker(marking_.next(s)); fired = true) Fire(s);
       if (fired) ready.Wake(s);
     }
     return most_;
@@ -37,7 +37,7 @@ class Game {
 
  private:
   void Fire(int stream) {
-    const int actor = marking_.next(stream), partner = marking_.PartnerOf(actor);
+    const int actor = marking_.next(stream), partner = marking_.Partner(actor);
     Begin(actor);
     if (partner >= 0) Begin(partner);
     marking_.Fire(stream);
@@ -48,7 +48,7 @@ class Game {
   void Begin(int actor) {
     for (int id : net_.outputs_of(actor)) {
       const int64_t per_fill = net_.registers[id].fires_per_fill;
-      started_[id] = Whole(marking_.fired(actor), per_fill) + 1;
+      started_[id] = Quotient(marking_.fired(actor), per_fill) + 1;
       Count(id);
     }
     for (size_t arena = net_.actors[actor].stage; arena < now_.size(); arena += stages_) {
@@ -72,7 +72,7 @@ class Game {
       returned = std::min(returned, marking_.reads(reader));
     }
     const int64_t held = (started_[id] - returned) * r.proto->slot_bytes();
-    now_[ArenaOf(*r.proto, stages_)] += held - held_[id];
+    now_[ArenaIndex(*r.proto, stages_)] += held - held_[id];
     held_[id] = held;
   }
 

@@ -1,6 +1,6 @@
-// The least bytes that a program's order can do with: what is written and not yet returned, at most
-// at once. No planner gets below it without another order; how far ours is above it is the price of
-// places that do not move.
+// The lower bound of a program's memory: the most bytes, over time, that are written and not yet
+// returned. No planner gets below it with the same order of firings. The distance of our plans from
+// it is the price of fixed addresses.
 #pragma once
 
 #include <cstdint>

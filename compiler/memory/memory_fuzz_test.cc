@@ -45,7 +45,7 @@ std::string Overlap(const proto::Plan& plan, int games, std::mt19937& random) {
   return FirstOverlap(*net, {.games = games, .steps = 5, .seed = seed});
 }
 
-// Whether the memory proof may be asked.
+// True if the memory proof may be asked.
 bool IsLegal(const proto::Plan& plan) {
   if (!VerifyPlanTypes(plan).ok()) return false;
   const auto net = MakePlanNet(plan, plan.program(0));
@@ -88,14 +88,14 @@ void AddRoom(int64_t bytes, proto::Plan* plan) {
 
 void CountRegisters(const proto::Plan& plan, Counts* counts) {
   const auto net = MakePlanNet(plan, plan.program(0));
-  for (const Frames& frames : FramesOf(*net)) {
+  for (const Frames& frames : FindFrames(*net)) {
     const auto members = static_cast<int>(frames.members.size());
     counts->in_frames += members;
     const NetRegister& r = net->registers[frames.members.front()];
     const int64_t fills = net->actors[r.writer].firings / r.fires_per_fill;
-    if (members > 1 && fills % frames.places != 0) counts->turning += members;
+    if (members > 1 && fills % frames.buffers != 0) counts->turning += members;
   }
-  for (const NetRegister& r : net->registers) counts->filled_once += FillsPlacesOnce(*net, r);
+  for (const NetRegister& r : net->registers) counts->filled_once += FillsBuffersOnce(*net, r);
 }
 
 // Moves registers about; where the proof refuses, they stay. What is accepted is the next to be
@@ -165,7 +165,7 @@ proto::Plan Enlarged(proto::Plan plan) {
   return plan;
 }
 
-int64_t BytesOf(const proto::Plan& plan) {
+int64_t ArenaBytes(const proto::Plan& plan) {
   int64_t bytes = 0;
   for (const proto::StageMemory& memory : plan.memory()) bytes += memory.register_bytes();
   return bytes;
@@ -179,7 +179,7 @@ TEST_CASE("what streams know of those before them on theirs saves bytes, and is 
     const proto::Plan small = RandomProgram(seed);
     if (small.program(0).register__size() < 2 || !IsLegal(small)) continue;
     const proto::Plan planned = Planned(Enlarged(small));
-    if (BytesOf(planned) >= 1024 * BytesOf(Planned(small))) continue;
+    if (ArenaBytes(planned) >= 1024 * ArenaBytes(Planned(small))) continue;
     INFO("seed " << seed);
     CountProgram(planned, &counts);
     std::mt19937 random(seed);

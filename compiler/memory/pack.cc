@@ -8,10 +8,10 @@
 namespace oneflow {
 namespace {
 
-// Where all that is held at once takes nearly as many bytes, nobody looks for fewer.
+// The search ends at a packing that is this close to the bytes held at one moment.
 constexpr double kEnough = 1.01;
-// Moves in a row that gain nothing; they may take so many checks of pairs, so that planning stays
-// fast where pieces are very many.
+// The search ends after kMoves moves in a row that gain nothing, or kChecks checks of pairs:
+// planning must stay fast with very many pieces.
 constexpr int64_t kMoves = 16;
 constexpr int64_t kChecks = int64_t{1} << 23;
 
@@ -24,7 +24,7 @@ std::vector<int> Descending(size_t n, Key key) {
   return order;
 }
 
-int64_t BytesOf(const Piece& piece) {
+int64_t PieceBytes(const Piece& piece) {
   int64_t bytes = 0;
   for (const Piece::Part& part : piece.parts) bytes = std::max(bytes, part.offset + part.bytes);
   return bytes;
@@ -44,10 +44,10 @@ class Parts {
       }
     }
     first_.push_back(size());
-    meets_ = Meetings(spans);
+    meets_ = FindOverlaps(spans);
     for (const auto& [a, b] : apart) meets_.Remove(first(a), first(b));
     for (size_t i = 0; i < pieces.size(); ++i) {
-      if (pieces[i].whole) MeetAllOrNone(static_cast<int>(i));
+      if (pieces[i].exclusive) MeetAllOrNone(static_cast<int>(i));
     }
   }
 
@@ -58,17 +58,17 @@ class Parts {
   bool Meets(int a, int b) const { return meets_.Contains(a, b); }
 
  private:
-  void MeetAllOrNone(int whole) {
+  void MeetAllOrNone(int exclusive) {
     BitSet met(parts_.size());
     for (size_t other = 0; other + 1 < first_.size(); ++other) {
       const int begin = first(static_cast<int>(other)), past = end(static_cast<int>(other));
       bool any = false;
       for (int part = begin; part < past && !any; ++part) {
-        any = part != first(whole) && Meets(part, first(whole));
+        any = part != first(exclusive) && Meets(part, first(exclusive));
       }
       for (int part = begin; part < past && any; ++part) met.Insert(part);
     }
-    meets_.Add(first(whole), met);
+    meets_.Add(first(exclusive), met);
   }
 
   std::vector<const Piece::Part*> parts_;
@@ -165,15 +165,15 @@ using Couples = std::vector<std::pair<int, int>>;
 
 // Moments that two have in common.
 int64_t Common(const Spans& a, const Spans& b) {
-  return LengthOf(a) + LengthOf(b) - LengthOf(Union(a, b));
+  return TotalLength(a) + TotalLength(b) - TotalLength(UniteSpans(a, b));
 }
 
 // Disjoint couples of `apart` of the same bytes, those that have most moments in common first: what
 // is exchanged takes the bytes of what had been exchanged before it.
-Couples CouplesOf(const std::vector<Piece>& pieces, const Couples& apart) {
+Couples FindCouples(const std::vector<Piece>& pieces, const Couples& apart) {
   std::vector<std::pair<int64_t, std::pair<int, int>>> ranked;
   for (const auto& [a, b] : apart) {
-    if (BytesOf(pieces[a]) != BytesOf(pieces[b])) continue;
+    if (PieceBytes(pieces[a]) != PieceBytes(pieces[b])) continue;
     const int64_t common = Common(pieces[a].spans, pieces[b].spans);
     if (common > 0) ranked.push_back({-common, {a, b}});
   }
@@ -213,7 +213,7 @@ Joined Join(const std::vector<Piece>& pieces, const Couples& apart, const Couple
     if (other[i] < 0) continue;
     members.back().push_back(other[i]);
     Piece& both = joined.pieces.back();
-    both.spans = both.parts[0].spans = Union(pieces[i].spans, pieces[other[i]].spans);
+    both.spans = both.parts[0].spans = UniteSpans(pieces[i].spans, pieces[other[i]].spans);
   }
   const std::set<std::pair<int, int>> known(apart.begin(), apart.end());
   const auto never_meet = [&](int a, int b) {
@@ -237,8 +237,8 @@ Packing PackInOrders(const std::vector<Piece>& pieces, const Couples& apart, int
   const Parts parts(pieces, apart);
   std::vector<int64_t> bytes, lengths;
   for (const Piece& piece : pieces) {
-    bytes.push_back(BytesOf(piece));
-    lengths.push_back(LengthOf(piece.spans));
+    bytes.push_back(PieceBytes(piece));
+    lengths.push_back(TotalLength(piece.spans));
   }
   const size_t n = pieces.size();
   std::vector<int> order = Descending(n, [&](int i) { return bytes[i]; });
@@ -271,7 +271,7 @@ Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, 
   const int64_t most = MostAtOnce(pieces);
   Packing best = PackInOrders(pieces, apart, Enough(most));
   if (apart.empty() || bound >= most || best.bytes <= bound + bound / 50) return best;
-  const Joined joined = Join(pieces, apart, CouplesOf(pieces, apart));
+  const Joined joined = Join(pieces, apart, FindCouples(pieces, apart));
   Packing packing = PackInOrders(joined.pieces, joined.apart, Enough(bound));
   if (packing.bytes >= best.bytes) return best;
   for (size_t i = 0; i < pieces.size(); ++i) {

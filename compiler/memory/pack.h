@@ -1,5 +1,5 @@
-// Packing: pieces of memory on as few bytes as we find, where what holds something at the same time
-// must not overlap.
+// Packing: assigns offsets to pieces of memory so that pieces that hold something at the same time
+// do not overlap, in as few bytes as the heuristic finds.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace oneflow {
 
-// Something that gets one offset. Parts of it may hold something at different times; between them,
-// and outside their times, its bytes are free.
+// A piece gets one offset. Its parts may hold something at different times. Between the parts, and
+// outside their times, its bytes are free.
 struct Piece {
   struct Part {
     int64_t offset = 0, bytes = 0;  // in the piece
@@ -20,8 +20,9 @@ struct Piece {
   };
   Spans spans;              // when any part holds something
   std::vector<Part> parts;  // at least one
-  // Of one part, which may lie over parts of another piece only while none of them holds anything.
-  bool whole = false;
+  // The piece has one part, which may overlap parts of another piece only while none of them holds
+  // anything.
+  bool exclusive = false;
 };
 
 struct Packing {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/memory/lay_frames.h"
+#include "compiler/memory/buffer_rings.h"
+#include "compiler/memory/frame_layout.h"
 #include "compiler/memory/lifetimes.h"
 #include "compiler/memory/lower_bound.h"
 #include "compiler/memory/pack.h"
-#include "compiler/memory/place_rings.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/arenas.h"
@@ -21,130 +21,134 @@
 namespace oneflow {
 namespace {
 
-// Where the registers of a stage lie, by place in its lifetimes.
+// Addresses of the registers of a stage, by index in its lifetimes.
 struct Layout {
-  struct Place {
-    int64_t offset = 0, places = 0, stride = 0, first_place = 0;  // as in proto::Register
+  struct Address {
+    int64_t offset = 0, buffers = 0, stride = 0, first_buffer = 0;  // as in proto::Register
   };
-  std::vector<Place> places;
+  std::vector<Address> addresses;
   int64_t bytes = 0;
 };
 
-// Of a piece. Where there are more, its parts are larger ones: packing asks of each pair.
+// Most parts of a piece. A piece with more gets larger parts instead: packing checks every pair.
 constexpr int64_t kMostParts = 8192;
 
-Piece PieceOf(const Lifetime& life) { return {life.spans, {{0, life.bytes(), life.spans}}}; }
+Piece MakePiece(const Lifetime& life) { return {life.spans, {{0, life.bytes(), life.spans}}}; }
 
-// The frame of one place, which a step fills once: a part for each member, or one of all of them.
-void AddFrame(const StageLifetimes& stage, const FrameLayout& frames, int64_t place, bool by_member,
-              Piece* piece) {
-  const int64_t begin = place * frames.bytes;
+// Adds one frame, which a step fills once: a part for each member, or one part for all of them.
+void AddFrame(const StageLifetimes& stage, const FrameLayout& frames, int64_t buffer,
+              bool by_member, Piece* piece) {
+  const int64_t begin = buffer * frames.bytes;
   Spans any;
   for (const FrameLayout::Member& member : frames.members) {
     const Lifetime& life = stage.registers[member.life];
-    const int64_t fill = (place + frames.places - member.first_place) % frames.places;
-    const Spans spans = SpansOfFill(life, fill, stage.length);
+    const int64_t fill = (buffer + frames.buffers - member.first_buffer) % frames.buffers;
+    const Spans spans = FillSpans(life, fill, stage.length);
     if (by_member) {
       piece->parts.push_back({begin + member.offset, life.slot_bytes, spans});
     } else {
-      any = Union(any, spans);
+      any = UniteSpans(any, spans);
     }
   }
   if (!by_member) piece->parts.push_back({begin, frames.bytes, any});
 }
 
-// All frames of a layout. Where each place is filled once a step it has times of its own; else a
-// place is another micro-batch's in each step.
-Piece PieceOf(const StageLifetimes& stage, const FrameLayout& frames) {
-  if (!frames.once || frames.places > kMostParts) {
-    return {frames.spans, {{0, frames.places * frames.bytes, frames.spans}}, true};
+// All frames of a layout as one piece. If a step fills each buffer once, each frame has its own
+// lifetime. Otherwise a buffer belongs to another micro-batch in each step, so the lifetime of any
+// frame is that of all.
+Piece MakePiece(const StageLifetimes& stage, const FrameLayout& frames) {
+  if (!frames.once || frames.buffers > kMostParts) {
+    return {frames.spans, {{0, frames.buffers * frames.bytes, frames.spans}}, true};
   }
-  const bool by_member = frames.places * std::ssize(frames.members) <= kMostParts;
+  const bool by_member = frames.buffers * std::ssize(frames.members) <= kMostParts;
   Piece piece{frames.spans};
-  for (int64_t place = 0; place < frames.places; ++place) {
-    AddFrame(stage, frames, place, by_member, &piece);
+  for (int64_t buffer = 0; buffer < frames.buffers; ++buffer) {
+    AddFrame(stage, frames, buffer, by_member, &piece);
   }
   return piece;
 }
 
-// Of registers that `piece` says are pieces of one place each, those that streams other than
-// compute know never to hold something at once.
+// Pairs of single-slot registers that never hold something at the same time, as clocks of streams
+// other than compute show: the compute stream learns of a completed send too late to see it.
+// `piece`: by register, its piece; -1: none of its own.
 std::vector<std::pair<int, int>> Apart(const std::vector<Lifetime>& lives,
                                        const std::vector<int>& piece) {
-  std::map<int, size_t> place;  // of the register among `lives`
+  std::map<int, size_t> index;  // of the register among `lives`
   for (size_t i = 0; i < lives.size(); ++i) {
-    if (piece[i] >= 0 && lives[i].slots == 1) place.emplace(lives[i].reg, i);
+    if (piece[i] >= 0 && lives[i].slots == 1) index.emplace(lives[i].reg, i);
   }
   std::vector<std::pair<int, int>> apart;
-  for (const auto& [reg, i] : place) {
+  for (const auto& [reg, i] : index) {
     for (const auto& [other, over] : lives[i].over) {
-      const auto found = place.find(other);
-      if (other == reg || found == place.end()) continue;
+      const auto found = index.find(other);
+      if (other == reg || found == index.end()) continue;
       const Lifetime &a = lives[i], &b = lives[found->second];
       const bool alike = !a.fills.empty() && a.fills.size() == b.fills.size();
-      if (alike && !MeetInPlace(a, b, 1)) apart.emplace_back(piece[i], piece[found->second]);
+      if (alike && !MeetInBuffer(a, b, 1)) apart.emplace_back(piece[i], piece[found->second]);
     }
   }
   return apart;
 }
 
-Layout LaidOut(const StageLifetimes& stage, const std::vector<FrameLayout>& frames, int64_t bound) {
+Layout AssignOffsets(const StageLifetimes& stage, const std::vector<FrameLayout>& frames,
+                     int64_t bound) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<bool> framed(lives.size(), false);
   std::vector<int> piece_of(lives.size(), -1);
   std::vector<Piece> pieces;
   for (const FrameLayout& frame : frames) {
-    pieces.push_back(PieceOf(stage, frame));
+    pieces.push_back(MakePiece(stage, frame));
     for (const FrameLayout::Member& member : frame.members) framed[member.life] = true;
   }
   for (size_t i = 0; i < lives.size(); ++i) {
     if (framed[i]) continue;
     piece_of[i] = static_cast<int>(pieces.size());
-    pieces.push_back(PieceOf(lives[i]));
+    pieces.push_back(MakePiece(lives[i]));
   }
   const Packing packing = Pack(pieces, Apart(lives, piece_of), bound);
-  Layout layout{std::vector<Layout::Place>(lives.size()), packing.bytes};
+  Layout layout{std::vector<Layout::Address>(lives.size()), packing.bytes};
   auto offset = packing.offsets.begin();
   for (const FrameLayout& frame : frames) {
     for (const FrameLayout::Member& member : frame.members) {
-      layout.places[member.life] = {*offset + member.offset, frame.places, frame.bytes,
-                                    member.first_place};
+      layout.addresses[member.life] = {*offset + member.offset, frame.buffers, frame.bytes,
+                                       member.first_buffer};
     }
     ++offset;
   }
   for (size_t i = 0; i < lives.size(); ++i) {
-    if (!framed[i]) layout.places[i].offset = *offset++;
+    if (!framed[i]) layout.addresses[i].offset = *offset++;
   }
   return layout;
 }
 
-// With frames where they save a hundredth of the bytes. The proof sees a steady state only when all
-// frames have had their turn: with many of them, which save little, it would take longer for it.
-// Joins, which rings have none of, are tried where it is more than a fiftieth over `bound` without.
+// Frames are used only where they save a hundredth of the bytes: the proof finds a steady state
+// only after all frames have had their turn, so many frames that save little would make it slower.
+// Joins are tried only without rings, and only if the best layout so far exceeds `bound` by a
+// fiftieth.
 Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
-  Layout plain = LaidOut(stage, {}, bound);
+  Layout plain = AssignOffsets(stage, {}, bound);
   std::optional<Layout> best;
-  const auto lay = [&](const std::vector<PlaceRing>& rings, FrameJoin join = {}) {
+  const auto try_frames = [&](const std::vector<BufferRing>& rings, FrameJoin join = {}) {
     for (const bool longer : {false, true}) {
-      const std::vector<FrameLayout> frames = LayFrames(stage, longer, rings, join);
+      const std::vector<FrameLayout> frames = MakeFrameLayouts(stage, longer, rings, join);
       if (frames.empty()) continue;
-      Layout framed = LaidOut(stage, frames, bound);
+      Layout framed = AssignOffsets(stage, frames, bound);
       if (!best || framed.bytes < best->bytes) best = std::move(framed);
     }
   };
-  lay({});
-  const std::vector<PlaceRing> rings = FindPlaceRings(stage);
+  try_frames({});
+  const std::vector<BufferRing> rings = FindBufferRings(stage);
   if (!rings.empty()) {
-    lay(rings);
+    try_frames(rings);
   } else if (std::min(best ? best->bytes : plain.bytes, plain.bytes) > bound + bound / 50) {
-    for (const FrameJoin& join : FrameJoins(stage)) lay({}, join);
+    for (const FrameJoin& join : FrameJoins(stage)) try_frames({}, join);
   }
   return best && best->bytes < plain.bytes - plain.bytes / 100 ? *std::move(best)
                                                                : std::move(plain);
 }
 
-void PlacePersistent(int stages, proto::Plan* plan) {
-  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
+void AssignPersistent(int stages, proto::Plan* plan) {
+  for (int arena = 0; arena < ArenaCount(*plan, stages); ++arena) {
     proto::StageMemory* memory = plan->add_memory();
     memory->set_stage(arena % stages);
     memory->set_kind(arena < stages ? proto::DEVICE : proto::HOST_PINNED);
@@ -157,22 +161,22 @@ void PlacePersistent(int stages, proto::Plan* plan) {
   }
 }
 
-absl::Status PlaceProgram(int stages, proto::Plan* plan, proto::Program* program) {
+absl::Status AssignProgram(int stages, proto::Plan* plan, proto::Program* program) {
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, *program));
   const std::vector<int64_t> bound = LowerBound(net, stages);
-  const std::vector<StageLifetimes> lifetimes = LifetimesOf(net, stages);
-  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
+  const std::vector<StageLifetimes> lifetimes = FindLifetimes(net, stages);
+  for (int arena = 0; arena < ArenaCount(*plan, stages); ++arena) {
     const StageLifetimes& stage = lifetimes[arena];
     const Layout layout = BestLayout(stage, bound[arena]);
     proto::StageMemory& memory = *plan->mutable_memory(arena);
-    for (size_t i = 0; i < layout.places.size(); ++i) {
-      const auto& [offset, places, stride, first_place] = layout.places[i];
+    for (size_t i = 0; i < layout.addresses.size(); ++i) {
+      const auto& [offset, buffers, stride, first_buffer] = layout.addresses[i];
       proto::Register& r =
           *program->mutable_register_(stage.registers[i].reg - plan->persistent_size());
       r.set_offset(memory.persistent_bytes() + offset);
-      r.set_places(static_cast<int>(places));
+      r.set_buffers(static_cast<int>(buffers));
       r.set_stride(stride);
-      r.set_first_place(static_cast<int>(first_place));
+      r.set_first_buffer(static_cast<int>(first_buffer));
     }
     memory.set_register_bytes(std::max(memory.register_bytes(), layout.bytes));
     int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(arena);
@@ -211,11 +215,11 @@ std::string LargestRegisters(const proto::Plan& plan, int stage) {
 }
 
 absl::Status PlanMemory(int stages, proto::Plan* plan) {
-  PlacePersistent(stages, plan);
+  AssignPersistent(stages, plan);
   for (int i = 0; i < plan->program_size(); ++i) {
-    RETURN_IF_ERROR(PlaceProgram(stages, plan, plan->mutable_program(i)));
+    RETURN_IF_ERROR(AssignProgram(stages, plan, plan->mutable_program(i)));
   }
-  for (int arena = 0; arena < ArenasOf(*plan, stages); ++arena) {
+  for (int arena = 0; arena < ArenaCount(*plan, stages); ++arena) {
     proto::StageMemory& memory = *plan->mutable_memory(arena);
     memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes());
     int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(arena);

@@ -1,5 +1,6 @@
-// Where every register lies: one arena a stage, persistent registers first, then those of the
-// programs (which take the same bytes, since one program runs at a time), workspaces among them.
+// The memory planner: assigns an address to every register. Each stage has one arena: persistent
+// registers first, then the registers of the programs, workspaces among them. Programs share the
+// same bytes, because one program runs at a time.
 #pragma once
 
 #include <string>
@@ -9,8 +10,9 @@
 
 namespace oneflow {
 
-// Sets all offsets and plan->memory. Registers share bytes where their lifetimes on the compute
-// stream do not meet; within that, first fit, largest first. Requires orders and slots.
+// Sets all offsets and plan->memory. Registers share bytes if their lifetimes on the compute stream
+// are disjoint (lifetimes.h); offsets are found by frames (frame_layout.h), buffer rings
+// (buffer_rings.h) and first fit (pack.h). Requires orders and slots.
 absl::Status PlanMemory(int stages, proto::Plan* plan);
 
 // The registers of a stage that take most, at most five, in one line: "wte (1 x 65,536 bytes

@@ -25,9 +25,9 @@ proto::Plan Planned(PlanBuilder* b, int stages = 1) {
   return plan;
 }
 
-Spans SpansOf(const proto::Plan& plan, int reg) {
+Spans FindSpans(const proto::Plan& plan, int reg) {
   const auto net = MakePlanNet(plan, plan.program(0));
-  const auto lifetimes = LifetimesOf(*net, 1);
+  const auto lifetimes = FindLifetimes(*net, 1);
   for (const Lifetime& life : lifetimes[0].registers) {
     if (life.reg == reg) return life.spans;
   }
@@ -74,8 +74,8 @@ TEST_CASE("what is saved for the backward lives until it, other micro-batches in
   b.Stream("compute", 0, {{{f}, 2}, {{g}, 2}});
   const proto::Plan plan = Planned(&b);
   // Positions: f f2 f3 f f2 f3 g g; of three moments each, the second reads and writes.
-  CHECK(SpansOf(plan, saved) == Spans{{1, 22}});
-  CHECK(SpansOf(plan, temporary) == Spans{{4, 7}, {13, 16}});
+  CHECK(FindSpans(plan, saved) == Spans{{1, 22}});
+  CHECK(FindSpans(plan, temporary) == Spans{{4, 7}, {13, 16}});
   CHECK(plan.memory(0).register_bytes() == 3 * 64);
 }
 
@@ -89,8 +89,8 @@ TEST_CASE("what an exchange reads lives until it has completed here") {
              1}});
   const proto::Plan plan = Planned(&b);
   // Positions: a sum local last; of three moments each, the second reads and writes.
-  CHECK(SpansOf(plan, x) == Spans{{1, 4}});
-  CHECK(SpansOf(plan, y) == Spans{{4, 7}});
+  CHECK(FindSpans(plan, x) == Spans{{1, 4}});
+  CHECK(FindSpans(plan, y) == Spans{{4, 7}});
   CHECK(plan.memory(0).register_bytes() == 128);
 }
 
@@ -106,8 +106,8 @@ TEST_CASE("what another stream writes ahead keeps its bytes; empty registers tak
   b.Stream("compute", 0, {{{s}, 4}});
   b.Stream("host.in", 0, {{{load}, 4}});
   const proto::Plan plan = Planned(&b);
-  CHECK(SpansOf(plan, in) == Spans{{0, 35}});
-  CHECK(SpansOf(plan, control).empty());
+  CHECK(FindSpans(plan, in) == Spans{{0, 35}});
+  CHECK(FindSpans(plan, control).empty());
   CHECK(plan.memory(0).register_bytes() == 4 * 64);
 }
 
@@ -124,8 +124,8 @@ TEST_CASE("what another stream writes shares bytes with what it has to wait for"
   b.Stream("copy.forward", 0, {{{copy}, 1}});
   const proto::Plan plan = Planned(&b);
   // Of a b c d the copy comes after b (complete at 5), and c (at 7) is the last to touch it.
-  CHECK(SpansOf(plan, copied) == Spans{{5, 7}});
-  CHECK(SpansOf(plan, y) == Spans{{4, 6}});
+  CHECK(FindSpans(plan, copied) == Spans{{5, 7}});
+  CHECK(FindSpans(plan, y) == Spans{{4, 6}});
   CHECK(plan.program(0).register_(copied).offset() == plan.program(0).register_(x).offset());
   CHECK(plan.memory(0).register_bytes() == 128);
   CHECK(LowerBoundBytes(plan, 0) == 128);
@@ -147,10 +147,10 @@ TEST_CASE("what the backward needs for a while lies where its micro-batch has ju
   CHECK(plan.memory(0).register_bytes() == 5 * 64);
   const auto reg = [&](int id) { return plan.program(0).register_(id); };
   CHECK(reg(u).slots() == 1);
-  CHECK(reg(u).places() == 2);
+  CHECK(reg(u).buffers() == 2);
   CHECK(reg(u).stride() == 128);
   CHECK(reg(u).offset() == reg(saved).offset());
-  CHECK(reg(t).places() == 0);
+  CHECK(reg(t).buffers() == 0);
 }
 
 TEST_CASE(
@@ -170,8 +170,8 @@ TEST_CASE(
   CHECK(LowerBoundBytes(plan, 0) == (4 + 3 * 2 + 3 + 2 + 1) * 64);
   CHECK(plan.memory(0).register_bytes() == LowerBoundBytes(plan, 0));
   const auto reg = [&](int id) { return plan.program(0).register_(id); };
-  CHECK(reg(a).places() == 4);
-  CHECK(reg(g).places() == 4);
+  CHECK(reg(a).buffers() == 4);
+  CHECK(reg(g).buffers() == 4);
   CHECK(reg(g).offset() == reg(a).offset());
 }
 
@@ -190,7 +190,7 @@ TEST_CASE("with all micro-batches in flight, what the backward leaves lies where
   CHECK(LowerBoundBytes(plan, 0) == 2 * 64);
   CHECK(plan.memory(0).register_bytes() == 2 * 64);
   CHECK(plan.program(0).register_(sum).offset() == 0);
-  CHECK(plan.program(0).register_(saved).places() == 2);
+  CHECK(plan.program(0).register_(saved).buffers() == 2);
 }
 
 TEST_CASE("packing keeps apart what meets, and comes close to what is held at once") {
@@ -208,7 +208,7 @@ TEST_CASE("packing keeps apart what meets, and comes close to what is held at on
     }
     std::vector<Spans> spans;
     for (const Piece& piece : pieces) spans.push_back(piece.spans);
-    const Pairs meetings = Meetings(spans);
+    const Pairs meetings = FindOverlaps(spans);
     const Packing packing = Pack(pieces);
     for (size_t j = 0; j < pieces.size(); ++j) {
       const int64_t begin = packing.offsets[j], end = begin + pieces[j].parts[0].bytes;
@@ -225,15 +225,15 @@ TEST_CASE("packing keeps apart what meets, and comes close to what is held at on
   CHECK(over / 100 < 0.02);  // 0.041 where nothing is moved
 }
 
-TEST_CASE("a piece lies in what parts of another leave free, unless it is whole") {
+TEST_CASE("a piece uses bytes that parts of another leave free, unless it is exclusive") {
   const Spans all = {{0, 9}}, early = {{0, 4}}, late = {{5, 9}};
-  for (const bool whole : {false, true}) {
+  for (const bool exclusive : {false, true}) {
     const std::vector<Piece> pieces = {{all, {{0, 8, early}, {8, 8, all}, {20, 8, late}}},
-                                       {late, {{0, 8, late}}, whole},
+                                       {late, {{0, 8, late}}, exclusive},
                                        {all, {{0, 4, all}}},
                                        {early, {{0, 8, early}}}};
     const Packing packing = Pack(pieces);
-    CHECK(packing.offsets == std::vector<int64_t>{0, whole ? 28 : 0, 16, 20});
+    CHECK(packing.offsets == std::vector<int64_t>{0, exclusive ? 28 : 0, 16, 20});
   }
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("pieces that are never there at once may be packed as one") {
     as_one += packing.bytes;
     std::vector<Spans> spans;
     for (const Piece& piece : pieces) spans.push_back(piece.spans);
-    Pairs meetings = Meetings(spans);
+    Pairs meetings = FindOverlaps(spans);
     for (const auto& [a, b] : apart) meetings.Remove(a, b);
     for (size_t j = 0; j < pieces.size(); ++j) {
       const int64_t begin = packing.offsets[j], end = begin + pieces[j].parts[0].bytes;
@@ -313,7 +313,7 @@ struct Sums {
     b.Stream("copy.sum", 0, {{{b.Segment("U", 0, exchanges)}, 1}});
     plan = Planned(&b);
   }
-  int64_t OffsetOf(int reg) const { return plan.program(0).register_(reg).offset(); }
+  int64_t Offset(int reg) const { return plan.program(0).register_(reg).offset(); }
 };
 
 }  // namespace
@@ -322,7 +322,7 @@ TEST_CASE("what an exchange writes may lie where the one before it on its stream
   // 64 KiB each: small ones are not looked at.
   const Sums large(4, 1 << 14);
   const auto net = MakePlanNet(large.plan, large.plan.program(0));
-  const std::vector<Lifetime> lives = LifetimesOf(*net, 1)[0].registers;
+  const std::vector<Lifetime> lives = FindLifetimes(*net, 1)[0].registers;
   // Of the first two steps, when each exchange begins: the gradients before it are over.
   for (const Lifetime& life : lives) {
     for (int k = 0; k < 4; ++k) {
@@ -338,7 +338,7 @@ TEST_CASE("what an exchange writes may lie where the one before it on its stream
   }
   for (int k = 1; k < 4; ++k) {
     CHECK(std::any_of(large.gradients.begin(), large.gradients.begin() + k, [&](int gradient) {
-      return large.OffsetOf(gradient) == large.OffsetOf(large.sums[k]);
+      return large.Offset(gradient) == large.Offset(large.sums[k]);
     }));
   }
   CHECK(large.plan.memory(0).register_bytes() == 5 * (1 << 16));
@@ -350,7 +350,7 @@ TEST_CASE("exchanges of one stream have their scratch in the same bytes") {
   CHECK(sums.plan.memory(0).register_bytes() == 6 * (1 << 16));  // 5 without any
 }
 
-TEST_CASE("what is sent shares its place with what comes back for it, once it is sent") {
+TEST_CASE("what is sent shares its buffer with what comes back for it, once it is sent") {
   PlanBuilder b({{"pipe", 2}});
   const int sent = b.Register("sent"), here = b.Register("here", 1), back = b.Register("back", 1),
             came = b.Register("came", 0, 2);
@@ -369,10 +369,10 @@ TEST_CASE("what is sent shares its place with what comes back for it, once it is
   b.Stream("send.backward", 1, {{{b.Segment("come.send", 1, {come.send})}, 5}});
   const proto::Plan plan = Planned(&b, 2);
   const auto net = MakePlanNet(plan, plan.program(0));
-  const std::vector<Lifetime> lives = LifetimesOf(*net, 2)[0].registers;
+  const std::vector<Lifetime> lives = FindLifetimes(*net, 2)[0].registers;
   REQUIRE(lives.size() == 2);
-  CHECK(Meetings({lives[0].spans, lives[1].spans}).Contains(0, 1));
-  CHECK_FALSE(MeetInPlace(lives[0], lives[1], 2));
+  CHECK(FindOverlaps({lives[0].spans, lives[1].spans}).Contains(0, 1));
+  CHECK_FALSE(MeetInBuffer(lives[0], lives[1], 2));
   CHECK(plan.memory(0).register_bytes() == 2 * 64);
   CHECK(plan.program(0).register_(sent).offset() == plan.program(0).register_(came).offset());
 }
@@ -380,7 +380,7 @@ TEST_CASE("what is sent shares its place with what comes back for it, once it is
 TEST_CASE("spans meet where they have a moment in common") {
   const std::vector<Spans> all = {{{0, 2}, {6, 8}}, {{3, 5}, {9, 9}}, {{2, 3}}, {}, {{8, 8}}};
   const std::vector<std::pair<int, int>> meeting = {{0, 2}, {0, 4}, {1, 2}};
-  const Pairs meetings = Meetings(all);
+  const Pairs meetings = FindOverlaps(all);
   for (int i = 0; i < 5; ++i) {
     for (int j = i + 1; j < 5; ++j) {
       const bool meet = std::count(meeting.begin(), meeting.end(), std::pair(i, j)) > 0;

@@ -54,7 +54,7 @@ class OptimizerBuilder {
     for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
       const Op& op = graph_->ops[id];
       if (!IsVariable(op)) continue;
-      const std::string name = VariableOf(op);
+      const std::string name = VariableName(op);
       auto same = [&name](const LogicalVariable& v) { return v.name == name; };
       auto it = std::find_if(variables_.begin(), variables_.end(), same);
       if (it == variables_.end()) it = variables_.insert(it, LogicalVariable{name, {}, {}});
@@ -106,7 +106,7 @@ class OptimizerBuilder {
   // One, where the loss is reported: a norm on each stage would bring every sum to every stage.
   absl::Status AddNorm(const std::vector<TensorId>& squares) {
     Op like;
-    like.stage = graph_->ProducerOf(graph_->loss).stage;
+    like.stage = graph_->Producer(graph_->loss).stage;
     like.scope = FreeName(*graph_, "grad_norm");
     ASSIGN_OR_RETURN(OpId id, Add("global_norm", like.scope, squares, {}, like));
     norm_ = graph_->ops[id].outputs[0];
@@ -144,7 +144,7 @@ class OptimizerBuilder {
         .status();
   }
 
-  // Whether the stage of a variable holds several versions of it.
+  // True if the stage of a variable holds several versions of it.
   bool SetVersions(Op* variable) const {
     if (!Lags() || options_.versions[variable->stage].versions == 1) return false;
     variable->attrs["lag"] = options_.versions[variable->stage].lag;

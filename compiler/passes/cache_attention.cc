@@ -14,7 +14,7 @@ namespace {
 class Cacher {
  public:
   Cacher(Graph* graph, int64_t positions)
-      : graph_(*graph), positions_(positions), uses_(UsesOf(*graph)) {}
+      : graph_(*graph), positions_(positions), uses_(FindUses(*graph)) {}
 
   absl::Status Run() {
     if (graph_.FindOp(kPositionInput) != nullptr) {

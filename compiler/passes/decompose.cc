@@ -48,7 +48,7 @@ absl::Status DecomposeCrossEntropy(Graph* graph, const Op& op, int64_t micro_bat
       .status();
 }
 
-// Whether a constraint splits a dimension that `op` (a linear) sums over, on an axis of the mesh.
+// True if a constraint splits a dimension that `op` (a linear) sums over, on an axis of the mesh.
 // Each part of such a product lacks the others' terms, so the bias must be added after their sum.
 bool SplitsContractedDim(const Graph& graph, const Op& op) {
   const Tensor& x = graph.tensors[op.inputs[0]];

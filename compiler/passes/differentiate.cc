@@ -21,8 +21,8 @@ class Differentiator {
 
   absl::StatusOr<Gradients> Run(TensorId loss) {
     FindNeeds();
-    if (!needs_[loss] || IsVariable(graph_->ProducerOf(loss))) {
-      return InputError(Where(graph_->ProducerOf(loss)),
+    if (!needs_[loss] || IsVariable(graph_->Producer(loss))) {
+      return InputError(Where(graph_->Producer(loss)),
                         needs_[loss] ? "is the loss but a variable itself"
                                      : "is the loss but depends on no variable",
                         "there is nothing to train");
@@ -55,7 +55,7 @@ class Differentiator {
     }
   };
 
-  // Which tensors lie downstream of a variable, through differentiable ops only.
+  // The tensors downstream of a variable, through differentiable ops only.
   void FindNeeds() {
     needs_.assign(graph_->tensors.size(), false);
     for (const Op& op : graph_->ops) {
@@ -99,7 +99,7 @@ class Differentiator {
   }
 
   // The gradient of `t`: of its readers', in op order, the sum; -1 when none reaches it.
-  absl::StatusOr<TensorId> GradientOf(TensorId t) {
+  absl::StatusOr<TensorId> SumGradients(TensorId t) {
     auto it = contributions_.find(t);
     if (it == contributions_.end()) return TensorId{-1};
     std::vector<Contribution>& parts = it->second;
@@ -132,7 +132,7 @@ class Differentiator {
     GradientContext context{*graph_, id, {}, {}};
     bool reached = false;
     for (TensorId t : outputs) {
-      ASSIGN_OR_RETURN(TensorId grad, GradientOf(t));
+      ASSIGN_OR_RETURN(TensorId grad, SumGradients(t));
       context.output_grads.push_back(grad);
       reached = reached || grad >= 0;
     }
@@ -147,9 +147,9 @@ class Differentiator {
       TensorId grad = (*grads)[i];
       // An op may hand a gradient on as it is (add does). A variable's is summed over the
       // micro-batches, which that of an activation must not be: they cannot be one tensor.
-      if (grad >= 0 && IsVariable(graph_->ProducerOf(inputs[i])) &&
+      if (grad >= 0 && IsVariable(graph_->Producer(inputs[i])) &&
           graph_->tensors[grad].producer < first) {
-        ASSIGN_OR_RETURN(grad, CopyOf(grad, id));
+        ASSIGN_OR_RETURN(grad, CopyGradient(grad, id));
       }
       Record(id, i, inputs[i], grad);
     }
@@ -157,7 +157,7 @@ class Differentiator {
   }
 
   // The gradient `grad` again, as a tensor of its own, for a variable that `reader` reads.
-  absl::StatusOr<TensorId> CopyOf(TensorId grad, OpId reader) {
+  absl::StatusOr<TensorId> CopyGradient(TensorId grad, OpId reader) {
     const std::string name = FreeName(*graph_, graph_->ops[reader].name + ".dw");
     const OpId copy = graph_->AddOp("add_n", name, {grad}, {});
     RETURN_IF_ERROR(Adopt(copy, reader, reader));
@@ -168,7 +168,7 @@ class Differentiator {
     if (grad < 0) return;
     const bool same_shape = graph_->tensors[t].shape == graph_->tensors[grad].shape;
     if (same_shape && mirrored_.insert(grad).second) mirrors_.push_back({t, op, input, grad});
-    if (IsVariable(graph_->ProducerOf(t))) {
+    if (IsVariable(graph_->Producer(t))) {
       variables_.uses[t].push_back({op, grad});
     } else {
       contributions_[t].push_back({Use{op, input}, grad});
@@ -191,7 +191,7 @@ absl::StatusOr<Gradients> Differentiate(Graph* graph, TensorId loss) {
     return InputError("graph " + graph->name, "has no loss", "set `loss` to a scalar tensor");
   }
   if (graph->tensors[loss].shape.rank() != 0) {
-    return InputError(Where(graph->ProducerOf(loss)),
+    return InputError(Where(graph->Producer(loss)),
                       "is the loss but has the shape " + ToString(graph->tensors[loss].shape),
                       "a loss is a scalar");
   }

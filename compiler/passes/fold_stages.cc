@@ -14,7 +14,7 @@ absl::Status FoldStages(Graph* graph, int chunks) {
       return InputError(Where(op),
                         "is on stage " + std::to_string(op.stage) + " but " +
                             std::to_string(stages) + " stages of " + std::to_string(chunks) +
-                            " chunks have places 0 to " + std::to_string(stages * chunks - 1),
+                            " chunks have positions 0 to " + std::to_string(stages * chunks - 1),
                         "use more chunks, or change `stage`");
     }
     op.chunk = op.stage / stages;

@@ -1,5 +1,5 @@
 // Winds a pipe that is longer than its ring: with v chunks a stage, `stage` of the user's graph
-// counts places 0 .. P v − 1 along the pipe; place i is chunk i / P of stage i mod P.
+// counts positions 0 .. P v − 1 along the pipe; position i is chunk i / P of stage i mod P.
 //
 // It moves nothing else: what reads from the chunk before on the same stage needs no transfer, and
 // from the last stage to the first there is one like any other.
@@ -10,8 +10,8 @@
 
 namespace oneflow {
 
-// Requires 1 <= chunks. An op that stands beyond the last place is an input error; with one chunk
-// nothing happens.
+// Requires 1 <= chunks. An op that stands beyond the last position is an input error; with one
+// chunk nothing happens.
 absl::Status FoldStages(Graph* graph, int chunks);
 
 }  // namespace oneflow

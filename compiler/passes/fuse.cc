@@ -11,7 +11,7 @@
 namespace oneflow {
 namespace {
 
-// Whether a product and the first reader of its kind fire together. With boxing there they are on
+// True if a product and the first reader of its kind fire together. With boxing there they are on
 // one stage; they are of one phase, for what is computed again comes after what it repeats.
 bool Together(const Op& product, const Op& reader) { return product.chunk == reader.chunk; }
 
@@ -21,7 +21,7 @@ bool IsOutput(const Graph& graph, TensorId t) {
 }
 
 // The gelu of the linear `id`; -1 if there is none to fuse it with.
-OpId GeluOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+OpId FindGelu(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
   const Op& linear = graph.ops[id];
   if (linear.kind != "linear") return -1;
   for (const Use& use : uses[linear.outputs[0]]) {
@@ -41,7 +41,7 @@ OpId OnlyReader(const Graph& graph, const std::vector<std::vector<Use>>& uses, O
   return reader.kind == kind && Together(product, reader) ? uses[y][0].op : -1;
 }
 
-// Whether op `id` adds up over the micro-batches: the gradient of a variable, for the update.
+// True if op `id` adds up over the micro-batches: the gradient of a variable, for the update.
 bool AddsUp(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
   const std::vector<Use>& of = uses[graph.ops[id].outputs[0]];
   return std::any_of(of.begin(), of.end(), [&graph](const Use& use) {
@@ -50,7 +50,7 @@ bool AddsUp(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId 
 }
 
 // The op that a product without an output of its own becomes part of; -1 if there is none.
-OpId SecondOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+OpId FindSecond(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
   const Op& product = graph.ops[id];
   if (product.kind == "linear_grad_input") {
     const OpId grad = OnlyReader(graph, uses, id, "gelu_grad", 0);
@@ -73,8 +73,8 @@ struct RowStats {
   OpId last() const { return std::max({max, sum, pick}); }
 };
 
-// Of the row_max `id`, where all that read the three come after the last of them.
-RowStats RowStatsOf(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+// The row_max `id` and its companions, if all readers of the three come after the last of them.
+RowStats FindRowStats(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
   RowStats found{id};
   const Op& max = graph.ops[id];
   for (const Use& use : uses[max.inputs[0]]) {
@@ -106,7 +106,7 @@ Op Fused(Op product, const Op& second, const char* kind) {
   return product;
 }
 
-// Of a product and the only reader of it, where that stood.
+// The fused op of a product and its only reader, at the position of the reader.
 Op InTheirPlace(const Op& product, const Op& second) {
   const bool adds = second.kind == "add";
   Op op = Fused(product, second, adds ? "linear_add" : "linear_gelu_grad_input");
@@ -141,13 +141,13 @@ std::vector<TensorId> Replace(Graph* graph, std::vector<Op> ops, std::vector<Ten
 }  // namespace
 
 std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
-  const std::vector<std::vector<Use>> uses = UsesOf(*graph);
+  const std::vector<std::vector<Use>> uses = FindUses(*graph);
   std::vector<OpId> product_of(graph->ops.size(), -1);  // by the op that it becomes part of
   std::vector<bool> gone(graph->ops.size(), false);
   std::map<OpId, RowStats> stats_at;  // by the last of the three
   for (OpId id = 0; options.row_stats && id < static_cast<OpId>(graph->ops.size()); ++id) {
     if (graph->ops[id].kind != "row_max") continue;
-    const RowStats stats = RowStatsOf(*graph, uses, id);
+    const RowStats stats = FindRowStats(*graph, uses, id);
     if (stats.max < 0) continue;
     for (const OpId part : {stats.max, stats.sum, stats.pick}) gone[part] = part != stats.last();
     stats_at[stats.last()] = stats;
@@ -159,11 +159,11 @@ std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
     Op op = graph->ops[id];
     if (const auto stats = stats_at.find(id); stats != stats_at.end()) {
       op = FusedStats(*graph, stats->second);
-    } else if (const OpId gelu = GeluOf(*graph, uses, id); gelu >= 0) {
+    } else if (const OpId gelu = FindGelu(*graph, uses, id); gelu >= 0) {
       op = Fused(std::move(op), graph->ops[gelu], "linear_gelu");
       op.outputs.push_back(graph->ops[gelu].outputs[0]);
       gone[gelu] = true;
-    } else if (const OpId second = SecondOf(*graph, uses, id); second >= 0) {
+    } else if (const OpId second = FindSecond(*graph, uses, id); second >= 0) {
       product_of[second] = id;  // what else it reads may be made only after this
       unmade.push_back(op.outputs[0]);
       continue;

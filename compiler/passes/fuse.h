@@ -8,7 +8,7 @@
 //
 // Only where nothing stands between the two: no boxing, no cast, no other stage, chunk or phase;
 // and, in the backward, where nobody else reads dz, and dx is no variable's gradient: what is not a
-// plain product does not add up over the micro-batches. A gelu that is computed again by itself is
+// plain product does not add up over the micro-batches. A gelu that is recomputed alone is
 // left alone.
 //
 // For devices that read memory far more often than they compute, row_max, row_sum_exp and pick of

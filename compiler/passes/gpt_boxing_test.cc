@@ -95,19 +95,19 @@ int AllOf(const Count& count) {
   return all;
 }
 
-const Tensor& TensorOf(const Graph& graph, const char* name) {
+const Tensor& NamedTensor(const Graph& graph, const char* name) {
   return graph.tensors[graph.FindTensor(name)];
 }
 
 // All-reduces among the boxing ops, in one step or in two; -1 if there is anything else.
 int AllReduces(Count count) {
-  const int pieces = count["reduce_scatter"], whole = count["all_reduce"];
+  const int pieces = count["reduce_scatter"], at_once = count["all_reduce"];
   if (count["all_gather"] != pieces) return -1;
   for (const auto& [kind, n] : count) {
     if (n > 0 && kind != "reduce_scatter" && kind != "all_gather" && kind != "all_reduce")
       return -1;
   }
-  return pieces + whole;
+  return pieces + at_once;
 }
 
 TEST_CASE("GPT on tensor: two all_reduces a block forward, two backward") {
@@ -177,13 +177,13 @@ void CheckHalves(Count count) {
 TEST_CASE("GPT with the choice: between blocks sequences are split, or positions if they may be") {
   const Graph sequences = Boxed(WithWeights("tensor=4", 1024), {.sequences = 4});
   CheckHalves(BlockBoxing(sequences, false));
-  CHECK(TensorOf(sequences, "h.1.attn.add").sbp[0] == S(0));
+  CHECK(NamedTensor(sequences, "h.1.attn.add").sbp[0] == S(0));
   CheckHalves(BlockBoxing(Boxed(WithWeights("tensor=4", 4096, 1024), {.sequences = 4}), false));
   const Graph positions =
       Boxed(WithWeights("tensor=4", 1024), {.sequences = 1, .split_positions = true});
   CheckHalves(BlockBoxing(positions, false));
   for (const char* name : {"h.0.attn.add", "h.1.ln_2", "h.1.mlp.proj"}) {
-    CHECK(TensorOf(positions, name).sbp[0] == S(1));
+    CHECK(NamedTensor(positions, name).sbp[0] == S(1));
   }
 }
 

@@ -26,7 +26,7 @@ double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& 
   return PrimitiveSeconds("transfer", bytes, /*devices=*/2, link);
 }
 
-// Who needs a tensor, and how.
+// One use of a tensor: its reader, and the SBP that it needs.
 struct Need {
   NdSbp sbp;
   int stage = 0;
@@ -37,13 +37,13 @@ struct Need {
 
 class BoxingInserter {
  public:
-  BoxingInserter(Graph* graph, const proto::Cluster& cluster, bool gather_again)
-      : graph_(graph), gather_again_(gather_again), prices_{cluster, graph->mesh} {
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster, bool regather)
+      : graph_(graph), regather_(regather), prices_{cluster, graph->mesh} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
-      origin_.push_back(
-          {op.stage, op.chunk, op.phase, op.scope, IsOfVariable(op), OnceAxes(op), tensor.name});
+      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, DerivesFromVariable(op),
+                         OnceAxes(op), tensor.name});
     }
   }
 
@@ -62,7 +62,7 @@ class BoxingInserter {
   }
 
  private:
-  // Of the op that made a tensor: the ops are being rebuilt, so tensors carry it themselves.
+  // Facts of the op that made a tensor. The ops are being rebuilt, so tensors carry them.
   struct Origin {
     int stage, chunk;
     Phase phase;
@@ -72,9 +72,9 @@ class BoxingInserter {
     std::vector<int> once;
     std::string root;  // the tensor before any boxing
   };
-  // What is boxed stays on its stage; what crosses is no variable.
+  // Boxed tensors stay on their stage; variables are never sent to another one.
   using BoxedKey = std::tuple<TensorId, std::string, int, int>;  // SBP, chunk, sharing class
-  using CrossedKey = std::tuple<TensorId, int, int>;             // stage, chunk
+  using TransferKey = std::tuple<TensorId, int, int>;            // stage, chunk
 
   TensorId Provide(TensorId t, const Need& need) {
     t = Cross(t, need);
@@ -90,7 +90,7 @@ class BoxingInserter {
   TensorId Boxed(TensorId t, const Need& need) {
     if (graph_->tensors[t].sbp == need.sbp) return t;
     const std::string why = Why(t, need);
-    for (const BoxingStep& step : PathOf(t, need.sbp)) t = Box(t, step, need, why);
+    for (const BoxingStep& step : FindPath(t, need.sbp)) t = Box(t, step, need, why);
     return t;
   }
 
@@ -103,7 +103,7 @@ class BoxingInserter {
   }
 
   // The layers of a model repeat the same few ways.
-  const std::vector<BoxingStep>& PathOf(TensorId t, const NdSbp& to) {
+  const std::vector<BoxingStep>& FindPath(TensorId t, const NdSbp& to) {
     const Tensor& tensor = graph_->tensors[t];
     const auto [known, fresh] =
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
@@ -114,10 +114,11 @@ class BoxingInserter {
     return known->second;
   }
 
-  // What crosses a stage for a reader that needs `need` of `have`: `have`, with those partial
-  // values reduced that the reader needs reduced. Where that is on several axes the whole way is
-  // taken first, since the order of the axes is the order of the sums.
-  static NdSbp BeforeCrossing(const NdSbp& have, const NdSbp& need) {
+  // The SBP in which a tensor of SBP `have` is sent to a reader on another stage that needs `need`:
+  // `have`, with those partial values reduced that the reader needs reduced. If these are on
+  // several axes, the tensor is resharded to `need` before it is sent, because the order of the
+  // axes is the order of the sums.
+  static NdSbp SbpToSend(const NdSbp& have, const NdSbp& need) {
     NdSbp sbp = have;
     int reduced = 0;
     for (size_t a = 0; a < have.size(); ++a) {
@@ -128,14 +129,15 @@ class BoxingInserter {
     return reduced > 1 ? need : sbp;
   }
 
-  // `sbp`, or the same cut along axes on which it is whole, as crosses in the least time: cut
-  // before the link between stages, crossed in parts, and gathered behind it. No way sums.
-  NdSbp CutForCrossing(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
+  // Cross-mesh resharding: `sbp`, or `sbp` split along axes on which it is replicated, whichever
+  // takes the least time. A split tensor is sliced before the link between stages, sent in parts,
+  // and gathered behind it. No candidate sums.
+  NdSbp SplitForTransfer(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
     const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
     const Link link = LinkOfStages(prices_.cluster, graph_->mesh, from, need.stage);
-    const auto seconds = [&](const NdSbp& crossing) {
-      double sum = TransferSeconds(boxed, crossing, graph_->mesh, link);
-      for (const auto& [a, b] : {std::pair(&sbp, &crossing), std::pair(&crossing, &need.sbp)}) {
+    const auto seconds = [&](const NdSbp& sent) {
+      double sum = TransferSeconds(boxed, sent, graph_->mesh, link);
+      for (const auto& [a, b] : {std::pair(&sbp, &sent), std::pair(&sent, &need.sbp)}) {
         for (const BoxingStep& step : BoxingPath(prices_, boxed, *a, *b)) sum += step.seconds;
       }
       return sum;
@@ -147,13 +149,13 @@ class BoxingInserter {
       if (!sbp[axis].broadcast() || graph_->mesh.axes[axis].size == 1) continue;
       if (axis == graph_->mesh.stage_axis()) continue;
       for (int d = 0; d < tensor.shape.rank(); ++d) {
-        NdSbp cut = sbp;
-        cut[axis] = S(d);
-        if (PrimitiveBetween(graph_->mesh, sbp, cut).kind != "slice") continue;
+        NdSbp split = sbp;
+        split[axis] = S(d);
+        if (PrimitiveBetween(graph_->mesh, sbp, split).kind != "slice") continue;
         if (tensor.shape.dims[d] % graph_->mesh.axes[axis].size != 0) continue;
-        const double s = seconds(cut);
+        const double s = seconds(split);
         if (s >= least) continue;
-        best = cut;
+        best = split;
         least = s;
       }
     }
@@ -167,12 +169,12 @@ class BoxingInserter {
     Need before = need;
     before.stage = from;
     before.chunk = origin_[t].chunk;
-    before.sbp = BeforeCrossing(graph_->tensors[t].sbp, need.sbp);
-    const NdSbp cut = CutForCrossing(graph_->tensors[t], before.sbp, need, from);
-    if (cut != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
-    before.sbp = cut;
+    before.sbp = SbpToSend(graph_->tensors[t].sbp, need.sbp);
+    const NdSbp split = SplitForTransfer(graph_->tensors[t], before.sbp, need, from);
+    if (split != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
+    before.sbp = split;
     const TensorId source = Provide(t, before);
-    TensorId& arrived = crossed_[{source, need.stage, need.chunk}];
+    TensorId& arrived = transferred_[{source, need.stage, need.chunk}];
     if (arrived > 0) return arrived - 1;  // ids are stored plus one: 0 means not yet
     Op op;
     op.kind = "transfer";
@@ -242,9 +244,9 @@ class BoxingInserter {
     return Provide(t, {std::move(sbp), origin_[t].stage, origin_[t].chunk, phase, reader});
   }
 
-  // Whether the backward gathers for itself what the forward has made, and gathered, too.
+  // True if the backward gathers for itself what the forward has made, and gathered, too.
   bool GathersAgain(TensorId t, const BoxingStep& step, const Need& need) const {
-    return gather_again_ && step.kind == "all_gather" && !origin_[t].variable &&
+    return regather_ && step.kind == "all_gather" && !origin_[t].variable &&
            origin_[t].phase == Phase::kForward && need.phase == Phase::kBackward;
   }
 
@@ -274,22 +276,22 @@ class BoxingInserter {
   using PathKey = std::tuple<Dims, DType, std::string, std::string>;
 
   Graph* graph_;
-  const bool gather_again_;
+  const bool regather_;
   const BoxingPrices prices_;
   std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
   std::set<std::string> names_;
   std::map<BoxedKey, TensorId> boxed_;
-  std::map<CrossedKey, TensorId> crossed_;
+  std::map<TransferKey, TensorId> transferred_;
 };
 
 }  // namespace
 
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster,
-                          bool gather_again) {
+                          bool regather) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  BoxingInserter(graph, cluster, gather_again).Run(choice);
+  BoxingInserter(graph, cluster, regather).Run(choice);
   return absl::OkStatus();
 }
 

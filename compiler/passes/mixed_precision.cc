@@ -53,7 +53,7 @@ constexpr Row kTable[] = {
     {"cross_entropy_grad", "ewwww"},
 };
 
-// In the place of those above where the residual stream is narrow: what adds it up and what norms
+// Instead of those above where the residual stream is narrow: what adds it up and what norms
 // it. An add_n has any number of inputs, all alike.
 constexpr Row kNarrowStream[] = {
     {"add", "nn"},
@@ -63,7 +63,7 @@ constexpr Row kNarrowStream[] = {
     {"layer_norm_grad_weight", "nnww"},
 };
 
-// In the place of those above where biases are narrow.
+// Instead of those above where biases are narrow.
 constexpr Row kNarrowBiases[] = {
     {"linear", "nnn"},
     {"linear_gelu", "nnn"},
@@ -85,7 +85,7 @@ class Narrower {
       : graph_(graph),
         residual_(options.residual),
         narrow_biases_(options.narrow_biases),
-        uses_(UsesOf(*graph)) {
+        uses_(FindUses(*graph)) {
     for (const Op& op : graph_->ops) names_.insert(op.name);
   }
 
@@ -94,7 +94,7 @@ class Narrower {
     for (const Op& original : graph_->ops) {
       Op op = original;
       for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
-        ASSIGN_OR_RETURN(op.inputs[i], Provide(op.inputs[i], WantOf(op, i), op));
+        ASSIGN_OR_RETURN(op.inputs[i], Provide(op.inputs[i], WantedInput(op, i), op));
       }
       if (RoundsItself(op)) op.attrs["dtype"] = std::string(Name(DType::kBF16));
       if (!HasOwnShape(op.kind)) RETURN_IF_ERROR(InferOutputs(graph_, op));
@@ -115,21 +115,21 @@ class Narrower {
   }
 
  private:
-  // Whether `op` may be of a narrow stream. A sum of single numbers is none: it may be of losses;
+  // True if `op` may be of a narrow stream. A sum of single numbers is none: it may be of losses;
   // nor is one of a single term: it is a copy, perhaps as a variable's gradient.
   bool MayStream(const Op& op) const {
     return residual_ == DType::kBF16 && op.inputs.size() >= 2 &&
            graph_->tensors[op.inputs[0]].shape.rank() >= 2;
   }
 
-  const Row* RowOf(const Op& op) const {
+  const Row* ActiveRow(const Op& op) const {
     const Row* row = MayStream(op) ? FindRow(kNarrowStream, op.kind) : nullptr;
     if (row == nullptr && narrow_biases_) row = FindRow(kNarrowBiases, op.kind);
     return row != nullptr ? row : FindRow(kTable, op.kind);
   }
 
-  Want WantOf(const Op& op, int input) const {
-    const Row* row = RowOf(op);
+  Want WantedInput(const Op& op, int input) const {
+    const Row* row = ActiveRow(op);
     if (row == nullptr) return Want::kWide;
     if (op.kind == "add_n") input = 0;
     if (input >= static_cast<int>(row->wants.size())) return Want::kWide;
@@ -150,7 +150,7 @@ class Narrower {
     }
     bool narrow = false;
     for (const Use& use : uses_[y]) {
-      const Want want = WantOf(graph_->ops[use.op], use.input);
+      const Want want = WantedInput(graph_->ops[use.op], use.input);
       if (want == Want::kWide) return false;
       narrow = narrow || want == Want::kNarrow;
     }
@@ -165,8 +165,9 @@ class Narrower {
     if (have == need) return t;
     const auto [cast, fresh] = casts_.try_emplace(t, -1);
     if (!fresh) return cast->second;
-    const Op& producer = graph_->ProducerOf(t);
-    // What the update reads is added up over the micro-batches: in f32, so it is cast before.
+    const Op& producer = graph_->Producer(t);
+    // Tensors that the update reads accumulate over the micro-batches in f32, so they are cast
+    // before.
     const Op& at = reader.phase == Phase::kUpdate ? producer : reader;
     Op op;
     op.kind = "cast";
@@ -182,7 +183,7 @@ class Narrower {
     op.stage = producer.stage;
     if (!prepared) std::tie(op.chunk, op.stage) = PlaceFor(t, want, at);
     op.outputs = {AddTensor(graph_, op.name)};
-    // A copy of a variable lies as it does.
+    // A copy of a variable has its layout.
     if (prepared) graph_->tensors[op.outputs[0]].constraint = graph_->tensors[t].constraint;
     RETURN_IF_ERROR(InferOutputs(graph_, op));
     cast->second = op.outputs[0];
@@ -190,22 +191,23 @@ class Narrower {
     return cast->second;
   }
 
-  // Of all readers that share the cast, the (chunk, stage) that comes first as the phase runs:
+  // The (chunk, stage) of the reader that comes first in the phase, of all that share the cast:
   // there is one cast at any pipe degree, and nothing flows back.
   std::pair<int, int> PlaceFor(TensorId t, Want want, const Op& reader) const {
-    std::pair place(reader.chunk, reader.stage);
+    std::pair chunk_and_stage(reader.chunk, reader.stage);
     for (const Use& use : uses_[t]) {
       const Op& other = graph_->ops[use.op];
-      if (other.phase != reader.phase || WantOf(other, use.input) != want) continue;
+      if (other.phase != reader.phase || WantedInput(other, use.input) != want) continue;
       const std::pair theirs(other.chunk, other.stage);
-      place = reader.phase == Phase::kForward ? std::min(place, theirs) : std::max(place, theirs);
+      chunk_and_stage = reader.phase == Phase::kForward ? std::min(chunk_and_stage, theirs)
+                                                        : std::max(chunk_and_stage, theirs);
     }
-    return place;
+    return chunk_and_stage;
   }
 
   // As it leaves the graph: f32, where it was made.
   absl::StatusOr<TensorId> Leave(TensorId t) {
-    Op reader = graph_->ProducerOf(t);
+    Op reader = graph_->Producer(t);
     reader.name = "the run";
     return Provide(t, Want::kWide, reader);
   }

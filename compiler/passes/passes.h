@@ -1,8 +1,9 @@
 // The passes of the front end, in the order in which compile runs them. Each is a function on the
 // Graph IR, in a file of its own name; it either finishes its one job or returns an error that
-// names the place and the mend. None of them knows registers, orders or bytes of memory.
+// says where, what is wrong, and how to mend it. None of them knows registers, orders or bytes of
+// memory.
 //
-//      FoldStages           with several chunks a stage: places along the pipe -> (stage, chunk)
+//      FoldStages           with several chunks a stage: positions along the pipe -> (stage, chunk)
 //   1. BindBatch            dims named "batch" get the micro-batch's size
 //   2. CheckAndInferShapes  ops fit their definitions; shapes and dtypes of all tensors
 //   3. Decompose            composite ops -> primitive ones
@@ -10,8 +11,8 @@
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
-//   8. InferSbp             how each tensor lies on each mesh axis
-//      Recompute            what is computed again in the backward, and not kept
+//   8. InferSbp             the SBP of each tensor on each mesh axis
+//      Recompute            ops that the backward recomputes instead of keeping their results
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //      Fuse                 a product and what is done to it element by element -> one op
 //      OrderUpdate          with overlap: the update in the order in which gradients are finished

@@ -25,7 +25,7 @@ absl::Status CheckStages(const Graph& graph) {
                         "give the mesh an axis pipe of that many stages, or change `stage`");
     }
     for (TensorId t : op.inputs) {
-      const Op& producer = graph.ProducerOf(t);
+      const Op& producer = graph.Producer(t);
       if (IsSource(producer) ||
           std::pair(producer.chunk, producer.stage) <= std::pair(op.chunk, op.stage)) {
         continue;
@@ -56,7 +56,7 @@ Op Replica(Graph* graph, const Op& source, int stage, int chunk) {
 
 absl::Status PlaceVariables(Graph* graph) {
   RETURN_IF_ERROR(CheckStages(*graph));
-  const std::vector<std::vector<Use>> uses = UsesOf(*graph);
+  const std::vector<std::vector<Use>> uses = FindUses(*graph);
   std::vector<Op> ops;
   std::map<std::pair<TensorId, int>, TensorId> on_stage;  // (source tensor, stage) -> its replica
   for (Op op : graph->ops) {
@@ -68,17 +68,17 @@ absl::Status PlaceVariables(Graph* graph) {
       continue;
     }
     op.attrs.emplace(op.kind, op.name);
-    std::map<int, int> places;  // stage -> its first chunk that reads
+    std::map<int, int> first_chunk;  // stage -> its first chunk that reads
     for (const Use& use : uses[op.outputs[0]]) {
       const Op& reader = graph->ops[use.op];
-      const auto [place, fresh] = places.emplace(reader.stage, reader.chunk);
-      place->second = std::min(place->second, reader.chunk);
+      const auto [entry, fresh] = first_chunk.emplace(reader.stage, reader.chunk);
+      entry->second = std::min(entry->second, reader.chunk);
     }
-    if (places.empty()) places.emplace(op.stage, op.chunk);
-    std::tie(op.stage, op.chunk) = *places.begin();
+    if (first_chunk.empty()) first_chunk.emplace(op.stage, op.chunk);
+    std::tie(op.stage, op.chunk) = *first_chunk.begin();
     ops.push_back(op);
-    places.erase(places.begin());
-    for (const auto& [stage, chunk] : places) {
+    first_chunk.erase(first_chunk.begin());
+    for (const auto& [stage, chunk] : first_chunk) {
       ops.push_back(Replica(graph, op, stage, chunk));
       on_stage[{op.outputs[0], stage}] = ops.back().outputs[0];
     }

@@ -40,7 +40,7 @@ class Recomputation {
   Recomputation(Graph* graph, SbpChoice* choice)
       : graph_(graph),
         choice_(choice),
-        uses_(UsesOf(*graph)),
+        uses_(FindUses(*graph)),
         scope_of_(graph->ops.size(), -1),
         cloned_(graph->ops.size(), false),
         kept_(graph->tensors.size(), false),
@@ -76,7 +76,7 @@ class Recomputation {
     }
   }
 
-  // Whether a reader of `t` would read a clone: in the backward of the same chunk. Readers on other
+  // True if a reader of `t` would read a clone: in the backward of the same chunk. Readers on other
   // stages keep what came to them in the forward.
   bool WouldRead(const Op& reader, TensorId t) const {
     const Op& producer = graph_->ops[graph_->tensors[t].producer];
@@ -151,7 +151,7 @@ class Recomputation {
     }
   }
 
-  // Whether there is a clone to read in the place of `t`.
+  // True if there is a clone to read instead of `t`.
   bool HasClone(TensorId t) const { return cloned_[graph_->tensors[t].producer] && !kept_[t]; }
 
   void Rebuild() {
@@ -184,7 +184,7 @@ class Recomputation {
       Op clone = old[id];
       clone.name = FreeName(*graph_, absl::StrCat(clone.name, ".again"));
       clone.phase = Phase::kBackward;
-      clone.again = true;
+      clone.recomputed = true;
       clone.why = absl::StrCat(old[id].name, " is computed again, not kept");
       if (DrawsRandomNumbers(clone)) clone.attrs.try_emplace("mask", old[id].name);
       for (TensorId& t : clone.inputs) {

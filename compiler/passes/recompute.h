@@ -4,13 +4,13 @@
 // A scope's clones stand together in the backward, before the first op there that reads one of
 // them; readers in the backward read the clones. They read what the scope reads, which is kept.
 //
-// What leaves a scope (another forward op reads it) is kept where making it again is dear: where it
-// takes an op that does more than kDear operations for each element it writes, matrix products in
-// short, that nothing else in the scope needs again. So a block as a scope keeps its output, which
-// the next block keeps as its input anyway; a gelu as a scope of its own does not.
+// An output of a scope (another forward op reads it) is kept if recomputing it is expensive: where
+// it takes an op that does more than kDear operations for each element it writes, matrix products
+// in short, that nothing else in the scope needs again. So a block as a scope keeps its output,
+// which the next block keeps as its input anyway; a gelu as a scope of its own does not.
 //
-// The clones lie as their originals do, have their attributes (dropout masks are named after the
-// original) and run the same kernels: not a bit changes (law 6).
+// The clones have the layouts of their originals, have their attributes (dropout masks are named
+// after the original) and run the same kernels: not a bit changes (law 6).
 #pragma once
 
 #include "compiler/sbp/infer_sbp.h"

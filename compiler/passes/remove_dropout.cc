@@ -9,7 +9,7 @@ namespace oneflow {
 void RemoveDropout(Graph* graph) {
   std::vector<TensorId> read_instead(graph->tensors.size());
   std::iota(read_instead.begin(), read_instead.end(), 0);
-  const std::vector<std::vector<Use>> uses = UsesOf(*graph);
+  const std::vector<std::vector<Use>> uses = FindUses(*graph);
   const auto leaves = [graph](TensorId t) {
     const std::vector<TensorId>& outputs = graph->outputs;
     return t == graph->loss || std::find(outputs.begin(), outputs.end(), t) != outputs.end();

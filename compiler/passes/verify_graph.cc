@@ -33,7 +33,7 @@ absl::Status CheckTensors(const Graph& graph) {
   return absl::OkStatus();
 }
 
-// What each boxing primitive does to an axis; `alone`: it is the only one.
+// The effect of each boxing primitive on an axis; `alone`: it is the only axis.
 bool IsPrimitive(const std::string& kind, Sbp from, Sbp to, bool alone) {
   if (kind == "slice") return from.broadcast() && to.split();
   if (kind == "all_gather") return from.split() && to.broadcast();
@@ -73,7 +73,7 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
                                 : in.sbp[a] == out.sbp[a];
     if (!right) return Refuse(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
     if (named(a) || graph.mesh.axes[a].size == 1) continue;
-    // An axis cuts before the later ones: it cannot change a cut that lies outside of theirs.
+    // An axis splits before the later ones: it cannot change a split outside of theirs.
     for (const int axis : axes) {
       if (axis > a || !in.sbp[a].split()) continue;
       if (in.sbp[axis] == in.sbp[a] || out.sbp[axis] == in.sbp[a]) {
@@ -103,7 +103,7 @@ absl::Status CheckSignature(const Graph& graph, const Op& op) {
 
 absl::Status CheckInputs(const Graph& graph, const Op& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const Op& producer = graph.ProducerOf(op.inputs[i]);
+    const Op& producer = graph.Producer(op.inputs[i]);
     if (producer.stage != op.stage && op.kind != "transfer") {
       return Refuse(op, "reads " + producer.name + " of another stage");
     }
@@ -121,7 +121,7 @@ absl::Status CheckInputs(const Graph& graph, const Op& op) {
 
 absl::Status CheckWhole(const Graph& graph, TensorId t) {
   for (Sbp sbp : graph.tensors[t].sbp) {
-    if (sbp.partial()) return Refuse(graph.ProducerOf(t), "a partial value leaves the graph");
+    if (sbp.partial()) return Refuse(graph.Producer(t), "a partial value leaves the graph");
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,7 @@
 //  1. Every tensor has an SBP for each axis; the stage axis is B.
 //  2. Every op's inputs and outputs are, on each axis, a row of its table; a boxing op changes the
 //     axes it names as its kind says, a transfer none.
-//  3. Every input lies on the op's stage, except a transfer's.
+//  3. Every input is on the op's stage, except a transfer's.
 //  4. No partial value leaves the graph as its loss or an output; that no op reads one by mistake
 //     follows from 2.
 //  5. Nothing in forward reads backward or update; nothing in backward reads update.

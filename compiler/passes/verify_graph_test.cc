@@ -24,13 +24,13 @@ Graph RowParallel() {
   const TensorId x = add("input", "x", {}, {4, 8}, S(1));
   const TensorId w = add("variable", "w", {}, {8, 6}, S(0));
   const TensorId fc = add("linear", "fc", {x, w}, {4, 6}, P());
-  const TensorId whole = add("all_reduce", "fc.all_reduce", {fc}, {4, 6}, B());
+  const TensorId sum = add("all_reduce", "fc.all_reduce", {fc}, {4, 6}, B());
   graph.ops.back().attrs["axis"] = std::string("tensor");
-  graph.outputs = {add("gelu", "y", {whole}, {4, 6}, B())};
+  graph.outputs = {add("gelu", "y", {sum}, {4, 6}, B())};
   return graph;
 }
 
-Tensor& TensorOf(Graph& graph, const std::string& name) {
+Tensor& NamedTensor(Graph& graph, const std::string& name) {
   return graph.tensors[graph.FindTensor(name)];
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("verify_graph accepts what is right") { CHECK(Refusal(RowParallel()) =
 
 TEST_CASE("verify_graph refuses an op that no row of its table allows") {
   Graph graph = RowParallel();
-  TensorOf(graph, "fc").sbp[1] = S(0);
+  NamedTensor(graph, "fc").sbp[1] = S(0);
   CHECK(Refusal(graph).find("no row of its table on axis tensor is ((S(1),S(0))) -> S(0)") !=
         std::string::npos);
 }
@@ -82,16 +82,16 @@ TEST_CASE("verify_graph refuses what fits no mesh, no axis and no variable") {
     return Refusal(graph);
   };
   using G = Graph;
-  const auto sbp = [](G& g, const char* t) -> NdSbp& { return TensorOf(g, t).sbp; };
+  const auto sbp = [](G& g, const char* t) -> NdSbp& { return NamedTensor(g, t).sbp; };
   const auto says = [](const char* words) { return Catch::Contains(words); };
   CHECK_THAT(refusal([&](G& g) { sbp(g, "y").pop_back(); }), says("tensor y has no SBP"));
   CHECK_THAT(refusal([&](G& g) { sbp(g, "y")[0] = S(0); }), says("is not B on the stage axis"));
   CHECK_THAT(refusal([&](G& g) { sbp(g, "y")[1] = S(2); }), says("y has no dimension to split"));
   CHECK_THAT(refusal([](G& g) {
-               TensorOf(g, "fc.all_reduce").shape = Shape({4, 7});
+               NamedTensor(g, "fc.all_reduce").shape = Shape({4, 7});
              }),
              says("changes the tensor"));
-  CHECK_THAT(refusal([](G& g) { TensorOf(g, "fc.all_reduce").dtype = DType::kBF16; }),
+  CHECK_THAT(refusal([](G& g) { NamedTensor(g, "fc.all_reduce").dtype = DType::kBF16; }),
              says("changes the tensor"));
   CHECK_THAT(refusal([](G& g) { g.ops[3].attrs.clear(); }), says("names no axis"));
   CHECK_THAT(refusal([](G& g) { g.ops[3].attrs["axis"] = std::string("rows"); }),
@@ -111,11 +111,11 @@ TEST_CASE("verify_graph refuses what fits no mesh, no axis and no variable") {
 TEST_CASE("verify_graph refuses to change a cut outside of another axis's") {
   Graph graph = RowParallel();
   graph.mesh = Mesh{{{"data", 2}, {"tensor", 2}}};
-  TensorOf(graph, "x").sbp = {B(), S(0)};
-  TensorOf(graph, "w").sbp = {B(), B()};
-  TensorOf(graph, "fc").sbp = {B(), S(0)};
-  TensorOf(graph, "fc.all_reduce").sbp = {S(0), S(0)};
-  TensorOf(graph, "y").sbp = {S(0), S(0)};
+  NamedTensor(graph, "x").sbp = {B(), S(0)};
+  NamedTensor(graph, "w").sbp = {B(), B()};
+  NamedTensor(graph, "fc").sbp = {B(), S(0)};
+  NamedTensor(graph, "fc.all_reduce").sbp = {S(0), S(0)};
+  NamedTensor(graph, "y").sbp = {S(0), S(0)};
   graph.ops[3].kind = "slice";
   graph.ops[3].attrs["axis"] = std::string("data");
   CHECK(Refusal(graph).find("outside of that of axis tensor") != std::string::npos);

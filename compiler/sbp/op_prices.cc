@@ -22,7 +22,7 @@ std::vector<OpPrices::Port> OpPrices::PortsOf(OpId id) const {
   const int unit = labels_.UnitOf(id);
   std::vector<Port> ports;
   const auto add = [&](TensorId t, const NdSbp& settled, auto sbp_in) {
-    Port port{static_cast<double>(BytesOf(graph_.tensors[t])) / PartsBefore(settled), {}};
+    Port port{static_cast<double>(TensorBytes(graph_.tensors[t])) / PartsBefore(settled), {}};
     for (int k = 0; k < static_cast<int>(labels_.axes().size()); ++k) {
       port.lies.emplace_back();
       for (int l = 0; l < labels_.labels(unit, k); ++l) {

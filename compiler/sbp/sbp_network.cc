@@ -39,7 +39,7 @@ bool IsWhole(const Signature& row) {
 // gathered anew does not live from forward to backward. What the update reads of the micro-batches
 // is read by nobody else (lower_to_actors), and needs no class of its own.
 int SharingClass(const Op& producer, Phase boxed) {
-  return IsOfVariable(producer) ? static_cast<int>(boxed) : 0;
+  return DerivesFromVariable(producer) ? static_cast<int>(boxed) : 0;
 }
 
 constexpr double kCostsASecond = 1e12;
@@ -93,7 +93,7 @@ class TermBuilder {
 
   double BytesBefore(TensorId t) const {
     const Tensor& tensor = graph_.tensors[t];
-    return static_cast<double>(BytesOf(tensor)) / ops_.PartsBefore(tensor.sbp);
+    return static_cast<double>(TensorBytes(tensor)) / ops_.PartsBefore(tensor.sbp);
   }
 
   // Combinations that do not fit must not be.
@@ -163,7 +163,7 @@ class TermBuilder {
   // Boxing a tensor for its readers, by sharing class.
   void AddReaders(TensorId t) {
     // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
-    const Op& producer = graph_.ProducerOf(t);
+    const Op& producer = graph_.Producer(t);
     const std::vector<bool> gathered = GatheredOnce(producer);
     for (int k = 0; k < axes(); ++k) {
       const bool once = gathered[k];
@@ -190,7 +190,7 @@ class TermBuilder {
   End FoundOn(TensorId t, Phase phase, int k) const {
     End writer = WriterOn(t, k);
     if (IsOnceAStep(phase)) return writer;
-    const std::vector<bool> once = GatheredOnce(graph_.ProducerOf(t));
+    const std::vector<bool> once = GatheredOnce(graph_.Producer(t));
     for (NdSbp& lies : writer.lies) {
       for (int j = 0; j < k; ++j) {
         if (once[j]) lies[j] = B();
@@ -223,8 +223,7 @@ class TermBuilder {
       tables_->Add({WriterOn(t, k)}, {kObserving, k, static_cast<int64_t>(bytes)},
                    [=, this](const std::vector<NdSbp>& lies) {
                      const Sbp from = lies[0][k], to = from.partial() ? B() : from;
-                     return CostOfSeconds(
-                         prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0])));
+                     return CostOfSeconds(prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0])));
                    });
     }
   }
@@ -234,7 +233,7 @@ class TermBuilder {
   // that apart from "B".
   void AddMirror(const GradientMirror& mirror) {
     const Tensor &of = graph_.tensors[mirror.of], &grad = graph_.tensors[mirror.grad];
-    const bool variable = IsOfVariable(graph_.ProducerOf(mirror.of));
+    const bool variable = DerivesFromVariable(graph_.Producer(mirror.of));
     const bool reader = mirror.reader >= 0;
     const OpId chooser = labels_.FirstOf(reader ? mirror.reader : of.producer);
     for (int k = 0; k < axes(); ++k) {
@@ -270,7 +269,7 @@ class TermBuilder {
   ChoiceNetwork* network_;
   SbpTables* tables_;
   std::vector<TransitionPrices> prices_;  // of each axis that is chosen
-  std::vector<std::vector<Use>> uses_;  // of each tensor
+  std::vector<std::vector<Use>> uses_;    // of each tensor
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ void SbpUnits::FindReplicas() {
   for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
     const Op& op = graph_->ops[id];
     OpId first = id;
-    if (IsVariable(op)) first = variables.emplace(VariableOf(op), id).first->second;
+    if (IsVariable(op)) first = variables.emplace(VariableName(op), id).first->second;
     if (op.kind == "input") {
       first = inputs.emplace(AttrString(op, "input", op.name), id).first->second;
     }
@@ -214,7 +214,7 @@ void SbpUnits::FillUnits() {
     const Op& op = graph_->ops[id];
     sets.Join(id, first_[id]);
     if (op.phase == Phase::kPrepare) sets.Join(id, graph_->tensors[op.inputs[0]].producer);
-    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->renews;
+    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->versioned_updates;
     for (int i = 0; i < updates; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
     if (!IsAdamW(op)) continue;
     const OpId grad = graph_->tensors[op.inputs[3]].producer;

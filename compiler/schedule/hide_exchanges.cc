@@ -38,7 +38,7 @@ class Backward {
     }
   }
 
-  // The order of compute. Whether a kernel hides an exchange shows when it is put off; those that
+  // The order of compute. Only a play shows if a delayed kernel hides an exchange; those that
   // do not stay where they were, and then others may not hide any, either.
   std::vector<int> Order() {
     std::vector<int> order = Play();
@@ -65,8 +65,8 @@ class Backward {
         if (put_off_.front().number + kPutOff < number) RunPutOff(put_off_.begin());
         continue;
       }
-      for (auto filler = FillerOf(ReadyAt(actor)); filler != put_off_.end();
-           filler = FillerOf(ReadyAt(actor))) {
+      for (auto filler = TakeFiller(ReadyAt(actor)); filler != put_off_.end();
+           filler = TakeFiller(ReadyAt(actor))) {
         hiding_.insert(filler->actor);
         RunPutOff(filler);
       }
@@ -81,9 +81,10 @@ class Backward {
   };
   using PutOff = std::vector<Kernel>::iterator;
 
-  // What best fills the time until then: the longest that can run now, and of which at least half
-  // would hide something. Of equals the last: it is put off for the shortest.
-  PutOff FillerOf(double until) {
+  // The kernel that best fills the time until then: the longest that can run now, and of which at
+  // least half would hide something. Among equals it is the last: it has been delayed for the
+  // shortest.
+  PutOff TakeFiller(double until) {
     PutOff best = put_off_.end();
     for (PutOff it = put_off_.begin(); it != put_off_.end(); ++it) {
       const double seconds = seconds_[it->actor];
@@ -138,7 +139,7 @@ class Backward {
   std::map<int, int> writer_;  // by register: actor of this backward
   std::set<int> free_, hiding_;
 
-  // Of a play.
+  // State of a play.
   std::vector<Kernel> put_off_;
   std::vector<int> order_;
   std::map<int, double> ends_;  // by actor
@@ -147,9 +148,9 @@ class Backward {
 };
 
 // The segment of compute, or of the exchanges that it waits for, of each backward.
-using Place = std::pair<int, int>;  // stage, chunk
-std::map<Place, int> BackwardsOn(Lane lane, const Lowered& lowered) {
-  std::map<Place, int> found;
+using StageChunk = std::pair<int, int>;  // stage, chunk
+std::map<StageChunk, int> BackwardsOn(Lane lane, const Lowered& lowered) {
+  std::map<StageChunk, int> found;
   for (const proto::Segment& segment : lowered.program.segment()) {
     const SegmentInfo& info = lowered.segments[segment.id()];
     if (info.lane != lane || info.task.part != Part::kBackward) continue;
@@ -184,9 +185,9 @@ std::vector<bool> Awaited(const Lowered& lowered) {
 void HideExchanges(const std::vector<double>& seconds, Lowered* lowered) {
   proto::Program& program = lowered->program;
   const std::vector<bool> awaited = Awaited(*lowered);
-  const std::map<Place, int> exchanges = BackwardsOn(Lane::kCollective, *lowered);
-  for (const auto& [place, id] : BackwardsOn(Lane::kCompute, *lowered)) {
-    const auto found = exchanges.find(place);
+  const std::map<StageChunk, int> exchanges = BackwardsOn(Lane::kCollective, *lowered);
+  for (const auto& [stage_chunk, id] : BackwardsOn(Lane::kCompute, *lowered)) {
+    const auto found = exchanges.find(stage_chunk);
     if (found == exchanges.end()) continue;
     proto::Segment* compute = program.mutable_segment(id);
     const std::vector<int> order =

@@ -1,14 +1,14 @@
-// Puts kernels that nobody waits for where compute would wait for an exchange.
+// Moves kernels whose results nobody awaits to where compute would wait for an exchange.
 //
-// In the backward a gradient of an activation is exchanged, and what comes next needs the result;
-// the gradients of weights are needed in the update only. So while the exchange is carried a
-// gradient of weights is computed, which was ready before:
+// In the backward the gradient of an activation is exchanged, and the next kernel needs the result.
+// Gradients of weights are needed only in the update. So a gradient of weights that was ready
+// before is computed while the exchange is carried:
 //
 //   as lowered   dx1 dW1 dx2 [exchange dx2; dW2] norm [exchange] dx3
 //   after        dx1 dx2 [exchange dx2; dW2] norm [exchange; dW1] dx3
 //
-// What is put off holds its inputs for longer, so few are put off at a time, and only those that an
-// exchange hides. Bits do not change: each gradient is summed for itself.
+// A delayed kernel holds its inputs for longer. So few are delayed at a time, and only those that
+// an exchange hides. Bits do not change: each gradient is summed separately.
 #pragma once
 
 #include <vector>

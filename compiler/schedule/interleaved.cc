@@ -23,7 +23,7 @@ struct Rounds {
   int64_t longest() const { return std::max(count > 1 ? size : 0, last); }
 };
 
-Rounds RoundsOf(const PipelineShape& shape) {
+Rounds MakeRounds(const PipelineShape& shape) {
   const int64_t p = shape.stages, count = std::max<int64_t>(1, shape.micro_batches / p);
   return {count, p, shape.micro_batches - (count - 1) * p};
 }
@@ -49,7 +49,7 @@ std::vector<Task> Sequence(Part part, const Rounds& rounds, int chunks, bool las
 }  // namespace
 
 StageOrder InterleavedOrder(const PipelineShape& shape) {
-  Rounds rounds = RoundsOf(shape);
+  Rounds rounds = MakeRounds(shape);
   const int64_t warm_up = WarmUp(shape, rounds);
   // Rounds far from both ends repeat one another: written once, with a repeat.
   const int64_t period = rounds.size * shape.chunks;

@@ -14,7 +14,7 @@ namespace {
 proto::IssueOrder Coded(int stage, const std::vector<int>& actors) {
   proto::IssueOrder order;
   order.set_stage(stage);
-  for (const Run& run : RunsOf(actors)) {
+  for (const Run& run : FindRuns(actors)) {
     proto::ActorRun* coded = order.add_run();
     coded->set_repeat(static_cast<int>(run.repeat));
     for (size_t i = 0; i < run.length; ++i) coded->add_actor(actors[run.begin + i]);
@@ -26,7 +26,7 @@ bool SameActors(const proto::ActorRun& a, const proto::ActorRun& b) {
   return std::equal(a.actor().begin(), a.actor().end(), b.actor().begin(), b.actor().end());
 }
 
-// What repeats itself inside of what repeats itself as runs of its own: (a a b)×2 as a×2 b a×2 b.
+// Repeats inside of repeats become runs of their own: (a a b)×2 as a×2 b a×2 b.
 proto::IssueOrder Unfolded(const proto::IssueOrder& order) {
   proto::IssueOrder unfolded;
   unfolded.set_stage(order.stage());

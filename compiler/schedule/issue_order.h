@@ -18,8 +18,8 @@ namespace oneflow {
 
 using IssueOrders = std::vector<proto::IssueOrder>;  // of the stages that have exchanges, ascending
 
-// Of one step, run-length coded. `seconds`: of a firing, by actor. Where the game sticks, the order
-// is cut off there, and the proof says why it sticks.
+// The orders of one step, run-length coded. `seconds`: of a firing, by actor. If the game
+// deadlocks, the order ends there, and the proof reports the deadlock.
 absl::StatusOr<IssueOrders> PlayIssueOrders(const proto::Plan& plan, const proto::Program& program,
                                             const std::vector<double>& seconds);
 

@@ -41,7 +41,7 @@ IssueOrders Played(const proto::Plan& plan, const std::vector<double>& seconds) 
   return *orders;
 }
 
-// Whether all stages go through a step in these orders.
+// True if all stages go through a step in these orders.
 bool IsLive(proto::Plan plan, const IssueOrders& orders) {
   plan.mutable_program(0)->clear_issue();
   for (const proto::IssueOrder& order : orders) *plan.mutable_program(0)->add_issue() = order;

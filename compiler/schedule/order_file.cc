@@ -86,7 +86,7 @@ class StageReader {
     for (const auto& [task, taken] : taken_) most = std::max(most, task.second + 1);
     return most;
   }
-  // Of the task that took the most.
+  // Micro-batches of the task that has most.
   int64_t MostTaken() const {
     int64_t most = 0;
     for (const auto& [task, taken] : taken_) most = std::max(most, taken);
@@ -103,19 +103,19 @@ class StageReader {
   std::vector<Task> tasks_;
 };
 
-// Every chunk, part and micro-batch of the whole, on this stage.
-absl::Status CheckComplete(const StageReader& stage, const Schedule& whole,
+// Every chunk, part and micro-batch of the schedule, on this stage.
+absl::Status CheckComplete(const StageReader& stage, const Schedule& schedule,
                            const std::string& where) {
   std::vector<Part> parts = {Part::kForward, Part::kBackward};
-  if (whole.splits_backward) parts.push_back(Part::kWeights);
-  const bool chunks = whole.chunks > 1;
-  for (int chunk = 0; chunk < whole.chunks; ++chunk) {
+  if (schedule.splits_backward) parts.push_back(Part::kWeights);
+  const bool chunks = schedule.chunks > 1;
+  for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
     const std::string of_chunk = chunks ? absl::StrCat(" of chunk ", chunk) : "";
     for (const Part part : parts) {
       const int64_t taken = stage.Taken(part, chunk);
-      if (taken == whole.written_for) continue;
+      if (taken == schedule.written_for) continue;
       return InputError(where,
-                        absl::StrCat("has ", taken, " of the ", whole.written_for,
+                        absl::StrCat("has ", taken, " of the ", schedule.written_for,
                                      " micro-batches of ", NameOf({part, chunk}, false), of_chunk),
                         "every stage takes every micro-batch through each of its chunks once" +
                             std::string(chunks ? "; F3 is of chunk 0, F3.1 of chunk 1" : ""));
@@ -128,8 +128,8 @@ absl::Status CheckComplete(const StageReader& stage, const Schedule& whole,
 
 absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file) {
   proto::PipelineOrder order;
-  TextFormat::ParseInfoTree places;
-  RETURN_IF_ERROR(ParseText(text, file, "pipeline order", &order, &places));
+  TextFormat::ParseInfoTree locations;
+  RETURN_IF_ERROR(ParseText(text, file, "pipeline order", &order, &locations));
   const auto* stage_field = order.GetDescriptor()->FindFieldByName("stage");
   const auto* task_field = proto::PipelineOrder::Stage::descriptor()->FindFieldByName("task");
   std::vector<StageReader> stages(order.stage_size());
@@ -138,8 +138,8 @@ absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file
     const auto at = [&](int line) {
       return absl::StrCat(ToAbsl(file), ":", line + 1, ": stage ", s);
     };
-    where.push_back(at(places.GetLocation(stage_field, s).line));
-    const TextFormat::ParseInfoTree* inside = places.GetTreeForNested(stage_field, s);
+    where.push_back(at(locations.GetLocation(stage_field, s).line));
+    const TextFormat::ParseInfoTree* inside = locations.GetTreeForNested(stage_field, s);
     for (int i = 0; i < order.stage(s).task_size(); ++i) {
       const int line = inside->GetLocation(task_field, i).line;
       RETURN_IF_ERROR(stages[s].Read(order.stage(s).task(i), at(line)));

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kParts = 5;
 
-// Invariant: ends_[part][place] has the end of every such task that was taken, by micro-batch,
-// where a place is counted along the pipe: chunk * stages + stage.
+// Invariant: ends_[part][position] has the end of every such task that was taken, by micro-batch,
+// where a position is counted along the pipe: chunk * stages + stage.
 class Game {
  public:
   Game(const std::vector<StageOrder>& orders, int chunks, const PipeSeconds& seconds, int steps)
@@ -61,8 +61,8 @@ class Game {
     return ends_[static_cast<size_t>(task.part)][task.chunk * stages() + s];
   }
 
-  // What a task needs, of its own micro-batch.
-  Needs NeedsOf(const Task& task, int s) const {
+  // The tasks of the same micro-batch that must end before `task`.
+  Needs FindNeeds(const Task& task, int s) const {
     const auto [part, chunk] = task;
     if (part == Part::kWeights) return {{{Part::kBackward, chunk}, s}};
     if (part == Part::kForward) {
@@ -81,13 +81,13 @@ class Game {
 
   std::optional<Need> Missing(int s) {
     const size_t micro_batch = Ends(Next(s), s).size();
-    for (const Need& need : NeedsOf(Next(s), s)) {
+    for (const Need& need : FindNeeds(Next(s), s)) {
       if (Ends(need.task, need.stage).size() <= micro_batch) return need;
     }
     return std::nullopt;
   }
 
-  double SecondsOf(Part part, int s) const {
+  double TaskTime(Part part, int s) const {
     const TaskSeconds& seconds = seconds_.stages[s];
     switch (part) {
       case Part::kForward: return seconds.forward;
@@ -111,11 +111,11 @@ class Game {
       const Task task = Next(s);
       std::vector<double>& mine = Ends(task, s);
       double start = stage.free_at;
-      for (const Need& need : NeedsOf(task, s)) {
+      for (const Need& need : FindNeeds(task, s)) {
         const double end = Ends(need.task, need.stage)[mine.size()];
         start = std::max(start, end + LinkSeconds(s, need.stage));
       }
-      stage.free_at = start + SecondsOf(task.part, s);
+      stage.free_at = start + TaskTime(task.part, s);
       mine.push_back(stage.free_at);
       if (stage.taken % step == 0) (*played)[stage.taken / step][s].begin = start;
       if (++stage.taken % step == 0) (*played)[stage.taken / step - 1][s].end = stage.free_at;

@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// Of one micro-batch through one chunk.
+// The seconds of the tasks of one micro-batch through one chunk.
 struct TaskSeconds {
   double forward = 1;
   double backward = 2;  // of activations alone where weights are a task of their own
@@ -25,8 +25,8 @@ struct TaskSeconds {
 
 struct PipeSeconds {
   std::vector<TaskSeconds> stages;
-  // What a task waits for what comes from the next stage, or goes there, by stage; the last is of
-  // the way from the last stage to the first. Empty: links take no time. However many may be under
+  // By stage: seconds of a transfer to or from the next stage. The last entry is for the link from
+  // the last stage to the first. Empty: links take no time. Any number of transfers may be under
   // way.
   std::vector<double> links;
 };

@@ -108,7 +108,7 @@ absl::StatusOr<Schedule> FindSchedule(std::string_view name) {
                     "use one of: " + known);
 }
 
-absl::StatusOr<Schedule> ScheduleOf(const proto::Train& train, int stages) {
+absl::StatusOr<Schedule> MakeSchedule(const proto::Train& train, int stages) {
   ASSIGN_OR_RETURN(Schedule schedule, FindSchedule(train.schedule()));
   RETURN_IF_ERROR(SetChunks(train.chunks(), &schedule));
   RETURN_IF_ERROR(SetExtra(train.extra_in_flight(), &schedule));
@@ -116,7 +116,7 @@ absl::StatusOr<Schedule> ScheduleOf(const proto::Train& train, int stages) {
   return schedule;
 }
 
-std::vector<StageOrder> OrdersOf(const Schedule& schedule, int stages, int64_t micro_batches) {
+std::vector<StageOrder> MakeOrders(const Schedule& schedule, int stages, int64_t micro_batches) {
   if (schedule.order == nullptr) return schedule.written;
   std::vector<StageOrder> orders;
   for (int s = 0; s < stages; ++s) {
@@ -125,14 +125,15 @@ std::vector<StageOrder> OrdersOf(const Schedule& schedule, int stages, int64_t m
       continue;
     }
     PipelineShape shape{stages, s, micro_batches, schedule.chunks, schedule.extra_in_flight};
-    if (!schedule.leads.empty()) shape.lead = schedule.leads[s];
+    if (!schedule.warm_ups.empty()) shape.warm_up = schedule.warm_ups[s];
     orders.push_back(schedule.order(shape));
   }
   return orders;
 }
 
 int64_t Period(const Schedule& schedule, int stages) {
-  // Of steps that overlap, each begins with the next of the places that micro-batches take in turn.
+  // With overlapping steps, each step begins with the next of the buffers that micro-batches take
+  // in turn.
   return schedule.chunks > 1 || !schedule.rule.synchronous() ? stages : 1;
 }
 
@@ -143,15 +144,15 @@ int64_t MostUsefulExtra(const Schedule& schedule, int stages) {
 int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batches) {
   if (schedule.order == nullptr) return micro_batches;
   const int64_t period = Period(schedule, stages);
-  // A stage warms up for at most P + e micro-batches. Of v chunks it holds fewer than v P + 2 P,
-  // which may take so many places in turn.
-  int64_t settled = schedule.chunks > 1 ? (schedule.chunks + 2) * stages : stages + 3;
-  settled += schedule.extra_in_flight;
-  for (const Lead& lead : schedule.leads) {
-    settled = std::max(settled, lead.forwards + lead.backwards + 3);
+  // A stage warms up for at most P + e micro-batches. With v chunks it holds fewer than
+  // v P + 2 P, which may take so many buffers in turn.
+  int64_t warm = schedule.chunks > 1 ? (schedule.chunks + 2) * stages : stages + 3;
+  warm += schedule.extra_in_flight;
+  for (const WarmUpDepth& warm_up : schedule.warm_ups) {
+    warm = std::max(warm, warm_up.forwards + warm_up.backwards + 3);
   }
-  if (micro_batches <= settled + period) return micro_batches;
-  return settled + (micro_batches - settled) % period;
+  if (micro_batches <= warm + period) return micro_batches;
+  return warm + (micro_batches - warm) % period;
 }
 
 }  // namespace oneflow

@@ -24,12 +24,12 @@
 
 namespace oneflow {
 
-// How far a stage of zero_bubble runs ahead, in micro-batches. It holds as many as both together,
-// from F to W.
-struct Lead {
+// How far a stage of zero_bubble runs ahead, in micro-batches. From F to W the stage holds as many
+// as the sum of both.
+struct WarmUpDepth {
   int64_t forwards = 1;   // before the first backward; at least 1
   int64_t backwards = 0;  // ahead of their gradients of weights
-  bool operator==(const Lead&) const = default;
+  bool operator==(const WarmUpDepth&) const = default;
 };
 
 struct PipelineShape {
@@ -38,7 +38,7 @@ struct PipelineShape {
   int64_t micro_batches = 1;    // M
   int chunks = 1;               // v
   int64_t extra_in_flight = 0;  // e: micro-batches whose bytes a stage may hold beyond what it must
-  std::optional<Lead> lead;     // of zero_bubble; none: EqualLead
+  std::optional<WarmUpDepth> warm_up;  // of zero_bubble; none: EqualWarmUp
 };
 
 StageOrder GPipeOrder(const PipelineShape& shape);        // gpipe.cc
@@ -46,8 +46,8 @@ StageOrder OneFOneBOrder(const PipelineShape& shape);     // one_f_one_b.cc
 StageOrder InterleavedOrder(const PipelineShape& shape);  // interleaved.cc
 StageOrder ZeroBubbleOrder(const PipelineShape& shape);   // zero_bubble.cc
 
-// The lead that suits equal F, B and W and links that take no time: at most P + e micro-batches.
-Lead EqualLead(const PipelineShape& shape);  // zero_bubble.cc
+// The depths for equal F, B and W and links that take no time: at most P + e micro-batches.
+WarmUpDepth EqualWarmUp(const PipelineShape& shape);  // zero_bubble.cc
 
 struct Schedule {
   std::string name;
@@ -55,8 +55,9 @@ struct Schedule {
   bool splits_backward = false;  // B and W are tasks of their own
   int chunks = 1;                // of every stage
   int64_t extra_in_flight = 0;
-  std::vector<Lead> leads;  // of zero_bubble, by stage (fit_leads.h); empty: EqualLead
-  UpdateRule rule;          // where it is not synchronous, it says the order, too (update_rule.h)
+  std::vector<WarmUpDepth>
+      warm_ups;     // of zero_bubble, by stage (fit_warm_ups.h); empty: EqualWarmUp
+  UpdateRule rule;  // where it is not synchronous, it says the order, too (update_rule.h)
   // A user's own orders, by stage, for `written_for` micro-batches; then `order` is null.
   std::vector<StageOrder> written;
   int64_t written_for = 0;
@@ -66,11 +67,11 @@ struct Schedule {
 absl::StatusOr<Schedule> FindSchedule(std::string_view name);
 
 // The schedule, chunks, extra_in_flight and rule of `train` for a pipe of `stages`, checked.
-absl::StatusOr<Schedule> ScheduleOf(const proto::Train& train, int stages);
+absl::StatusOr<Schedule> MakeSchedule(const proto::Train& train, int stages);
 
-// Of all stages, for one round of the rule (a step where it is synchronous). Requires
+// The orders of all stages, for one round of the rule (a step if it is synchronous). Requires
 // `micro_batches` a step that the schedule can have.
-std::vector<StageOrder> OrdersOf(const Schedule& schedule, int stages, int64_t micro_batches);
+std::vector<StageOrder> MakeOrders(const Schedule& schedule, int stages, int64_t micro_batches);
 
 // A number of micro-batches, at most `micro_batches`, that shows how the schedule goes on: orders
 // for more, by multiples of Period, only repeat the steady part more often.

@@ -44,7 +44,7 @@ std::string ToString(const StageOrder& order) {
 
 std::string Orders(const Schedule& schedule, int stages, int64_t micro_batches) {
   std::string text;
-  for (const StageOrder& order : OrdersOf(schedule, stages, micro_batches)) {
+  for (const StageOrder& order : MakeOrders(schedule, stages, micro_batches)) {
     text += ToString(order) + "\n";
   }
   return text;
@@ -55,7 +55,7 @@ Schedule Make(const std::string& name, int chunks = 0, int64_t extra = 0) {
   train.set_schedule(name);
   train.set_chunks(chunks);
   train.set_extra_in_flight(extra);
-  const absl::StatusOr<Schedule> schedule = ScheduleOf(train, /*stages=*/4);
+  const absl::StatusOr<Schedule> schedule = MakeSchedule(train, /*stages=*/4);
   REQUIRE(schedule.ok());
   return *schedule;
 }
@@ -65,7 +65,7 @@ std::string Refusal(const std::string& name, int chunks, int64_t extra = 0) {
   train.set_schedule(name);
   train.set_chunks(chunks);
   train.set_extra_in_flight(extra);
-  return std::string(ScheduleOf(train, /*stages=*/4).status().message());
+  return std::string(MakeSchedule(train, /*stages=*/4).status().message());
 }
 
 std::map<std::pair<Part, int>, int64_t> Counts(const StageOrder& order) {
@@ -86,16 +86,18 @@ int64_t InFlight(const StageOrder& order, Part last = Part::kBackward) {
   return most;
 }
 
-// Seconds that the step takes beyond the work of a stage, all chunks together being `whole`.
-double Bubble(const Schedule& schedule, int stages, int64_t m, const TaskSeconds& whole) {
+// Seconds that the step takes beyond the work of a stage, all chunks together being
+// `stage_seconds`.
+double Bubble(const Schedule& schedule, int stages, int64_t m, const TaskSeconds& stage_seconds) {
   const auto v = static_cast<double>(schedule.chunks);
-  const TaskSeconds each{whole.forward / v, whole.backward / v, whole.weights / v};
+  const TaskSeconds each{stage_seconds.forward / v, stage_seconds.backward / v,
+                         stage_seconds.weights / v};
   const auto played =
-      PlayOrders(OrdersOf(schedule, stages, m), schedule.chunks, Alike(stages, each));
+      PlayOrders(MakeOrders(schedule, stages, m), schedule.chunks, Alike(stages, each));
   INFO(played.status().ToString());
   REQUIRE(played.ok());
-  const double work =
-      whole.forward + whole.backward + (schedule.splits_backward ? whole.weights : 0);
+  const double work = stage_seconds.forward + stage_seconds.backward +
+                      (schedule.splits_backward ? stage_seconds.weights : 0);
   double last = 0;
   for (const PlayedStep& stage : (*played)[0]) last = std::max(last, stage.end);
   return last - static_cast<double>(m) * work;
@@ -129,7 +131,7 @@ TEST_CASE("every order fires each segment once a micro-batch, and comes to its e
     for (int stages = 1; stages <= 5; ++stages) {
       for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 20, 41}) {
         INFO(schedule.name << " " << schedule.chunks << " " << stages << " " << m);
-        const std::vector<StageOrder> orders = OrdersOf(schedule, stages, m);
+        const std::vector<StageOrder> orders = MakeOrders(schedule, stages, m);
         for (const StageOrder& order : orders) {
           const auto counts = Counts(order);
           CHECK(counts.size() == schedule.chunks * (schedule.splits_backward ? 3u : 2u));
@@ -142,19 +144,20 @@ TEST_CASE("every order fires each segment once a micro-batch, and comes to its e
   }
 }
 
-TEST_CASE("so does zero bubble with any leads whose forwards do not grow along the pipe") {
+TEST_CASE("so does zero bubble with any warm_ups whose forwards do not grow along the pipe") {
   for (int stages = 1; stages <= 5; ++stages) {
     for (const int64_t apart : {0, 1, 3, 9}) {
       Schedule schedule = Make("zero_bubble");
-      for (int s = 0; s < stages; ++s) schedule.leads.push_back({2 * (stages - s) - 1, apart * s});
+      for (int s = 0; s < stages; ++s)
+        schedule.warm_ups.push_back({2 * (stages - s) - 1, apart * s});
       for (int64_t m : {1, 2, 3, 7, 20, 41}) {
         INFO(stages << " stages, " << m << " micro-batches, " << apart);
-        const std::vector<StageOrder> orders = OrdersOf(schedule, stages, m);
+        const std::vector<StageOrder> orders = MakeOrders(schedule, stages, m);
         for (int s = 0; s < stages; ++s) {
           const auto counts = Counts(orders[s]);
           CHECK(counts.size() == 3);
           for (const auto& [task, count] : counts) CHECK(count == m);
-          const auto& [forwards, backwards] = schedule.leads[s];
+          const auto& [forwards, backwards] = schedule.warm_ups[s];
           CHECK(InFlight(orders[s]) == std::min(m, forwards));
           CHECK(InFlight(orders[s], Part::kWeights) == std::min(m, forwards + backwards));
         }
@@ -200,7 +203,7 @@ TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
     for (int64_t e = 0; e < p; ++e) {
       const Schedule schedule = Make("zero_bubble", 0, e);
       const int64_t m = 3 * p;
-      const std::vector<StageOrder> orders = OrdersOf(schedule, p, m);
+      const std::vector<StageOrder> orders = MakeOrders(schedule, p, m);
       for (const StageOrder& order : orders) CHECK(InFlight(order, Part::kWeights) <= p + e);
       // From step to step, where no stage waits for the others' updates.
       const auto played = PlayOrders(orders, 1, Alike(p, {1, 1, 1}), 4);
@@ -215,7 +218,7 @@ TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
 
 TEST_CASE("more micro-batches repeat the steady part more often, in no more runs") {
   Schedule led = Make("zero_bubble");
-  led.leads = {{6, 0}, {5, 3}, {3, 6}, {1, 12}};
+  led.warm_ups = {{6, 0}, {5, 3}, {3, 6}, {1, 12}};
   for (const Schedule& schedule : {Make("1f1b"), Make("interleaved"), Make("interleaved", 3),
                                    Make("zero_bubble", 0, 2), led}) {
     const int stages = 4;
@@ -223,7 +226,7 @@ TEST_CASE("more micro-batches repeat the steady part more often, in no more runs
       const int64_t few = FewMicroBatches(schedule, stages, m);
       CHECK(few < 40);
       CHECK((m - few) % Period(schedule, stages) == 0);
-      const auto small = OrdersOf(schedule, stages, few), all = OrdersOf(schedule, stages, m);
+      const auto small = MakeOrders(schedule, stages, few), all = MakeOrders(schedule, stages, m);
       for (int s = 0; s < stages; ++s) {
         CHECK(all[s].size() <= small[s].size() + 1);
         const Part last = schedule.splits_backward ? Part::kWeights : Part::kBackward;
@@ -241,7 +244,7 @@ TEST_CASE(
     const auto tasks_written = [&](int64_t steps, int64_t m) {
       schedule.rule.steps_a_round = steps;
       size_t tasks = 0;
-      for (const StageOrder& order : OrdersOf(schedule, 4, m)) {
+      for (const StageOrder& order : MakeOrders(schedule, 4, m)) {
         for (const TaskRun& run : order) tasks += run.tasks.size();
       }
       return tasks;
@@ -292,11 +295,11 @@ TEST_CASE("unknown schedules and impossible numbers are refused") {
 TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's last backward") {
   proto::Train train;
   const auto orders = [&](int stages, int64_t m) {
-    const absl::StatusOr<Schedule> schedule = ScheduleOf(train, stages);
+    const absl::StatusOr<Schedule> schedule = MakeSchedule(train, stages);
     INFO(schedule.status().ToString());
     REQUIRE(schedule.ok());
     std::string text;
-    for (const StageOrder& order : OrdersOf(*schedule, stages, m)) text += ToString(order) + "\n";
+    for (const StageOrder& order : MakeOrders(*schedule, stages, m)) text += ToString(order) + "\n";
     return text;
   };
   train.set_schedule("pipedream");
@@ -308,13 +311,13 @@ TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's la
   CHECK(orders(2, 2) ==
         "(P F)×1 (F B)×1 (P F B)×1 U×1 (F B)×1 B×1 U×1\n"
         "(P F B F B U)×2\n");
-  CHECK(ScheduleOf(train, 2)->rule.VersionsOf(2, 0) == 2);
+  CHECK(MakeSchedule(train, 2)->rule.Versions(2, 0) == 2);
   train.set_steps_a_round(0);
-  CHECK(ScheduleOf(train, 2)->rule.steps_a_round == 8);
+  CHECK(MakeSchedule(train, 2)->rule.steps_a_round == 8);
   train.set_schedule("pipedream");
-  CHECK(ScheduleOf(train, 16)->rule.steps_a_round == 16);
-  CHECK(ScheduleOf(train, 6)->rule.VersionsOf(6, 0) == 8);
-  CHECK(ScheduleOf(train, 6)->rule.VersionsOf(6, 5) == 1);
+  CHECK(MakeSchedule(train, 16)->rule.steps_a_round == 16);
+  CHECK(MakeSchedule(train, 6)->rule.Versions(6, 0) == 8);
+  CHECK(MakeSchedule(train, 6)->rule.Versions(6, 5) == 1);
 }
 
 TEST_CASE("rules that make no sense are refused") {
@@ -322,7 +325,7 @@ TEST_CASE("rules that make no sense are refused") {
     proto::Train train;
     train.set_schedule("2bw");
     edit(&train);
-    return std::string(ScheduleOf(train, /*stages=*/4).status().message());
+    return std::string(MakeSchedule(train, /*stages=*/4).status().message());
   };
   CHECK(refusal([](proto::Train* t) { t->set_steps_a_round(3); }) ==
         "steps_a_round 3: is no multiple of the 2 versions of the weights; use 2, 4, ...");

@@ -23,8 +23,8 @@ std::vector<std::vector<int>> Positions(const PlanNet& net) {
   return at;
 }
 
-// One of those who touch a register: its firings for each fill.
-struct Toucher {
+// The writer of a register, or one of its readers, with its firings for each fill.
+struct Accessor {
   int stream = 0, actor = 0;
   int64_t firings = 1;
 };
@@ -33,40 +33,40 @@ class SlotCounter {
  public:
   explicit SlotCounter(const PlanNet& net) : net_(net), at_(Positions(net)) {}
 
-  int SlotsOf(const NetRegister& r) const {
+  int CountSlots(const NetRegister& r) const {
     const int64_t fills = net_.actors[r.writer].firings / r.fires_per_fill;
-    std::vector<Toucher> touchers;  // by stream
+    std::vector<Accessor> accessors;  // by stream
     const auto add = [&](int actor, int64_t firings) {
-      touchers.push_back({net_.actors[actor].stream, actor, firings});
+      accessors.push_back({net_.actors[actor].stream, actor, firings});
     };
     add(r.writer, r.fires_per_fill);
     for (const NetReader& reader : r.readers) add(reader.actor, reader.fires_per_read);
-    std::stable_sort(touchers.begin(), touchers.end(),
-                     [](const Toucher& a, const Toucher& b) { return a.stream < b.stream; });
+    std::stable_sort(accessors.begin(), accessors.end(),
+                     [](const Accessor& a, const Accessor& b) { return a.stream < b.stream; });
     int64_t slots = 1;
-    for (auto first = touchers.begin(); first != touchers.end();) {
-      const auto last = std::find_if(first, touchers.end(),
-                                     [&](const Toucher& t) { return t.stream != first->stream; });
+    for (auto first = accessors.begin(); first != accessors.end();) {
+      const auto last = std::find_if(first, accessors.end(),
+                                     [&](const Accessor& t) { return t.stream != first->stream; });
       slots = std::max(slots, MostHeld({first, last}, fills));
       first = last;
     }
-    const bool crosses = touchers.front().stream != touchers.back().stream;
+    const bool crosses = accessors.front().stream != accessors.back().stream;
     // A token costs no bytes: whoever made it knows how many there may be.
     if (r.proto->slot_bytes() == 0) slots = std::max<int64_t>(slots, r.proto->slots());
     return static_cast<int>(crosses && FetchedAhead(r, fills) ? slots + 1 : slots);
   }
 
  private:
-  // Of the fills, which begin and end in order, those that one stream holds at once.
-  int64_t MostHeld(std::span<const Toucher> touchers, int64_t fills) const {
+  // The most fills, which begin and end in order, that one stream holds at once.
+  int64_t MostHeld(std::span<const Accessor> accessors, int64_t fills) const {
     const auto begins = [&](int64_t fill) {
       int first = std::numeric_limits<int>::max();
-      for (const Toucher& t : touchers) first = std::min(first, at_[t.actor][fill * t.firings]);
+      for (const Accessor& t : accessors) first = std::min(first, at_[t.actor][fill * t.firings]);
       return first;
     };
     const auto ends = [&](int64_t fill) {
       int last = 0;
-      for (const Toucher& t : touchers) {
+      for (const Accessor& t : accessors) {
         last = std::max(last, at_[t.actor][(fill + 1) * t.firings - 1]);
       }
       return last;
@@ -79,8 +79,8 @@ class SlotCounter {
     return most;
   }
 
-  // What comes from the host or from another stage is fetched while its reader is busy. What a
-  // device makes itself needs no such slot: it is written at the end of a segment, and the next
+  // A tensor from the host or from another stage is fetched while its reader is busy. A tensor that
+  // the device computes needs no such slot: it is written at the end of a segment, and the next
   // one's is not due before that segment is over. Nor does pinned memory: a copy, which is soon
   // over, stands between it and the one who is busy.
   bool FetchedAhead(const NetRegister& r, int64_t fills) const {
@@ -94,16 +94,16 @@ class SlotCounter {
   const std::vector<std::vector<int>> at_;
 };
 
-// Where a game sticks, one slot more of what lets it go on: of the registers that streams on a
-// cycle wait for, that of the fewest bytes. Others wait too, as what is fetched ahead does all the
-// time, but a slot of theirs would help nobody. -1: on no cycle does anyone wait for a slot.
+// The register that gets one slot more where a game deadlocks: among those that streams on a cycle
+// wait for, the one of the fewest bytes. Other streams wait, too, for example to fetch ahead, but a
+// slot for them would not break the cycle. -1: no stream on a cycle waits for a slot.
 int RegisterToUnblock(const PlanNet& net, const Marking& marking) {
   int found = -1;
   const auto bytes = [&](int reg) { return net.registers[reg].proto->slot_bytes(); };
   for (int start = 0; start < static_cast<int>(net.streams.size()) && found < 0; ++start) {
     if (marking.done(start)) continue;
     for (int s : WaitsFrom(start, net, marking)) {
-      const Wait wait = marking.BlockerOf(marking.next(s));
+      const Wait wait = marking.FindBlocker(marking.next(s));
       if (wait.kind != Wait::kSlot || net.registers[wait.reg].persistent) continue;
       if (found < 0 || bytes(wait.reg) < bytes(found)) found = wait.reg;
     }
@@ -114,7 +114,7 @@ int RegisterToUnblock(const PlanNet& net, const Marking& marking) {
 // Plays one step; where it sticks, a register that lacks a slot gets one.
 void Unblock(PlanNet* net) {
   Marking marking(*net, Meeting::kFree);
-  const auto waits = [&](int s) { return marking.BlockerOf(marking.next(s)); };
+  const auto waits = [&](int s) { return marking.FindBlocker(marking.next(s)); };
   for (bool added = true; added;) {
     for (ReadyStreams ready(*net); !ready.empty();) {
       const int s = ready.Pop();
@@ -135,7 +135,7 @@ absl::Status SetSlots(const proto::Plan& plan, proto::Program* program) {
   const SlotCounter counter(net);
   std::vector<int> slots;
   for (const NetRegister& r : net.registers) {
-    slots.push_back(r.persistent || r.writer < 0 ? r.proto->slots() : counter.SlotsOf(r));
+    slots.push_back(r.persistent || r.writer < 0 ? r.proto->slots() : counter.CountSlots(r));
   }
   for (size_t i = 0; i < slots.size(); ++i) net.registers[i].slots = slots[i];
   Unblock(&net);

@@ -10,9 +10,9 @@ namespace oneflow {
 //   as many as one of the streams that touch it holds at once, in its order: what is written and
 //   not yet returned; and one more, to be fetched ahead, where another stream than compute writes
 //   for a reader elsewhere; of control registers no fewer than they have.
-// Where that is not enough to go through a step (streams that wait for each other), the registers
-// that block get one slot more at a time, so the result is live if the orders themselves are;
-// VerifyLiveness tells if they are not.
+// If a step cannot complete with these (streams that wait for each other), the registers that block
+// get one slot more at a time. So the result is live if the orders themselves are; VerifyLiveness
+// reports it if they are not.
 absl::Status SetSlots(const proto::Plan& plan, proto::Program* program);
 
 }  // namespace oneflow

@@ -41,8 +41,8 @@ StageOrder ForwardOrder(int chunks, int64_t micro_batches) {
   return {run};
 }
 
-// What a stage takes in one step: once a step before and after what the schedule orders. Where
-// weights lag, the round says itself when.
+// The tasks of a stage in one step: P, then those of the schedule, then U. If weights lag, the
+// round contains P and U itself.
 StageOrder WholeStep(const StageOrder& scheduled, const UpdateRule& rule) {
   if (!rule.synchronous()) return scheduled;
   StageOrder order = {{{{Part::kPrepare}}, 1}};
@@ -52,10 +52,10 @@ StageOrder WholeStep(const StageOrder& scheduled, const UpdateRule& rule) {
 }
 
 // The segments of a stage that stand in a lane and go with a task, in topological order.
-using Place = std::tuple<int, Lane, int, Part, int>;  // stage, lane, partner, part, chunk
-using SegmentIndex = std::map<Place, std::vector<int>>;
+using SegmentKey = std::tuple<int, Lane, int, Part, int>;  // stage, lane, partner, part, chunk
+using SegmentIndex = std::map<SegmentKey, std::vector<int>>;
 
-SegmentIndex IndexOf(const Lowered& lowered) {
+SegmentIndex IndexSegments(const Lowered& lowered) {
   SegmentIndex index;
   for (const proto::Segment& segment : lowered.program.segment()) {
     const auto& [lane, task, times, partner] = lowered.segments[segment.id()];
@@ -73,9 +73,9 @@ class StreamBuilder {
   // The streams of a lane: one, or one for each partner.
   void AddLane(const LaneInfo& lane) {
     std::set<int> partners;
-    for (const auto& [place, segments] : index_) {
-      if (std::get<0>(place) == stage_ && std::get<1>(place) == lane.lane) {
-        partners.insert(std::get<2>(place));
+    for (const auto& [key, segments] : index_) {
+      if (std::get<0>(key) == stage_ && std::get<1>(key) == lane.lane) {
+        partners.insert(std::get<2>(key));
       }
     }
     for (const int partner : partners) AddStream(lane, partner);
@@ -137,10 +137,10 @@ void AddStreams(Lowered* lowered, int stages, const Schedule& schedule) {
   const int64_t micro_batches = lowered->program.micro_batches();
   const bool trains = HasBackward(*lowered);
   const std::vector<StageOrder> scheduled =
-      trains ? OrdersOf(schedule, stages, micro_batches)
+      trains ? MakeOrders(schedule, stages, micro_batches)
              : std::vector<StageOrder>(stages, ForwardOrder(schedule.chunks, micro_batches));
   const UpdateRule rule = trains ? schedule.rule : UpdateRule();
-  const SegmentIndex index = IndexOf(*lowered);
+  const SegmentIndex index = IndexSegments(*lowered);
   for (int stage = 0; stage < stages; ++stage) {
     StreamBuilder builder(lowered, index, stage, WholeStep(scheduled[stage], rule));
     for (const LaneInfo& lane : kLanes) builder.AddLane(lane);

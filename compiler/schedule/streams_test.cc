@@ -57,7 +57,7 @@ TEST_CASE("sends and receives stand on a stream for each stage at their other en
   s.lowered.program.set_micro_batches(4);
   proto::Train train;
   train.set_schedule("gpipe");
-  const absl::StatusOr<Schedule> schedule = ScheduleOf(train, /*stages=*/2);
+  const absl::StatusOr<Schedule> schedule = MakeSchedule(train, /*stages=*/2);
   REQUIRE(schedule.ok());
   AddStreams(&s.lowered, /*stages=*/2, *schedule);
   CHECK(Text(s.lowered.program) ==

@@ -17,7 +17,7 @@ namespace {
 // Smaller ones are not worth a token.
 constexpr int64_t kLarge = 1 << 16;
 
-// A send whose end a receive is told.
+// A token from a send to a receive: the send is complete.
 struct Token {
   int send = 0, receive = 0;  // actors
   int64_t turns = 0;          // firing n of the receive waits for firing n - turns of the send
@@ -53,7 +53,8 @@ class Tokens {
     if (is_large_send_[actor]) large_sends_[net_.actors[actor].stage].push_back(actor);
   }
 
-  // What never waits within a step is left out. Where the play has stuck, so are all.
+  // Leaves out tokens that are never waited for within a step, and all tokens if the play
+  // deadlocked.
   std::vector<Token> Found() const {
     for (size_t a = 0; a < net_.actors.size(); ++a) {
       if (ended_[a] < net_.actors[a].firings) return {};
@@ -122,7 +123,7 @@ class Tokens {
     }
   }
 
-  // Of the large sends that are over and that no receive was told.
+  // Pairs the receive with the large sends that are complete and have no receive yet.
   void TakeUpdatePairs(int receive) {
     std::vector<int>& waiting = large_sends_[net_.actors[receive].stage];
     for (const int index : tokens_of_[receive]) {
@@ -142,7 +143,7 @@ class Tokens {
   const PlanNet& net_;
   std::vector<bool> is_update_receive_, is_large_send_;  // by actor
   std::vector<int64_t> begun_, ended_;                   // by actor: firings
-  std::map<int, std::vector<int>> large_sends_;          // by stage: over, and nobody told
+  std::map<int, std::vector<int>> large_sends_;          // by stage: complete, no receive yet
   std::vector<Token> tokens_;                            // that there may be
   std::vector<std::vector<int>> tokens_of_;  // by actor: of tokens_, those it sends or receives
   std::vector<int> taken_;                   // of tokens_, those that there are

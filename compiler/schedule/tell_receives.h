@@ -1,15 +1,16 @@
-// What a stage receives may lie where that lay which it has sent, and what it sends is over long
-// before what comes back for it is there. But no message of that leaves the other device: a token
-// from the send tells the receive, and with it whoever reads what was received.
+// Tokens from sends to receives. A received tensor may take the bytes of one that the stage has
+// sent, because the send is complete long before the tensor that comes back for it arrives. But no
+// message of that leaves the other device. So a control token from the send informs the receive,
+// and through it the readers of the received tensor, that the send is complete.
 //
 //   forward, backward   from the last send of a micro-batch to the first receive of the same stage
 //   and
 //                       chunk, from the stage that it was sent to; the receive of one micro-batch
-//                       may wait for the send of one some turns before
+//                       may wait for the send of an earlier one
 //   update              from each large send to the first receive after it
 //
-// Who comes after whom, and how many turns later, is read off a play by the clock: so there is a
-// legal order in which no receive waits for a token, and the tokens cost no time where that order
+// A play by the clock determines which send precedes which receive, and by how many turns. So there
+// is a legal order in which no receive waits for a token, and tokens cost no time where that order
 // is kept.
 #pragma once
 

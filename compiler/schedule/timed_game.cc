@@ -36,7 +36,7 @@ class TimedGame {
       for (ended.clear(); !ends_.empty() && std::get<0>(ends_.top()) == now_; ends_.pop()) {
         const int s = std::get<2>(ends_.top()), actor = marking_.next(s);
         ended.push_back(actor);
-        if (marking_.PartnerOf(actor) >= 0) ended.push_back(marking_.PartnerOf(actor));
+        if (marking_.Partner(actor) >= 0) ended.push_back(marking_.Partner(actor));
         End(s);
       }
       for (const int actor : ended) {
@@ -65,9 +65,9 @@ class TimedGame {
 
   void BeginIfReady(int s) {
     if (busy_[s] || marking_.done(s)) return;
-    const int actor = marking_.next(s), partner = marking_.PartnerOf(actor);
+    const int actor = marking_.next(s), partner = marking_.Partner(actor);
     if (partner >= 0 && busy_[net_.actors[partner].stream]) return;
-    if (marking_.BlockerOf(actor)) return;
+    if (marking_.FindBlocker(actor)) return;
     Begin(actor);
     if (partner >= 0) Begin(partner);
     ends_.emplace(now_ + seconds_[actor], number_++, s);
@@ -79,7 +79,7 @@ class TimedGame {
   }
 
   void End(int s) {
-    const int actor = marking_.next(s), partner = marking_.PartnerOf(actor);
+    const int actor = marking_.next(s), partner = marking_.Partner(actor);
     busy_[s] = false;
     if (partner >= 0) busy_[net_.actors[partner].stream] = false;
     marking_.Fire(s);

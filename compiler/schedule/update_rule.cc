@@ -15,12 +15,12 @@ namespace {
 constexpr int64_t kUsualRound = 8;
 
 // The versions of all stages divide it: they are powers of two, or all alike.
-int64_t MostVersions(const UpdateRule& rule, int stages) { return rule.VersionsOf(stages, 0); }
+int64_t MostVersions(const UpdateRule& rule, int stages) { return rule.Versions(stages, 0); }
 
 }  // namespace
 
-int64_t UpdateRule::VersionsOf(int stages, int stage) const {
-  const auto least = static_cast<uint64_t>(LagOf(stages, stage) + 1);
+int64_t UpdateRule::Versions(int stages, int stage) const {
+  const auto least = static_cast<uint64_t>(Lag(stages, stage) + 1);
   return static_cast<int64_t>(stashing ? std::bit_ceil(least) : least);
 }
 
@@ -37,7 +37,7 @@ absl::Status SetRound(int stages, UpdateRule* rule) {
 StageOrder RoundOrder(const UpdateRule& rule, int stages, int stage, int64_t micro_batches) {
   const int64_t all = rule.steps_a_round * micro_batches;
   // A forward runs ahead of the backwards as far as its version of the weights is there.
-  const int64_t ahead = rule.LagOf(stages, stage) * micro_batches + 1;
+  const int64_t ahead = rule.Lag(stages, stage) * micro_batches + 1;
   const int64_t warm_up = std::min({all, static_cast<int64_t>(stages - stage), ahead});
   StageOrder order;
   for (int64_t i = 0; i < all + warm_up - 1; ++i) {

@@ -1,6 +1,6 @@
 // Which version of the weights a forward and its backward read, and when weights change: the rules
 // of training whose steps overlap without waiting for one another. All of them are slots and
-// initial fills of the weights' registers, and a place for U in the order:
+// initial fills of the weights' registers, and a position of U in the order:
 //
 //                        lag of stage s   versions    an update takes
 //   synchronous          0                1           the M micro-batches of a step
@@ -29,9 +29,9 @@ struct UpdateRule {
   int64_t steps_a_round = 1;  // a multiple of every stage's versions: a round ends where it began
 
   bool synchronous() const { return staleness == 0 && !stashing; }
-  int64_t LagOf(int stages, int stage) const { return stashing ? stages - 1 - stage : staleness; }
+  int64_t Lag(int stages, int stage) const { return stashing ? stages - 1 - stage : staleness; }
   // Slots of the weights: stages of different lags take powers of two, which all divide a round.
-  int64_t VersionsOf(int stages, int stage) const;
+  int64_t Versions(int stages, int stage) const;
 };
 
 // `rule` with a `steps_a_round` if it has none: at least 8. An input error unless it is a multiple

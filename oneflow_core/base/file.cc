@@ -42,9 +42,9 @@ int Replace(const std::string& path, std::string_view bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view mend) {
+absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view hint) {
   const auto failed = [&](int error) {
-    return InputError(path, std::string("cannot be read: ") + std::strerror(error), mend);
+    return InputError(path, std::string("cannot be read: ") + std::strerror(error), hint);
   };
   const File file(std::fopen(path.c_str(), "rb"));
   if (!file) return failed(errno);
@@ -52,7 +52,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view m
   char part[1 << 16];
   while (const size_t n = std::fread(part, 1, sizeof part, file.get())) {
     bytes.append(part, n);
-    if (bytes.size() > kMostBytes) return InputError(path, "is larger than 2 GiB", mend);
+    if (bytes.size() > kMostBytes) return InputError(path, "is larger than 2 GiB", hint);
   }
   // A directory opens like a file and says what it is when it is read.
   if (std::ferror(file.get())) return failed(errno);
@@ -60,10 +60,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view m
 }
 
 absl::Status WriteError(std::string_view path, std::string_view what, int error,
-                        std::string_view mend) {
+                        std::string_view hint) {
   constexpr int kMistakes[] = {EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR};
   const absl::Status status =
-      InputError(path, std::string(what) + ": " + std::strerror(error), mend);
+      InputError(path, std::string(what) + ": " + std::strerror(error), hint);
   if (std::find(std::begin(kMistakes), std::end(kMistakes), error) != std::end(kMistakes)) {
     return status;
   }

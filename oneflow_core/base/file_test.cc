@@ -61,7 +61,7 @@ TEST_CASE("A path that a file is to have later is tried, and leaves none") {
   CHECK(fs::is_symlink(folder.path / "link"));
 }
 
-TEST_CASE("Errors of files name the path, the reason and the mend") {
+TEST_CASE("Errors of files name the path, the reason and the hint") {
   const Folder folder;
   const auto message = [](const absl::Status& status) { return std::string(status.message()); };
   CHECK(message(ReadFile(folder / "none", "give a plan").status()) ==

@@ -16,22 +16,22 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::TextFormat;
-using Places = TextFormat::ParseInfoTree;
+using Locations = TextFormat::ParseInfoTree;
 
 // Keeps the first error: the others follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column,
                 const std::string& message) override {
-    if (!place_.empty() || !message_.empty()) return;
-    if (line >= 0) place_ = ':' + std::to_string(line + 1) + ':' + std::to_string(column + 1);
+    if (!location_.empty() || !message_.empty()) return;
+    if (line >= 0) location_ = ':' + std::to_string(line + 1) + ':' + std::to_string(column + 1);
     message_ = message;
   }
-  const std::string& place() const { return place_; }
+  const std::string& location() const { return location_; }
   const std::string& message() const { return message_; }
 
  private:
-  std::string place_, message_;
+  std::string location_, message_;
 };
 
 struct BadString {
@@ -40,8 +40,8 @@ struct BadString {
   int line = -1, column = -1;  // from 0; -1: not known
 };
 
-// The first string of `message` that is not UTF-8. `places` may be nullptr.
-BadString FindBadString(const Message& message, const Places* places) {
+// The first string of `message` that is not UTF-8. `locations` may be nullptr.
+BadString FindBadString(const Message& message, const Locations* locations) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(message, &fields);
@@ -52,15 +52,16 @@ BadString FindBadString(const Message& message, const Places* places) {
       if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
         const Message& inner = many ? reflection.GetRepeatedMessage(message, field, i)
                                     : reflection.GetMessage(message, field);
-        const Places* inside = places ? places->GetTreeForNested(field, index) : nullptr;
+        const Locations* inside = locations ? locations->GetTreeForNested(field, index) : nullptr;
         BadString bad = FindBadString(inner, inside);
         if (bad.field != nullptr) return bad;
       } else if (field->type() == FieldDescriptor::TYPE_STRING) {
         std::string text = many ? reflection.GetRepeatedString(message, field, i)
                                 : reflection.GetString(message, field);
         if (Utf8(text) == text) continue;
-        const auto place = places ? places->GetLocation(field, index) : TextFormat::ParseLocation();
-        return {field, std::move(text), place.line, place.column};
+        const auto location =
+            locations ? locations->GetLocation(field, index) : TextFormat::ParseLocation();
+        return {field, std::move(text), location.line, location.column};
       }
     }
   }
@@ -70,29 +71,29 @@ BadString FindBadString(const Message& message, const Places* places) {
 }  // namespace
 
 absl::Status ParseText(std::string_view text, std::string_view file, std::string_view noun,
-                       Message* message, Places* places) {
+                       Message* message, Locations* locations) {
   FirstError error;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (places != nullptr) parser.WriteLocationsTo(places);
+  if (locations != nullptr) parser.WriteLocationsTo(locations);
   if (!parser.ParseFromString(std::string(text), message)) {
     if (text.find('\0') != text.npos) {  // the parser would stumble over its first byte
       return InputError(file, "is binary, and no " + std::string(noun) + ", which is text",
                         "give a textproto");
     }
     const bool ends = error.message().ends_with("got: ");  // nothing: the text is over
-    return InputError(std::string(file) + error.place(),
+    return InputError(std::string(file) + error.location(),
                       error.message().empty() ? "is no " + std::string(noun) : error.message(),
                       ends ? "the text ends here: it was cut off, or lacks a brace" : "");
   }
   if (FindBadString(*message, nullptr).field == nullptr) return absl::OkStatus();
-  // Places cost more than the message, so they are looked up only to be told.
-  Places known;
+  // Locations cost more than the message, so they are looked up only to be told.
+  Locations known;
   parser.WriteLocationsTo(&known);
   parser.ParseFromString(std::string(text), message);
   const BadString bad = FindBadString(*message, &known);
   if (bad.line >= 0) error.AddError(bad.line, bad.column, "");
-  return InputError(std::string(file) + error.place(),
+  return InputError(std::string(file) + error.location(),
                     bad.field->name() + ": \"" + absl::CEscape(bad.text) + "\" is not UTF-8",
                     "write names and texts in UTF-8");
 }

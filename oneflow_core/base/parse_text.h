@@ -1,4 +1,4 @@
-// Text protos that users write: parsed with the place of the first mistake.
+// Text protos that users write: parsed with the location of the first mistake.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -12,10 +12,10 @@ namespace oneflow {
 
 // Parses `text` into `message`; `file` is its name in errors, which begin "file:line:column";
 // `noun` is what it is not, where the parser says no more: "is no graph". A string that is not
-// UTF-8 is a mistake, too: JSON and binary protos have no other. `places`, if given, learns where
-// the fields stand.
+// UTF-8 is a mistake, too: JSON and binary protos have no other. `locations`, if given, learns
+// where the fields stand.
 absl::Status ParseText(std::string_view text, std::string_view file, std::string_view noun,
                        google::protobuf::Message* message,
-                       google::protobuf::TextFormat::ParseInfoTree* places = nullptr);
+                       google::protobuf::TextFormat::ParseInfoTree* locations = nullptr);
 
 }  // namespace oneflow

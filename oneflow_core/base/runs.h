@@ -15,9 +15,9 @@ struct Run {
 
 // The sequence in few runs: from the front, each the repetition that covers most.
 //
-//   RunsOf("FBFBFBBB")   {0, 2, 3}, {6, 1, 2}: (FB)×3 B×2
+//   FindRuns("FBFBFBBB")   {0, 2, 3}, {6, 1, 2}: (FB)×3 B×2
 template <typename Sequence>
-std::vector<Run> RunsOf(const Sequence& items) {
+std::vector<Run> FindRuns(const Sequence& items) {
   const auto repeats = [&](size_t at, size_t length) {
     size_t end = at + length;
     while (end < items.size() && items[end] == items[end - length]) ++end;

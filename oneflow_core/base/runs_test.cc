@@ -9,7 +9,7 @@ namespace {
 
 std::string Text(const std::string& items) {
   std::string text;
-  for (const Run& run : RunsOf(items)) {
+  for (const Run& run : FindRuns(items)) {
     text += (text.empty() ? "" : " ") + items.substr(run.begin, run.length) + "×" +
             std::to_string(run.repeat);
   }
@@ -33,7 +33,7 @@ TEST_CASE("runs unrolled are the sequence") {
   for (int i = 0; i < 300; ++i) {
     std::string items(random() % 40, ' '), unrolled;
     for (char& c : items) c = static_cast<char>('a' + random() % (1 + i % 3));
-    for (const Run& run : RunsOf(items)) {
+    for (const Run& run : FindRuns(items)) {
       CHECK(run.begin == unrolled.size());
       for (int64_t n = 0; n < run.repeat; ++n) unrolled += items.substr(run.begin, run.length);
     }

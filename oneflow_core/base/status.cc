@@ -11,10 +11,10 @@ constexpr char kQuiet[] = "oneflow/quiet";
 
 }  // namespace
 
-absl::Status InputError(std::string_view where, std::string_view what, std::string_view mend) {
+absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint) {
   std::string message;
   message.append(where).append(": ").append(what);
-  if (!mend.empty()) message.append("; ").append(mend);
+  if (!hint.empty()) message.append("; ").append(hint);
   return absl::InvalidArgumentError(message);
 }
 

@@ -1,5 +1,5 @@
-// Errors as values. Input errors are absl::Status with the place and the mend; CHECK (glog) is for
-// our own bugs only.
+// Errors as values. An input error is an absl::Status that says where, what is wrong, and how to
+// mend it; CHECK (glog) is for our own bugs only.
 //
 //   ASSIGN_OR_RETURN(Mesh mesh, ParseMesh(text));
 //   RETURN_IF_ERROR(Verify(plan));
@@ -16,8 +16,8 @@
 namespace oneflow {
 
 // A mistake in something the user wrote. `where`: file:line, op or flag; `what`: what is wrong;
-// `mend`: how to put it right (may be empty). Code INVALID_ARGUMENT; message "where: what; mend".
-absl::Status InputError(std::string_view where, std::string_view what, std::string_view mend = "");
+// `hint`: how to mend it (may be empty). Code INVALID_ARGUMENT; message "where: what; hint".
+absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint = "");
 
 // The same status with "prefix: " before its message.
 absl::Status Annotate(const absl::Status& status, std::string_view prefix);
@@ -26,7 +26,7 @@ absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 // FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DATA_LOSS), 1 everything else.
 int ExitCode(const absl::Status& status);
 
-// The same status, which has been told elsewhere: the command line exits by it and prints nothing.
+// The same status, marked as already reported: the command line exits by it and prints nothing.
 absl::Status Quiet(absl::Status status);
 bool IsQuiet(const absl::Status& status);
 

@@ -19,7 +19,7 @@ absl::StatusOr<int> Quarter(int n) {
 
 }  // namespace
 
-TEST_CASE("an input error names the place, the fault and the mend") {
+TEST_CASE("an input error names the place, the fault and the hint") {
   const absl::Status status = InputError("--batch=3", "is not divisible by 2", "use 2 or 4");
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   CHECK(status.message() == "--batch=3: is not divisible by 2; use 2 or 4");

@@ -25,7 +25,7 @@ class Costing {
       : plan_(plan), program_(program), facts_(facts), mesh_(std::move(mesh)) {}
 
   absl::StatusOr<CallWork> CallOf(const proto::Actor& actor) const {
-    CallWork call{actor.kernel(), DType::kF32, FactsOf(facts_, actor.id()).flops(), 0};
+    CallWork call{actor.kernel(), DType::kF32, FindFacts(facts_, actor.id()).flops(), 0};
     const std::vector<int> read_registers = DataInputs(plan_, program_, actor);
     const int typed = !read_registers.empty()   ? read_registers[0]
                       : actor.output_size() > 0 ? actor.output(0)
@@ -165,7 +165,7 @@ class Costing {
 
   // Bytes over links. An all_reduce goes in a ring; of all others the plan knows.
   absl::StatusOr<double> Received(const proto::Actor& actor) const {
-    if (actor.kernel() != "all_reduce") return FactsOf(facts_, actor.id()).bytes_moved();
+    if (actor.kernel() != "all_reduce") return FindFacts(facts_, actor.id()).bytes_moved();
     ASSIGN_OR_RETURN(const double bytes, BytesWrittenBy(actor));
     return ReceivedBytes("all_reduce", bytes, MembersOf(actor));
   }

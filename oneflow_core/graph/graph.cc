@@ -87,7 +87,7 @@ std::string AttrString(const Op& op, std::string_view key, std::string_view fall
   return AttrAs<std::string>(op, key, std::string(fallback));
 }
 
-std::vector<std::vector<Use>> UsesOf(const Graph& graph) {
+std::vector<std::vector<Use>> FindUses(const Graph& graph) {
   std::vector<std::vector<Use>> uses(graph.tensors.size());
   for (size_t op = 0; op < graph.ops.size(); ++op) {
     const std::vector<TensorId>& inputs = graph.ops[op].inputs;

@@ -35,7 +35,7 @@ using AttrMap = std::map<std::string, Attr, std::less<>>;
 enum class Phase : uint8_t { kPrepare, kForward, kBackward, kUpdate };
 inline constexpr int kPhases = 4;
 
-// Whether ops of a phase fire once a step.
+// True if ops of the phase fire once a step.
 constexpr bool IsOnceAStep(Phase phase) {
   return phase == Phase::kPrepare || phase == Phase::kUpdate;
 }
@@ -59,11 +59,11 @@ struct Op {
   int stage = 0;
   int chunk = 0;  // which of the stage's slices of the model; 0 for what fires once a step
   Phase phase = Phase::kForward;
-  std::string recompute;   // ops of one such name are computed again together, in the backward
-  bool again = false;      // computes again what a forward op did
-  std::string scope;       // the logical op it came from (itself, for the user's ops)
-  std::string why;         // for ops a pass added: the reason, one sentence
-  std::string written_at;  // "gpt.textproto:12"; empty: not known
+  std::string recompute;    // ops of one such name are computed again together, in the backward
+  bool recomputed = false;  // a clone that recomputes a forward op
+  std::string scope;        // the logical op it came from (itself, for the user's ops)
+  std::string why;          // for ops a pass added: the reason, one sentence
+  std::string written_at;   // "gpt.textproto:12"; empty: not known
 };
 
 // Begins an error about an op: "gpt.textproto:12: op fc", or "op fc".
@@ -84,7 +84,7 @@ struct Graph {
   TensorId AddOutput(OpId op);
   const Op* FindOp(std::string_view op_name) const;  // nullptr if there is none
   TensorId FindTensor(std::string_view name) const;  // "op" or "op:2"; -1 if there is none
-  const Op& ProducerOf(TensorId t) const { return ops[tensors[t].producer]; }
+  const Op& Producer(TensorId t) const { return ops[tensors[t].producer]; }
 };
 
 // Typed access to attributes; the op's definition has checked presence and type, so these CHECK.
@@ -98,14 +98,14 @@ struct Use {
   OpId op;
   int input;
 };
-std::vector<std::vector<Use>> UsesOf(const Graph& graph);
+std::vector<std::vector<Use>> FindUses(const Graph& graph);
 
-// Whether a kind is a source whose shape the user gives: "input" or "variable".
+// True if a kind is a source whose shape the user gives: "input" or "variable".
 bool HasOwnShape(std::string_view kind);
-// Whether a kind only changes where a tensor lies: slice, all_gather, reduce_scatter, all_reduce,
-// all_to_all, zero_fill, transfer.
+// True if a kind only changes the layout of a tensor: slice, all_gather, reduce_scatter,
+// all_reduce, all_to_all, zero_fill, transfer.
 bool IsBoxing(std::string_view kind);
-// Whether devices meet for it: boxing but slice and zero_fill.
+// True if devices meet for the op: boxing but slice and zero_fill.
 bool IsExchange(std::string_view kind);
 
 }  // namespace oneflow

@@ -101,7 +101,7 @@ class GraphBuilder {
   void SetMesh(const Mesh& mesh);
   // Ops added from now on stand on this stage.
   void Stage(int stage);
-  // The tensor must lie so on this axis.
+  // The tensor must have this SBP on this axis.
   void Constrain(const Value& tensor, const std::string& axis, Sbp sbp);
 
   const proto::Graph& proto() const { return graph_; }

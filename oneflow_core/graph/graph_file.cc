@@ -1,4 +1,4 @@
-// The text form of graphs: reading with places, writing one line an op.
+// The text form of graphs: reading with locations, writing one line an op.
 #include <google/protobuf/text_format.h>
 
 #include "oneflow_core/base/file.h"
@@ -13,12 +13,12 @@ using google::protobuf::TextFormat;
 absl::StatusOr<GraphSource> ParseGraphSource(std::string_view text, std::string_view file) {
   GraphSource source;
   source.file = std::string(file);
-  TextFormat::ParseInfoTree places;
-  RETURN_IF_ERROR(ParseText(text, file, "graph", &source.graph, &places));
+  TextFormat::ParseInfoTree locations;
+  RETURN_IF_ERROR(ParseText(text, file, "graph", &source.graph, &locations));
   const auto* op_field =
       proto::Graph::descriptor()->FindFieldByNumber(proto::Graph::kOpFieldNumber);
   for (int i = 0; i < source.graph.op_size(); ++i) {
-    source.op_lines.push_back(places.GetLocation(op_field, i).line + 1);
+    source.op_lines.push_back(locations.GetLocation(op_field, i).line + 1);
   }
   return source;
 }

@@ -64,18 +64,18 @@ class Importer {
     RETURN_IF_ERROR(CheckLayouts());
     RETURN_IF_ERROR(Sort());
     for (const int i : order_) RETURN_IF_ERROR(AddOp(i));
-    if (!proto_.loss().empty()) graph_.loss = TensorOf(loss_);
-    for (const Reference& output : outputs_) graph_.outputs.push_back(TensorOf(output));
+    if (!proto_.loss().empty()) graph_.loss = Resolve(loss_);
+    for (const Reference& output : outputs_) graph_.outputs.push_back(Resolve(output));
     return std::move(graph_);
   }
 
  private:
   // "gpt.textproto:12", or the file alone.
-  std::string LineOf(int i) const {
+  std::string FileLine(int i) const {
     const bool known = !source_.op_lines.empty();
     return source_.file + (known ? ':' + std::to_string(source_.op_lines[i]) : "");
   }
-  std::string Where(int i) const { return LineOf(i) + ": op " + Quoted(proto_.op(i).name()); }
+  std::string Where(int i) const { return FileLine(i) + ": op " + Quoted(proto_.op(i).name()); }
 
   absl::Status IndexNames() {
     if (proto_.op_size() == 0) {
@@ -142,7 +142,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // What can be told without the passes, which name most of the ops.
+  // Errors that can be found without the passes, which name most of the ops.
   absl::Status CheckLayouts() const {
     std::set<std::tuple<std::string, std::string, std::string>> named;
     for (const proto::OpLayout& layout : proto_.layout()) {
@@ -163,7 +163,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // Of the ops that are ready, the one given first comes first.
+  // Among the ops that are ready, the one given first comes first.
   absl::Status Sort() {
     std::vector<int> waits(proto_.op_size());
     std::vector<std::vector<int>> readers(proto_.op_size());
@@ -210,7 +210,7 @@ class Importer {
                       "an op cannot depend on its own output");
   }
 
-  TensorId TensorOf(const Reference& reference) const {
+  TensorId Resolve(const Reference& reference) const {
     return graph_.ops[op_ids_.at(reference.op)].outputs[reference.output];
   }
 
@@ -221,11 +221,11 @@ class Importer {
     }
     ASSIGN_OR_RETURN(AttrMap attrs, AttrsFromProto(op.attr(), Where(i)));
     std::vector<TensorId> inputs;
-    for (const Reference& input : inputs_[i]) inputs.push_back(TensorOf(input));
+    for (const Reference& input : inputs_[i]) inputs.push_back(Resolve(input));
     const OpId id =
         graph_.AddOp(op.kind(), op.name(), std::move(inputs), std::move(attrs), n_outputs_[i]);
     op_ids_[op.name()] = id;
-    if (!source_.op_lines.empty()) graph_.ops[id].written_at = LineOf(i);
+    if (!source_.op_lines.empty()) graph_.ops[id].written_at = FileLine(i);
     graph_.ops[id].stage = op.stage();
     graph_.ops[id].recompute = op.recompute();
     for (int k = 0; k < op.sbp_size(); ++k) {

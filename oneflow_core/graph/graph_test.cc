@@ -11,7 +11,7 @@ TEST_CASE("tensors know their producer and bear its name") {
   const TensorId added = graph.AddOutput(norm);
   CHECK(graph.tensors[added].name == "norm:2");
   CHECK(graph.tensors[added].output == 2);
-  CHECK(graph.ProducerOf(added).name == "norm");
+  CHECK(graph.Producer(added).name == "norm");
   CHECK(graph.ops[norm].scope == "norm");
   CHECK(graph.FindOp("norm") == &graph.ops[norm]);
   CHECK(graph.FindOp("norm:1") == nullptr);
@@ -39,7 +39,7 @@ TEST_CASE("uses are listed in op order, an input read twice twice") {
   const TensorId x = graph.ops[graph.AddOp("input", "x", {}, {})].outputs[0];
   const TensorId y = graph.ops[graph.AddOp("add", "y", {x, x}, {})].outputs[0];
   graph.AddOp("add", "z", {y, x}, {});
-  const std::vector<std::vector<Use>> uses = UsesOf(graph);
+  const std::vector<std::vector<Use>> uses = FindUses(graph);
   REQUIRE(uses[x].size() == 3);
   CHECK(uses[x][1].op == 1);
   CHECK(uses[x][1].input == 1);

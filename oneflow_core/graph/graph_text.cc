@@ -70,7 +70,7 @@ std::string RestText(const Graph& graph, const Op& op, bool staged,
   return text;
 }
 
-Line LineOf(const Graph& graph, const Op& op, bool staged, const GraphTextOptions& options) {
+Line MakeLine(const Graph& graph, const Op& op, bool staged, const GraphTextOptions& options) {
   Line line;
   line.name = op.name;
   line.kind = op.kind;
@@ -142,7 +142,7 @@ std::string ToText(const Graph& graph, const GraphTextOptions& options) {
   const bool staged =
       std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.stage != 0; });
   std::vector<Line> lines;
-  for (const Op& op : graph.ops) lines.push_back(LineOf(graph, op, staged, options));
+  for (const Op& op : graph.ops) lines.push_back(MakeLine(graph, op, staged, options));
   return Header(graph) + Table(lines);
 }
 

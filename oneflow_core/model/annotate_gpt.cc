@@ -135,12 +135,12 @@ void PlaceOps(const std::vector<int>& stage_of, int stages, Graph* graph) {
     std::string_view rest;
     const int block = BlockOf(op.name, &rest);
     const bool after = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId t) {
-      return from_block[&graph->ProducerOf(t) - graph->ops.data()];
+      return from_block[&graph->Producer(t) - graph->ops.data()];
     });
     from_block[&op - graph->ops.data()] = after || (block >= 0 && !HasOwnShape(op.kind));
     if (block >= 0 || after) op.stage = block >= 0 ? stage_of[block] : stages - 1;
   }
-  const std::vector<std::vector<Use>> uses = UsesOf(*graph);
+  const std::vector<std::vector<Use>> uses = FindUses(*graph);
   for (Op& op : graph->ops) {
     if (!HasOwnShape(op.kind) || uses[op.outputs[0]].empty()) continue;
     op.stage = graph->ops[uses[op.outputs[0]].front().op].stage;

@@ -133,11 +133,11 @@ absl::StatusOr<GptConfig> GptPreset(std::string_view name) {
   for (const Preset& p : kPresets) {
     if (name == p.name) return GptConfig{p.name, p.layers, p.heads, p.hidden, p.sequence, p.vocab};
   }
-  std::string mend = "use";
-  for (const Preset& preset : kPresets) mend += std::string(" ") + preset.name;
+  std::string hint = "use";
+  for (const Preset& preset : kPresets) hint += std::string(" ") + preset.name;
   const std::string nearest = Nearest(name, GptPresets());
-  if (!nearest.empty()) mend = "did you mean " + nearest + "?";
-  return InputError("--preset=" + std::string(name), "no such preset", mend);
+  if (!nearest.empty()) hint = "did you mean " + nearest + "?";
+  return InputError("--preset=" + std::string(name), "no such preset", hint);
 }
 
 absl::Status CheckGptConfig(const GptConfig& config) {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -17,12 +17,12 @@ namespace {
 constexpr int64_t kUnit = 64;  // offsets and sizes of registers are multiples of it
 constexpr int kNobody = -1;
 
-// One who fires an exchange together with others.
+// A member of an exchange.
 struct Member {
   int rank = 0, actor = 0;
 };
 
-// What all games of a net share: who plays, and who meets whom.
+// Data that all games of a net share: the devices, and the members of exchanges.
 class Board {
  public:
   explicit Board(const PlanNet& net) : net_(net), mesh_(*MeshFromProto(net.plan->mesh(), "plan")) {
@@ -32,7 +32,7 @@ class Board {
       members_.emplace_back();
       for (size_t a = 0; a < net.actors.size(); ++a) {
         const bool meets = net.actors[a].exchange && net.actors[a].stage == mesh_.StageOf(rank);
-        members_.back().push_back(meets ? MembersOf(rank, static_cast<int>(a))
+        members_.back().push_back(meets ? FindMembers(rank, static_cast<int>(a))
                                         : std::vector<Member>());
       }
     }
@@ -40,14 +40,14 @@ class Board {
 
   const PlanNet& net() const { return net_; }
   const Mesh& mesh() const { return mesh_; }
-  // Of one step.
+  // Firings of one step.
   const std::vector<int>& order(int stream) const { return orders_[stream]; }
   const std::vector<int>& issue(int index) const { return issues_[index]; }
-  // Of the exchange that the device at `rank` fires as `actor`; of any other actor none.
+  // Members of the exchange that the device at `rank` fires as `actor`; none for other actors.
   const std::vector<Member>& members(int rank, int actor) const { return members_[rank][actor]; }
 
  private:
-  std::vector<Member> MembersOf(int rank, int actor) const {
+  std::vector<Member> FindMembers(int rank, int actor) const {
     const proto::Group& group = net_.plan->group(net_.actor(actor).exchange().group());
     Coordinate c = mesh_.CoordinateOf(rank);
     std::vector<Member> members;
@@ -86,7 +86,7 @@ class Game {
            std::vector<int64_t>(net_.issues.size(), 0),
            std::vector<int64_t>(net_.registers.size(), 0),
            std::vector<int>(
-               (BytesOf(stage, proto::DEVICE) + BytesOf(stage, proto::HOST_PINNED)) / kUnit,
+               (ArenaBytes(stage, proto::DEVICE) + ArenaBytes(stage, proto::HOST_PINNED)) / kUnit,
                kNobody)});
       for (size_t s = 0; s < net_.streams.size(); ++s) {
         if (net_.streams[s].proto->stage() != stage || net_.streams[s].runs.empty()) continue;
@@ -124,12 +124,12 @@ class Game {
   int DrawPatience() { return 1 << 2 * Below(4); }
 
   bool Over(const Track& t) const { return t.at == steps_ * std::ssize(board_.order(t.stream)); }
-  int NextOf(const Track& t) const {
+  int NextActor(const Track& t) const {
     const std::vector<int>& order = board_.order(t.stream);
     return order[t.at % order.size()];
   }
 
-  // Whether the track could move at all.
+  // True if the track could move at all.
   bool GoOn(Track& t, int most_moves) {
     if (!Move(t)) return false;
     for (int n = Below(most_moves); n > 0 && !Over(t) && overlap_.empty() && Move(t);) --n;
@@ -138,7 +138,7 @@ class Game {
 
   // Begins the next firing, or ends the present one.
   bool Move(Track& t) {
-    const int actor = NextOf(t);
+    const int actor = NextActor(t);
     if (t.firing) {
       if (!MayEnd(t.rank, actor)) return false;
       End(t.rank, actor);
@@ -163,7 +163,7 @@ class Game {
                        [&](int id) { return IsFree(rank, actor, id); });
   }
 
-  // Whether all members of an exchange have begun it.
+  // True if all members of an exchange have begun it.
   bool MayEnd(int rank, int actor) const {
     const std::vector<Member>& members = board_.members(rank, actor);
     const int64_t n = devices_[rank].fired[actor];
@@ -172,7 +172,7 @@ class Game {
     });
   }
 
-  // Whether no other exchange is issued before it.
+  // True if no other exchange is issued before it.
   bool IsItsTurn(int rank, int actor) const {
     const int index = net_.actors[actor].issue;
     if (!in_order_ || index < 0) return true;
@@ -184,7 +184,7 @@ class Game {
     const NetRegister& r = net_.registers[input.reg];
     if (r.writer < 0) return true;
     const int64_t fill = devices_[rank].fired[actor] / input.fires_per_read - input.initial_fills;
-    return FillsOf(rank, r) > fill;
+    return CountFills(rank, r) > fill;
   }
 
   bool IsFree(int rank, int actor, int id) const {
@@ -197,7 +197,7 @@ class Game {
     });
   }
 
-  int64_t FillsOf(int rank, const NetRegister& r) const {
+  int64_t CountFills(int rank, const NetRegister& r) const {
     return devices_[rank].fired[r.writer] / r.fires_per_fill;
   }
   int64_t ReturnedBy(int rank, const NetReader& reader) const {
@@ -220,17 +220,17 @@ class Game {
     for (int id : net_.outputs_of(actor)) Return(rank, id);
   }
 
-  // Of an arena; 0 where the plan has none of this kind.
-  int64_t BytesOf(int stage, proto::MemoryKind kind) const {
-    const int arena = ArenaOf(kind, stage, StagesOf(*net_.plan));
+  // Bytes of an arena; 0 if the plan has none of this kind.
+  int64_t ArenaBytes(int stage, proto::MemoryKind kind) const {
+    const int arena = ArenaIndex(kind, stage, StageCount(*net_.plan));
     return arena < net_.plan->memory_size() ? net_.plan->memory(arena).arena_bytes() : 0;
   }
 
-  // The units of the arenas that a fill lies in.
-  std::pair<int64_t, int64_t> UnitsOf(const proto::Register& r, int64_t fill) const {
+  // The range of bytes, in 64-byte units of the arenas, of a fill.
+  std::pair<int64_t, int64_t> ByteRange(const proto::Register& r, int64_t fill) const {
     const bool pinned = r.memory_kind() == proto::HOST_PINNED;
-    const int64_t begin = (pinned ? BytesOf(r.stage(), proto::DEVICE) : 0) + r.offset() +
-                          PlaceOf(r, fill) * StrideOf(r);
+    const int64_t begin = (pinned ? ArenaBytes(r.stage(), proto::DEVICE) : 0) + r.offset() +
+                          BufferIndex(r, fill) * BufferStride(r);
     return {begin / kUnit, (begin + r.slot_bytes()) / kUnit};
   }
 
@@ -242,7 +242,7 @@ class Game {
   void Take(int rank, int id, int64_t fill) {
     if (!SharesBytes(net_.registers[id])) return;
     const proto::Register& r = *net_.registers[id].proto;
-    const auto [begin, end] = UnitsOf(r, fill);
+    const auto [begin, end] = ByteRange(r, fill);
     for (int64_t unit = begin; unit < end; ++unit) {
       const int other = std::exchange(devices_[rank].owners[unit], id);
       if (other == kNobody || !overlap_.empty()) continue;
@@ -255,17 +255,17 @@ class Game {
   void Return(int rank, int id) {
     const NetRegister& r = net_.registers[id];
     if (!SharesBytes(r)) return;
-    int64_t over = FillsOf(rank, r);
+    int64_t over = CountFills(rank, r);
     for (const NetReader& reader : r.readers) over = std::min(over, ReturnedBy(rank, reader));
     Device& device = devices_[rank];
     for (int64_t& fill = device.returned[id]; fill < over; ++fill) {
-      const auto [begin, end] = UnitsOf(*r.proto, fill);
+      const auto [begin, end] = ByteRange(*r.proto, fill);
       std::fill(device.owners.begin() + begin, device.owners.begin() + end, kNobody);
     }
   }
 
   std::string StandsText(const Track& t) const {
-    return absl::StrCat(net_.NameOf(NextOf(t)), " waits for ever on rank ", t.rank);
+    return absl::StrCat(net_.NameOf(NextActor(t)), " waits for ever on rank ", t.rank);
   }
 
   const Board& board_;

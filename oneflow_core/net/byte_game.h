@@ -1,8 +1,8 @@
-// What becomes of the tokens and bytes of a program, by brute force: the check of the proofs of
-// memory and liveness. A legal game of tokens on every device of the mesh, in which each live fill
-// takes its bytes and no two may have the same. A fill is live from when the first firing of its
-// writer begins until all its readers have ended the last firing of their read; a workspace while
-// its actor fires. A firing begins and ends apart, so that others come between.
+// The byte game: a brute-force check of the proofs of memory and liveness. It plays a legal game of
+// tokens on every device of the mesh, in which each live fill takes its bytes and no two may have
+// the same. A fill is live from the beginning of the first firing of its writer until all its
+// readers have ended the last firing of their read; a workspace is live while its actor fires. A
+// firing begins and ends at separate moments, so that others come between.
 //
 // No token leaves a device. The members of a group meet in exchanges: each begins its own when its
 // tokens are there, and holds what the exchange reads and writes; it ends, on each at its own time,
@@ -10,10 +10,11 @@
 // devices issue exchanges in the order of issue of their stage, one after another; in the others
 // whenever streams get to them.
 //
-// It knows no clocks, no lifetimes and no cycles, only tokens, and shares no code with the proof.
-// Orders are drawn, among them such in which some streams are far ahead of others. So one overlap
-// shows that a plan is wrong; no overlap proves nothing, but in many games of a small program it
-// says much. Whether a game stands does not depend on what is drawn.
+// The game knows no clocks, no lifetimes and no cycles, only tokens, and shares no code with the
+// proof. Orders are drawn at random, among them orders in which some streams are far ahead of
+// others. So one overlap shows that a plan is wrong. The absence of overlaps proves nothing, but
+// over many games of a small program it is strong evidence. Deadlock does not depend on what is
+// drawn.
 //
 //   CHECK(FirstOverlap(net, {.games = 20, .seed = 7}) == "");
 #pragma once
@@ -27,7 +28,7 @@ namespace oneflow {
 
 struct ByteGames {
   int games = 2;      // every second with orders of issue, the first among them
-  int64_t steps = 4;  // so that places drift from step to step
+  int64_t steps = 4;  // so that buffers drift from step to step
   uint32_t seed = 0;  // of the first; each further one adds 1
 };
 

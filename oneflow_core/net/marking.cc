@@ -8,25 +8,25 @@ namespace oneflow {
 
 namespace {
 
-// Where each actor stands in the order of its stream: (run, index), in order.
-using Places = std::vector<std::vector<std::pair<size_t, size_t>>>;
+// The positions of each actor in the order of its stream: (run, index), ascending.
+using Positions = std::vector<std::vector<std::pair<size_t, size_t>>>;
 
-Places PlacesOf(const PlanNet& net) {
-  Places places(net.actors.size());
+Positions FindPositions(const PlanNet& net) {
+  Positions positions(net.actors.size());
   for (const NetStream& stream : net.streams) {
     for (size_t run = 0; run < stream.runs.size(); ++run) {
       const std::vector<int>& actors = stream.runs[run].actors;
-      for (size_t i = 0; i < actors.size(); ++i) places[actors[i]].emplace_back(run, i);
+      for (size_t i = 0; i < actors.size(); ++i) positions[actors[i]].emplace_back(run, i);
     }
   }
-  return places;
+  return positions;
 }
 
-// Whether the order of a stream alone sees to it that `reader` fires once after each firing of
+// True if the order of a stream alone ensures that `reader` fires once after each firing of
 // `writer`: then neither waits for the other over a register that each firing fills and reads.
-bool TakeTurns(const PlanNet& net, const Places& places, int writer, int reader) {
+bool TakeTurns(const PlanNet& net, const Positions& positions, int writer, int reader) {
   if (net.actors[writer].stream != net.actors[reader].stream) return false;
-  const auto &w = places[writer], &r = places[reader];
+  const auto &w = positions[writer], &r = positions[reader];
   if (w.size() != r.size()) return false;
   for (size_t i = 0; i < w.size(); ++i) {
     const bool next = i + 1 == w.size() || r[i] < w[i + 1];
@@ -37,12 +37,12 @@ bool TakeTurns(const PlanNet& net, const Places& places, int writer, int reader)
 
 }  // namespace
 
-std::shared_ptr<const Marking::Edges> Marking::EdgesOf(const PlanNet& net) {
-  const Places places = PlacesOf(net);
+std::shared_ptr<const Marking::Edges> Marking::MakeEdges(const PlanNet& net) {
+  const Positions positions = FindPositions(net);
   const auto never_blocks = [&](const NetRegister& r, int reader, int64_t per_read,
                                 int64_t initial_fills) {
     return r.fires_per_fill == 1 && per_read == 1 && initial_fills == 0 &&
-           TakeTurns(net, places, r.writer, reader);
+           TakeTurns(net, positions, r.writer, reader);
   };
   auto edges = std::make_shared<Edges>();
   for (int a = 0; a < static_cast<int>(net.actors.size()); ++a) {
@@ -73,61 +73,61 @@ std::shared_ptr<const Marking::Edges> Marking::EdgesOf(const PlanNet& net) {
 Marking::Marking(const PlanNet& net, Meeting meeting, int64_t steps)
     : net_(&net),
       meeting_(meeting),
-      edges_(EdgesOf(net)),
+      edges_(MakeEdges(net)),
       steps_(steps),
-      places_(net.streams.size()),
-      issue_places_(meeting == Meeting::kInOrder ? net.issues.size() : 0),
+      positions_(net.streams.size()),
+      issue_positions_(meeting == Meeting::kInOrder ? net.issues.size() : 0),
       fired_(net.actors.size(), 0) {
-  for (size_t s = 0; s < places_.size(); ++s) {
-    if (net.streams[s].runs.empty()) places_[s].step = steps;
+  for (size_t s = 0; s < positions_.size(); ++s) {
+    if (net.streams[s].runs.empty()) positions_[s].step = steps;
   }
 }
 
-Wait Marking::BlockerOf(int actor) const {
-  if (const Wait wait = TokenOf(actor)) return wait;
+Wait Marking::FindBlocker(int actor) const {
+  if (const Wait wait = MissingToken(actor)) return wait;
   if (meeting_ == Meeting::kAlone || !net_->actors[actor].exchange) return {};
-  if (const Wait wait = TurnOf(actor)) return wait;
+  if (const Wait wait = EarlierIssue(actor)) return wait;
   const int partner = net_->actors[actor].partner;
   if (partner < 0) return {};
   const int stream = net_->actors[partner].stream;
   if (done(stream)) return {partner, Wait::kPartner};
   if (next(stream) != partner) return {next(stream), Wait::kPartner};
-  if (const Wait wait = TokenOf(partner)) return wait;
-  return TurnOf(partner);
+  if (const Wait wait = MissingToken(partner)) return wait;
+  return EarlierIssue(partner);
 }
 
-Wait Marking::TokenOf(int actor) const {
+Wait Marking::MissingToken(int actor) const {
   const int64_t n = fired_[actor];
   for (int i = edges_->first_source[actor]; i < edges_->first_source[actor + 1]; ++i) {
     const Source& s = edges_->sources[i];
-    if (s.initial_fills + Whole(fired_[s.writer], s.per_fill) <= Whole(n, s.per_read)) {
+    if (s.initial_fills + Quotient(fired_[s.writer], s.per_fill) <= Quotient(n, s.per_read)) {
       return {s.writer, Wait::kFill, s.reg};
     }
   }
   for (int i = edges_->first_credit[actor]; i < edges_->first_credit[actor + 1]; ++i) {
     const Credit& c = edges_->credits[i];
-    const int64_t fill = Whole(n, c.per_fill), oldest = fill - net_->registers[c.reg].slots;
+    const int64_t fill = Quotient(n, c.per_fill), oldest = fill - net_->registers[c.reg].slots;
     if (fill * c.per_fill != n || oldest < -c.initial_fills) continue;
-    if (Whole(fired_[c.reader], c.per_read) < oldest + 1 + c.initial_fills) {
+    if (Quotient(fired_[c.reader], c.per_read) < oldest + 1 + c.initial_fills) {
       return {c.reader, Wait::kSlot, c.reg};
     }
   }
   return {};
 }
 
-// Whether others are issued before it.
-Wait Marking::TurnOf(int actor) const {
+// The exchange that must be issued before `actor`, if there is one.
+Wait Marking::EarlierIssue(int actor) const {
   const int issue = net_->actors[actor].issue;
-  if (issue_places_.empty() || issue < 0) return {};
-  const StreamPlace& p = issue_places_[issue];
+  if (issue_positions_.empty() || issue < 0) return {};
+  const StreamPosition& p = issue_positions_[issue];
   const int first = net_->issues[issue].runs[p.run].actors[p.index];
   return first == actor ? Wait() : Wait{first, Wait::kOrder};
 }
 
 namespace {
 
-// On to the next place of an order.
-void Advance(const std::vector<NetStream::Run>& runs, StreamPlace& p) {
+// On to the next position of an order.
+void Advance(const std::vector<NetStream::Run>& runs, StreamPosition& p) {
   if (++p.index < runs[p.run].actors.size()) return;
   p.index = 0;
   if (++p.repeat < runs[p.run].repeat) return;
@@ -141,23 +141,23 @@ void Advance(const std::vector<NetStream::Run>& runs, StreamPlace& p) {
 
 void Marking::FireOne(int stream) {
   const NetStream& s = net_->streams[stream];
-  StreamPlace& p = places_[stream];
+  StreamPosition& p = positions_[stream];
   const int actor = s.runs[p.run].actors[p.index];
   ++fired_[actor];
   Advance(s.runs, p);
   const int issue = net_->actors[actor].issue;
-  if (issue_places_.empty() || issue < 0) return;
-  Advance(net_->issues[issue].runs, issue_places_[issue]);
+  if (issue_positions_.empty() || issue < 0) return;
+  Advance(net_->issues[issue].runs, issue_positions_[issue]);
 }
 
 void Marking::Fire(int stream) {
-  const int partner = PartnerOf(next(stream));
+  const int partner = Partner(next(stream));
   FireOne(stream);
   if (partner >= 0) FireOne(net_->actors[partner].stream);
 }
 
 void Marking::SkipRepeats(int stream, int64_t repeats) {
-  StreamPlace& p = places_[stream];
+  StreamPosition& p = positions_[stream];
   p.repeat += repeats;
   for (int actor : net_->streams[stream].runs[p.run].actors) fired_[actor] += repeats;
 }
@@ -169,7 +169,7 @@ std::vector<int> WaitsFrom(int start, const PlanNet& net, const Marking& marking
     const auto seen = std::find(path.begin(), path.end(), s);
     if (seen != path.end()) return {seen, path.end()};
     path.push_back(s);
-    s = net.actors[marking.BlockerOf(marking.next(s)).actor].stream;
+    s = net.actors[marking.FindBlocker(marking.next(s)).actor].stream;
   }
   return path;
 }

@@ -1,9 +1,9 @@
-// A marking of a program's net: how far each stream is in its order, and so how often each actor
-// has fired. It holds the firing rule of docs/firing.md as the planner and the verifiers play it;
-// it shares no code with the runtime's actors, which it is the check of. It says nothing of time.
+// A marking of a program's net: the position of each stream in its order, and so the number of
+// firings of each actor. It implements the firing rule of docs/firing.md for the planner and the
+// proofs. It shares no code with the runtime's actors, which it checks. It has no notion of time.
 //
 //   Marking m(net);
-//   while (!m.done(s) && !m.BlockerOf(m.next(s))) m.Fire(s);
+//   while (!m.done(s) && !m.FindBlocker(m.next(s))) m.Fire(s);
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@
 namespace oneflow {
 
 // n / per. Most rates are 1, and a division takes longer than all the rest of a firing.
-inline int64_t Whole(int64_t n, int64_t per) { return per == 1 ? n : n / per; }
-// Whether firing number n is the last of a fill, or of a read, of `per` firings.
+inline int64_t Quotient(int64_t n, int64_t per) { return per == 1 ? n : n / per; }
+// True if firing number n is the last of a fill, or of a read, of `per` firings.
 inline bool Completes(int64_t n, int64_t per) { return per == 1 || (n + 1) % per == 0; }
 
-// A place in the order of a stream.
-struct StreamPlace {
+// A position in the order of a stream.
+struct StreamPosition {
   int64_t step = 0;
   size_t run = 0;
   int64_t repeat = 0;  // of the run, [0, run.repeat)
   size_t index = 0;    // of the run's actors
-  bool operator==(const StreamPlace&) const = default;
+  bool operator==(const StreamPosition&) const = default;
 };
 
-// What a firing waits for.
+// The condition that a firing waits for.
 struct Wait {
   enum Kind : uint8_t {
     kFill,     // of `reg`, by `actor`
@@ -46,35 +46,35 @@ struct Wait {
 
 // How devices meet in a game.
 enum class Meeting : uint8_t {
-  kAlone,    // not at all: each stage by itself, its sends and receives like any other actors
+  kAlone,    // not at all: each stage alone, its sends and receives like any other actors
   kFree,     // a send and its receive are fired together, as soon as both may
   kInOrder,  // so are they, and each device fires its exchanges in its order of issue
 };
 
-// Invariant: fired(a) is the number of firings of a before the places of the streams.
+// Invariant: fired(a) is the number of firings of a before the positions of the streams.
 class Marking {
  public:
   // The initial marking, of a game over `steps` steps. The net must outlive it.
   explicit Marking(const PlanNet& net, Meeting meeting, int64_t steps = 1);
 
-  bool done(int stream) const { return places_[stream].step == steps_; }
+  bool done(int stream) const { return positions_[stream].step == steps_; }
   // The actor a stream fires next. Requires !done(stream).
   int next(int stream) const {
-    const StreamPlace& p = places_[stream];
+    const StreamPosition& p = positions_[stream];
     return net_->streams[stream].runs[p.run].actors[p.index];
   }
-  const StreamPlace& place(int stream) const { return places_[stream]; }
+  const StreamPosition& position(int stream) const { return positions_[stream]; }
   int64_t fired(int actor) const { return fired_[actor]; }
   // Fills of a register since the start, and reads of one of its readers that are over.
-  int64_t fills(const NetRegister& r) const { return Whole(fired_[r.writer], r.fires_per_fill); }
+  int64_t fills(const NetRegister& r) const { return Quotient(fired_[r.writer], r.fires_per_fill); }
   int64_t reads(const NetReader& reader) const {
-    return Whole(fired_[reader.actor], reader.fires_per_read);
+    return Quotient(fired_[reader.actor], reader.fires_per_read);
   }
-  // What the next firing of `actor`, and of its partner where they fire together, waits for; the
-  // order of its own stream aside.
-  Wait BlockerOf(int actor) const;
+  // The condition that the next firing of `actor`, and of its partner where they fire together,
+  // waits for; the order of its own stream aside.
+  Wait FindBlocker(int actor) const;
   // That is fired with `actor`; -1: none.
-  int PartnerOf(int actor) const {
+  int Partner(int actor) const {
     return meeting_ == Meeting::kAlone ? -1 : net_->actors[actor].partner;
   }
   // Calls fn(writer, per_fill, reader, per_read) for every edge over which one may have to wait for
@@ -96,12 +96,13 @@ class Marking {
   // Takes `repeats` repeats of the present run of a stream, or of an order of issue, at once.
   // Requires that they are left.
   void SkipRepeats(int stream, int64_t repeats);
-  void SkipIssueRepeats(int issue, int64_t repeats) { issue_places_[issue].repeat += repeats; }
-  // Where the orders of issue stand; none unless devices meet in order.
-  const std::vector<StreamPlace>& issue_places() const { return issue_places_; }
+  void SkipIssueRepeats(int issue, int64_t repeats) { issue_positions_[issue].repeat += repeats; }
+  // Positions in the orders of issue; empty unless devices meet in order.
+  const std::vector<StreamPosition>& issue_positions() const { return issue_positions_; }
 
  private:
-  // What each actor may have to wait for, out of the plan's messages: a game asks often.
+  // The edges over which an actor may have to wait, copied out of the plan's messages, because a
+  // game asks at every firing.
   struct Source {
     int writer = -1, reg = 0;
     int64_t per_fill = 1, per_read = 1, initial_fills = 0;
@@ -116,23 +117,24 @@ class Marking {
     std::vector<int> first_source, first_credit;  // by actor, and the end
     std::vector<std::pair<int, int64_t>> unread;  // (writer, firings a fill)
   };
-  static std::shared_ptr<const Edges> EdgesOf(const PlanNet& net);
-  Wait TokenOf(int actor) const;
-  Wait TurnOf(int actor) const;
+  static std::shared_ptr<const Edges> MakeEdges(const PlanNet& net);
+  Wait MissingToken(int actor) const;
+  Wait EarlierIssue(int actor) const;
   void FireOne(int stream);
 
   const PlanNet* net_;
   Meeting meeting_;
   std::shared_ptr<const Edges> edges_;  // of the net; copies share it
   int64_t steps_;
-  std::vector<StreamPlace> places_;        // by stream
-  std::vector<StreamPlace> issue_places_;  // by order of issue
-  std::vector<int64_t> fired_;             // by actor
+  std::vector<StreamPosition> positions_;        // by stream
+  std::vector<StreamPosition> issue_positions_;  // by order of issue
+  std::vector<int64_t> fired_;                   // by actor
 };
 
-// Where nothing can fire any more, every stream that is not done waits for one actor, so walking
-// from stream to stream ends in a cycle, or with a stream whose step is over: the streams of the
-// cycle that the walk from `start` runs into, or of the walk. Requires that `start` is not done.
+// In a marking in which nothing can fire, every stream that is not done waits for one actor. So a
+// walk along these waits ends in a cycle, or at a stream whose step is over. Returns the streams of
+// the cycle that the walk from `start` reaches, or else of the walk. Requires that `start` is not
+// done.
 std::vector<int> WaitsFrom(int start, const PlanNet& net, const Marking& marking);
 
 // The streams worth looking at: all at first; later those that a firing may have freed. Every game

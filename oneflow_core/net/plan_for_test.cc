@@ -7,7 +7,7 @@
 #include "oneflow_core/base/runs.h"
 #include "oneflow_core/net/marking.h"
 #include "oneflow_core/net/plan_net.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_format.h"
 
 namespace oneflow {
@@ -24,9 +24,9 @@ std::vector<std::vector<int>> PlayedExchanges(const PlanNet& net, int stages) {
   for (ReadyStreams ready(net); !ready.empty();) {
     const int s = ready.Pop();
     bool fired = false;
-    for (; !marking.done(s) && !marking.BlockerOf(marking.next(s)); fired = true) {
+    for (; !marking.done(s) && !marking.FindBlocker(marking.next(s)); fired = true) {
       note(marking.next(s));
-      note(marking.PartnerOf(marking.next(s)));
+      note(marking.Partner(marking.next(s)));
       marking.Fire(s);
     }
     if (fired) ready.Wake(s);
@@ -98,7 +98,7 @@ void PlanBuilder::AddInput(int actor, const In& in) {
 }
 
 // Its index in the plan, which names it once.
-int PlanBuilder::GroupOf(const proto::Group& group) {
+int PlanBuilder::FindOrAddGroup(const proto::Group& group) {
   for (int i = 0; i < plan_.group_size(); ++i) {
     if (plan_.group(i).name() == group.name()) return i;
   }
@@ -119,7 +119,7 @@ int PlanBuilder::AllReduce(const std::string& name, int stage, const std::vector
     absl::StrAppend(group.mutable_name(), group.name().empty() ? "" : ",",
                     plan_.mesh().axis(axis).name());
   }
-  actor.mutable_exchange()->set_group(GroupOf(group));
+  actor.mutable_exchange()->set_group(FindOrAddGroup(group));
   return id;
 }
 
@@ -130,7 +130,7 @@ PlanBuilder::Pair PlanBuilder::SendReceive(const std::string& name, const In& fr
   group.set_name(absl::StrCat("stage ", there, " to ", here));
   group.mutable_stages()->set_from(there);
   group.mutable_stages()->set_to(here);
-  const int index = GroupOf(group);
+  const int index = FindOrAddGroup(group);
   for (const int id : {pair.send, pair.receive}) {
     proto::Actor& actor = *program().mutable_actor(id);
     actor.set_kernel(id == pair.send ? "send" : "receive");
@@ -189,7 +189,7 @@ void PlanBuilder::AddIssues() {
     if (played[stage].empty()) continue;
     proto::IssueOrder& issue = *program().add_issue();
     issue.set_stage(stage);
-    for (const Run& run : RunsOf(played[stage])) {
+    for (const Run& run : FindRuns(played[stage])) {
       proto::ActorRun& coded = *issue.add_run();
       for (size_t i = 0; i < run.length; ++i) coded.add_actor(played[stage][run.begin + i]);
       coded.set_repeat(static_cast<int>(run.repeat));
@@ -206,7 +206,7 @@ proto::Plan PlanBuilder::Finish() {
   for (proto::Register& r : *program().mutable_register_()) {
     proto::StageMemory& memory = *plan_.mutable_memory(r.stage());
     if (r.offset() < 0) r.set_offset(memory.register_bytes());
-    memory.set_register_bytes(std::max(memory.register_bytes(), EndOf(r)));
+    memory.set_register_bytes(std::max(memory.register_bytes(), BuffersEnd(r)));
   }
   for (proto::StageMemory& memory : *plan_.mutable_memory())
     memory.set_arena_bytes(memory.register_bytes());

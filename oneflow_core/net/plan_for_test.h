@@ -19,7 +19,7 @@ class PlanBuilder {
   // One program "train" on a mesh of axes {name, size}; the axis "pipe" is the stage's.
   explicit PlanBuilder(const std::vector<std::pair<std::string, int>>& mesh = {});
 
-  // A register of `elements` f32, whole on every device.
+  // A register of `elements` f32, replicated on every device.
   int Register(const std::string& name, int stage = 0, int slots = 1, int64_t elements = 16);
 
   struct In {
@@ -30,7 +30,8 @@ class PlanBuilder {
   int Actor(const std::string& name, int stage, const std::vector<In>& inputs,
             const std::vector<int>& outputs);
   void AddInput(int actor, const In& in);
-  // Sums `in` of all devices along `axes` of the mesh up into `out`, both whole on every device.
+  // Sums `in` of all devices along `axes` of the mesh up into `out`, both replicated on every
+  // device.
   int AllReduce(const std::string& name, int stage, const std::vector<int>& axes, const In& in,
                 int out);
   // Two actors: one sends `from`, of its stage, the other receives it into `to`, of another stage.
@@ -54,7 +55,7 @@ class PlanBuilder {
   proto::Program& program() { return *plan_.mutable_program(0); }
 
  private:
-  int GroupOf(const proto::Group& group);
+  int FindOrAddGroup(const proto::Group& group);
   void AddIssues();
 
   proto::Plan plan_;

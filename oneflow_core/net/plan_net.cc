@@ -24,7 +24,7 @@ absl::Status IndexRegisters(PlanNet& net) {
   for (size_t i = 0; i < net.registers.size(); ++i) {
     if (net.registers[i].proto->id() != static_cast<int>(i)) {
       return Bad(*net.program, absl::StrCat("register ", net.registers[i].proto->name(), " has id ",
-                                            net.registers[i].proto->id(), " at place ", i));
+                                            net.registers[i].proto->id(), " at index ", i));
     }
   }
   return absl::OkStatus();
@@ -54,7 +54,7 @@ absl::Status IndexEdges(PlanNet& net) {
     const proto::Actor& actor = net.program->actor(a);
     if (actor.id() != a) {
       return Bad(*net.program,
-                 absl::StrCat("actor ", actor.name(), " has id ", actor.id(), " at place ", a));
+                 absl::StrCat("actor ", actor.name(), " has id ", actor.id(), " at index ", a));
     }
     for (int i = 0; i < actor.input_size(); ++i) {
       const proto::Input& input = actor.input(i);
@@ -107,7 +107,7 @@ absl::Status IndexSegments(PlanNet& net) {
     const proto::Segment& segment = net.program->segment(s);
     if (segment.id() != s) {
       return Bad(*net.program, absl::StrCat("segment ", segment.name(), " has id ", segment.id(),
-                                            " at place ", s));
+                                            " at index ", s));
     }
     for (int a : segment.actor()) {
       if (a < 0 || a >= net.program->actor_size()) {
@@ -164,7 +164,7 @@ absl::Status IndexStreams(PlanNet& net) {
     stream.proto = &proto;
     if (proto.id() != s) {
       return Bad(*net.program,
-                 absl::StrCat("stream ", proto.name(), " has id ", proto.id(), " at place ", s));
+                 absl::StrCat("stream ", proto.name(), " has id ", proto.id(), " at index ", s));
     }
     for (const proto::OrderRun& order : proto.order()) {
       if (order.repeat() < 0) {

@@ -96,8 +96,8 @@ struct PlanNet {
   std::vector<int> first_input, first_output;  // by actor, and the end
 
   const proto::Actor& actor(int id) const { return program->actor(id); }
-  // What an actor reads, and the registers that it writes, in the plan's order, its workspace last.
-  // Games ask at every firing, so these lie in two arrays, actor after actor.
+  // The inputs of an actor, and the registers that it writes, in the plan's order, its workspace
+  // last. Games ask at every firing, so these are stored in two arrays, actor after actor.
   std::span<const NetInput> inputs_of(int actor) const {
     return {inputs.begin() + first_input[actor], inputs.begin() + first_input[actor + 1]};
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "oneflow_core/net/plan_for_test.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 
 namespace oneflow {
 namespace {
@@ -18,7 +18,7 @@ enum class Kind { kPlain, kSum, kSend, kReceive };
 
 int Below(std::mt19937& random, int n) { return static_cast<int>(random() % n); }
 
-std::vector<std::pair<std::string, int>> MeshOf(bool pipe, bool data) {
+std::vector<std::pair<std::string, int>> MakeMesh(bool pipe, bool data) {
   std::vector<std::pair<std::string, int>> mesh;
   if (pipe) mesh.emplace_back("pipe", 2);
   if (data) mesh.emplace_back("data", 2);
@@ -34,7 +34,7 @@ class ProgramDraw {
         large_(OneIn(3)),
         one_stream_(OneIn(3)),
         micro_batches_(DrawMicroBatches()),
-        builder_(MeshOf(pipe_, data_)) {}
+        builder_(MakeMesh(pipe_, data_)) {}
 
   proto::Plan Draw() {
     DrawActors();
@@ -65,7 +65,7 @@ class ProgramDraw {
 
   int Below(int n) { return oneflow::Below(random_, n); }
   bool OneIn(int n) { return Below(n) == 0; }
-  int FiringsOf(int actor) const {
+  int CountFirings(int actor) const {
     const Phase phase = actors_[actor].phase;
     return phase == kForward || phase == kBackward ? micro_batches_ : 1;
   }
@@ -117,8 +117,8 @@ class ProgramDraw {
   }
 
   void DrawOutput(int actor, bool control) {
-    const int per_fill = DrawFiringsPerFill(FiringsOf(actor));
-    const int fills = FiringsOf(actor) / per_fill;
+    const int per_fill = DrawFiringsPerFill(CountFirings(actor));
+    const int fills = CountFirings(actor) / per_fill;
     const int slots = OneIn(3) ? fills : 1 + Below(std::min(fills + 1, 6));
     const int id = NewRegister("r", actor, slots);
     proto::Register& r = builder_.At(id);
@@ -149,18 +149,19 @@ class ProgramDraw {
   void DrawInputs(int actor) {
     Actor& a = actors_[actor];
     if (a.kind == Kind::kSum) DrawSource(actor, &a);
-    if (a.kind == Kind::kSend) DrawSource(actor, &ReceiveOf(a));
+    if (a.kind == Kind::kSend) DrawSource(actor, &FindReceive(a));
     for (const Output& output : outputs_) {
       const proto::Register& r = builder_.At(output.reg);
       if (output.writer == actor || !OneIn(large_ ? 6 : 3)) continue;
-      if (r.stage() != a.stage || FiringsOf(actor) % output.fills != 0) continue;
+      if (r.stage() != a.stage || CountFirings(actor) % output.fills != 0) continue;
       const bool control = r.slot_bytes() == 0;
       if (!control && a.kind != Kind::kPlain) continue;  // its data it has, or receives
-      // What comes later in a step is there from the step before, so at first, too.
+      // A fill that is written later in a step is read in the next one, so the first step needs
+      // one, too.
       const bool back = output.writer > actor;
       if (back && !control) continue;
       a.inputs.push_back(
-          {output.reg, FiringsOf(actor) / output.fills, back ? 1 + Below(r.slots()) : 0});
+          {output.reg, CountFirings(actor) / output.fills, back ? 1 + Below(r.slots()) : 0});
     }
   }
 
@@ -172,8 +173,8 @@ class ProgramDraw {
     for (const Output& output : outputs_) {
       const proto::Register& r = builder_.At(output.reg);
       const bool before = output.writer < actor && r.stage() == a.stage;
-      if (before && r.slot_bytes() > 0 && FiringsOf(actor) % output.fills == 0) {
-        sources.push_back({output.reg, FiringsOf(actor) / output.fills});
+      if (before && r.slot_bytes() > 0 && CountFirings(actor) % output.fills == 0) {
+        sources.push_back({output.reg, CountFirings(actor) / output.fills});
       }
     }
     if (sources.empty()) {
@@ -187,7 +188,7 @@ class ProgramDraw {
     to.set_slot_bytes(from.slot_bytes());
   }
 
-  Actor& ReceiveOf(const Actor& send) {
+  Actor& FindReceive(const Actor& send) {
     return *std::find_if(actors_.begin(), actors_.end(), [&](const Actor& a) {
       return a.pair == send.pair && a.stage != send.stage;
     });
@@ -205,7 +206,7 @@ class ProgramDraw {
         break;
       }
       case Kind::kSend: {
-        Actor& receive = ReceiveOf(a);
+        Actor& receive = FindReceive(a);
         const auto pair = builder_.SendReceive(name, a.inputs[has++], receive.outputs[0]);
         a.id = pair.send;
         receive.id = pair.receive;
@@ -291,16 +292,16 @@ void MoveExchange(std::mt19937& random, proto::Program* program) {
 
 namespace {
 
-// Both into the same frames, b behind a or across it; with so few places that many frames turn.
+// Both into the same frames, b behind a or across it; with so few buffers that many frames turn.
 void FrameTogether(std::mt19937& random, proto::Register* a, proto::Register* b) {
-  const int places = std::max(a->slots(), b->slots()) + Below(random, 2);
+  const int buffers = std::max(a->slots(), b->slots()) + Below(random, 2);
   const int64_t lines = a->slot_bytes() / 64;
   const int64_t behind =
       64 * (Below(random, 2) == 0 ? lines : Below(random, 1 + static_cast<int>(lines)));
   const int64_t stride = std::max(a->slot_bytes(), behind + b->slot_bytes());
   b->set_offset(a->offset() + behind);
   for (proto::Register* r : {a, b}) {
-    r->set_places(places);
+    r->set_buffers(buffers);
     r->set_stride(stride);
   }
 }
@@ -311,27 +312,27 @@ void MoveRegister(std::mt19937& random, proto::Program* program) {
   const auto below = [&](int n) { return Below(random, n); };
   proto::Register& r = *program->mutable_register_(below(program->register__size()));
   proto::Register& other = *program->mutable_register_(below(program->register__size()));
-  const int64_t place_of_other = other.offset() + below(PlacesOf(other)) * StrideOf(other);
+  const int64_t place_of_other = other.offset() + below(BufferCount(other)) * BufferStride(other);
   switch (below(12)) {
     case 0: return r.set_offset(place_of_other);
     case 1: return r.set_offset(std::max<int64_t>(0, r.offset() + 64 * (below(9) - 4)));
     case 2:
     case 3:
     case 4:  // into the same frames
-      r.set_offset(other.offset() + 64 * below(2)), r.set_places(other.places());
+      r.set_offset(other.offset() + 64 * below(2)), r.set_buffers(other.buffers());
       return r.set_stride(other.stride());
     case 5:
     case 6:  // frames of its own
-      r.set_places(r.slots() + below(3));
+      r.set_buffers(r.slots() + below(3));
       return r.set_stride(r.slot_bytes() + 64 * below(4));
-    case 7:  // a place for each micro-batch
-      r.set_places(program->micro_batches());
+    case 7:  // a buffer for each micro-batch
+      r.set_buffers(program->micro_batches());
       return r.set_stride(r.slot_bytes() + 64 * below(3));
-    case 8: return r.set_first_place(below(PlacesOf(r)));
+    case 8: return r.set_first_buffer(below(BufferCount(r)));
     case 9:
     case 10: return FrameTogether(random, &r, &other);
     default:
-      r.clear_places(), r.clear_stride(), r.clear_first_place();
+      r.clear_buffers(), r.clear_stride(), r.clear_first_buffer();
       return r.set_offset(place_of_other);
   }
 }

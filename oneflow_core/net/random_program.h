@@ -18,15 +18,15 @@ namespace oneflow {
 // actors in the phases P, F, B, U on streams "compute", "copy", "send", "receive", "host";
 // registers of several slots, sizes and rates, some of them control, some of control read before
 // their first fill; sends and receives between stages, sums over the axis; workspaces. Registers
-// lie one after the other. The same seed gives the same plan. Not every one is live or has legal
+// are consecutive. The same seed gives the same plan. Not every one is live or has legal
 // types: ask the proofs.
 proto::Plan RandomProgram(uint32_t seed);
 
 // Swaps two runs, or two actors of a run, in the order of issue of a stage, where one has two.
 void MoveExchange(std::mt19937& random, proto::Program* program);
 
-// Lays one register elsewhere, often where another lies, or in other places, or two in the same
-// frames. Most results are wrong.
+// Assigns one register another address, often one that overlaps another register, or other buffers,
+// or puts two into the same frames. Most results are wrong.
 void MoveRegister(std::mt19937& random, proto::Program* program);
 
 }  // namespace oneflow

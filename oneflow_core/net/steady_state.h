@@ -27,7 +27,7 @@
 
 namespace oneflow {
 
-// Whether a proof skips cycles. Every firing: to check the skipping itself.
+// How a proof plays: it skips cycles, or, to check the skipping, plays every firing.
 enum class Play : uint8_t { kSkipCycles, kEveryFiring };
 
 struct Cycle {
@@ -45,26 +45,26 @@ class Round {
  public:
   Round(const PlanNet& net, const Marking& begin);
   const Marking& begin() const { return begin_; }
-  // Whether the stream has gone as far as it may in this round.
+  // True if the stream has gone as far as it may in this round.
   bool Over(int stream, const Marking& marking) const {
-    return marking.place(stream) == end_[stream];
+    return marking.position(stream) == end_[stream];
   }
 
  private:
   Marking begin_;
-  std::vector<StreamPlace> end_;  // by stream
+  std::vector<StreamPosition> end_;  // by stream
 };
 
-// Plays one round: fire(s) takes the next firing of stream s and says whether to go on. Whether
-// anything fired.
+// Plays one round: fire(s) takes the next firing of stream s and says whether to go on. Returns
+// true if anything fired.
 template <typename Fire>
 bool PlayRound(const PlanNet& net, const Round& round, const Marking& marking, Fire fire) {
   bool any = false;
   const auto may_fire = [&](int s) {
     if (marking.done(s) || round.Over(s, marking)) return false;
-    const int partner = marking.PartnerOf(marking.next(s));
+    const int partner = marking.Partner(marking.next(s));
     if (partner >= 0 && round.Over(net.actors[partner].stream, marking)) return false;
-    return !marking.BlockerOf(marking.next(s));
+    return !marking.FindBlocker(marking.next(s));
   };
   for (ReadyStreams ready(net); !ready.empty();) {
     const int s = ready.Pop();

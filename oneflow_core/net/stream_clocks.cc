@@ -2,7 +2,7 @@
 
 namespace oneflow {
 
-// Lays the clocks of a game and lists its edges.
+// Assigns indices to the clocks of a game and lists its edges.
 class StreamClocks::EdgesBuilder {
  public:
   explicit EdgesBuilder(const PlanNet& net) : net_(net), clocks_(net.registers.size()) {}
@@ -18,13 +18,13 @@ class StreamClocks::EdgesBuilder {
   }
 
  private:
-  // Where the clocks of a register begin.
+  // Index of the first clock of a register's fills, and of each reader's returns.
   struct Clocks {
     size_t filled = 0;
     std::vector<size_t> returned;  // by reader
   };
 
-  int StageOf(int stream) const { return net_.streams[stream].proto->stage(); }
+  int StreamStage(int stream) const { return net_.streams[stream].proto->stage(); }
 
   void AddIndex(const NetStream& stream) {
     const size_t stage = stream.proto->stage();
@@ -35,7 +35,7 @@ class StreamClocks::EdgesBuilder {
   }
 
   void AddOwn(int stream) {
-    const int size = static_cast<int>(edges_.streams_of[StageOf(stream)].size());
+    const int size = static_cast<int>(edges_.streams_of[StreamStage(stream)].size());
     edges_.own.push_back({edges_.end, size});
     edges_.end += size;
   }
@@ -135,18 +135,18 @@ std::vector<int32_t> StreamClocks::Spread(const std::vector<int32_t>& by_stream)
 
 void StreamClocks::Skip(const Cycle& cycle, int64_t times, const std::vector<int32_t>& firings,
                         const std::vector<int32_t>& moved) {
-  std::vector<int64_t> told;  // by carried
-  for (const Carried& carried : edges_->carried) told.push_back(Told(carried));
+  std::vector<int64_t> stored;  // by carried
+  for (const Carried& carried : edges_->carried) stored.push_back(UpdatesStored(carried));
   oneflow::Skip(cycle, times, &marking_);
   const auto move = [times](const std::vector<int32_t>& by, std::vector<int32_t>* counts) {
     for (size_t i = 0; i < by.size(); ++i) (*counts)[i] += static_cast<int32_t>(times * by[i]);
   };
   move(firings, &count_);
   move(moved, &known_);
-  for (size_t i = 0; i < told.size(); ++i) {
+  for (size_t i = 0; i < stored.size(); ++i) {
     const Carried& carried = edges_->carried[i];
-    Turn(known_.begin() + carried.begin, carried.slots, Told(carried) - told[i],
-         edges_->own[carried.stream].size);
+    Rotate(known_.begin() + carried.begin, carried.slots, UpdatesStored(carried) - stored[i],
+           edges_->own[carried.stream].size);
   }
 }
 
@@ -156,17 +156,17 @@ void StreamClocks::Begin(int stream) {
   ++count_[stream];
   for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
     const Read& read = edges_->reads[i];
-    const int64_t fill = Whole(n, read.per_read) - read.initial_fills;
+    const int64_t fill = Quotient(n, read.per_read) - read.initial_fills;
     if (fill < 0) continue;
-    Learn(stream, read.filled, InTurn(fill, read.slots));
+    MergeUpdate(stream, read.filled, CyclicIndex(fill, read.slots));
   }
-  // A fill may start only after the readers have returned the slot's old one: that is knowledge
-  // too.
+  // A fill begins only after all readers have returned the slot's previous fill, so the writer's
+  // clock includes theirs.
   for (int i = edges_->first_credit[actor]; i < edges_->first_credit[actor + 1]; ++i) {
     const Credit& credit = edges_->credits[i];
-    const int64_t fill = Whole(n, credit.per_fill), old = fill - credit.slots;
+    const int64_t fill = Quotient(n, credit.per_fill), old = fill - credit.slots;
     if (fill * credit.per_fill != n || old < -credit.initial_fills) continue;
-    Learn(stream, credit.returned, InTurn(old, credit.slots));
+    MergeUpdate(stream, credit.returned, CyclicIndex(old, credit.slots));
   }
 }
 
@@ -177,12 +177,13 @@ void StreamClocks::End(int stream) {
   for (int i = edges_->first_read[actor]; i < edges_->first_read[actor + 1]; ++i) {
     const Read& read = edges_->reads[i];
     if (!Completes(n, read.per_read)) continue;
-    Tell(stream, read.returned, InTurn(Whole(n, read.per_read) - read.initial_fills, read.slots));
+    StoreUpdate(stream, read.returned,
+                CyclicIndex(Quotient(n, read.per_read) - read.initial_fills, read.slots));
   }
   for (int i = edges_->first_fill[actor]; i < edges_->first_fill[actor + 1]; ++i) {
     const Fill& fill = edges_->fills[i];
     if (!Completes(n, fill.per_fill)) continue;
-    Tell(stream, fill.filled, InTurn(Whole(n, fill.per_fill), fill.slots));
+    StoreUpdate(stream, fill.filled, CyclicIndex(Quotient(n, fill.per_fill), fill.slots));
   }
   marking_.Fire(stream);
 }

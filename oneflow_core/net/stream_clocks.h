@@ -1,18 +1,18 @@
-// A legal game over a program's net in which every stream carries a clock: how many firings of each
-// stream of its own device it knows to be complete. Knowledge goes the way tokens go: with a fill
+// A legal game over a program's net in which every stream carries a vector clock: how many firings
+// of each stream of its own device it knows to be complete. Clocks travel with tokens: with a fill
 // to its readers, and with a returned slot back to the writer. No token leaves a device, so each
-// stage is played by itself: that an exchange has completed here says nothing of other devices. The
-// memory proof (happens_before.h) plays it to check who may write where, the memory planner
-// (compiler/memory/lifetimes.h) to find out.
+// stage is played alone: the completion of an exchange on this device says nothing about the
+// others. The memory proof (happens_before.h) plays the game to check who may write to which bytes;
+// the memory planner (compiler/memory/lifetimes.h) plays it to find lifetimes.
 //
 //   StreamClocks game(net, steps);
 //   while (... nothing blocks game.marking().next(s)) {
-//     game.Begin(s);     // counted, and knows what it has read and what credits told
+//     game.Begin(s);     // counted; its clock includes the clocks of its inputs and credits
 //     ... game.Known(s, ...) ...
-//     game.End(s);       // complete: readers and writers will hear of it
+//     game.End(s);       // complete; its clock is stored for its readers and writers
 //   }
 //
-// A value: a copy is a second game at the same place.
+// The game is a value: a copy is a second game in the same state.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,11 @@
 
 #include "oneflow_core/net/marking.h"
 #include "oneflow_core/net/steady_state.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 
 namespace oneflow {
 
-// Whether the edge leaves the stream, so that program order does not carry it.
+// True if reader and writer are on different streams, so that program order does not order them.
 inline bool Crosses(const PlanNet& net, const NetRegister& r, const NetReader& reader) {
   return r.writer >= 0 && net.actors[r.writer].stream != net.actors[reader.actor].stream;
 }
@@ -46,8 +46,8 @@ class StreamClocks {
     return known_[edges_->own[stream].begin + edges_->index[of]];
   }
 
-  // Whether a stream may learn something when a firing of `actor` begins; else only from itself.
-  bool Learns(int actor) const {
+  // True if a firing of `actor` may update its stream's clock when it begins, by tokens of others.
+  bool ReceivesUpdates(int actor) const {
     const Edges& e = *edges_;
     return e.first_read[actor] < e.first_read[actor + 1] ||
            e.first_credit[actor] < e.first_credit[actor + 1];
@@ -57,29 +57,29 @@ class StreamClocks {
   void Begin(int stream);
   void End(int stream);
 
-  // What the streams have done and know, without what is on its way between them.
+  // Counts and clocks of the streams, without the clocks stored in slots.
   struct Snapshot {
     std::vector<int32_t> counts, known;
   };
   Snapshot Now() const { return {count_, {known_.begin(), known_.begin() + edges_->own_end}}; }
-  // Whether every count of every stream's clock has since then either stood still or gone as far as
-  // the stream that it counts: what has to be so if all goes on alike (steady_state.h).
+  // True if since then every entry of every stream's clock has either stood still or advanced as
+  // far as the stream that it counts: a necessary condition of a steady state (steady_state.h).
   bool MovesAlong(const Snapshot& since) const;
 
-  // All that is known, by the streams and on its way between them: counts, which lie alike in all
-  // games over the net.
+  // All clocks, of the streams and of the slots, entry by entry. The order is the same in all games
+  // over the net.
   const std::vector<int32_t>& known() const { return known_; }
   void Forget(size_t count) { known_[count] = 0; }
-  // Of each count of known(), what `by_stream` says of the stream that it counts.
+  // For each entry of known(): the value in `by_stream` of the stream that the entry counts.
   std::vector<int32_t> Spread(const std::vector<int32_t>& by_stream) const;
-  // Takes a cycle `times` times at once, in each of which the streams fire so often and the counts
-  // of known() move by so much; slots turn with their fills.
+  // Takes a cycle `times` times at once. In each cycle stream s fires firings[s] times and entry i
+  // of known() advances by moved[i]; the clocks of slots rotate with their fills.
   void Skip(const Cycle& cycle, int64_t times, const std::vector<int32_t>& firings,
             const std::vector<int32_t>& moved);
 
  private:
-  // All clocks of a game lie in one block, known_: first those of the streams, then those that
-  // edges to other streams and devices carry, one a slot.
+  // All clocks of a game are in one block, known_: first those of the streams, then those stored in
+  // the slots of edges to other streams, one a slot.
   struct Own {
     size_t begin = 0;
     int size = 0;  // streams of the stage
@@ -91,8 +91,9 @@ class StreamClocks {
     int stream = 0;     // whose knowledge it is
     int reg = 0, reader = -1;
   };
-  // An edge that leaves its stream, as its reader sees it and as its writer does; and a register
-  // with such edges, as its writer sees it. Out of the plan's messages: a game asks often.
+  // An edge that leaves its stream, from the point of view of its reader (Read) and of its writer
+  // (Credit); and a register with such edges, from that of its writer (Fill). Copied out of the
+  // plan's messages, because a game asks at every firing.
   struct Read {
     size_t filled, returned;  // where the clocks begin
     int64_t per_read, initial_fills, slots;
@@ -110,7 +111,7 @@ class StreamClocks {
     std::vector<Own> own;    // by stream
     std::vector<int> index;  // by stream: of its count in the clocks of its stage
     std::vector<std::vector<int>>
-        streams_of;      // by stage: its streams, as their counts lie in clocks
+        streams_of;      // by stage: its streams, in the order of the entries of clocks
     size_t own_end = 0;  // of the streams' own clocks
     std::vector<Carried> carried;
     size_t end = 0;  // of all
@@ -121,20 +122,20 @@ class StreamClocks {
   };
   class EdgesBuilder;
 
-  // The stream learns what lies in a slot.
-  void Learn(int stream, size_t slots, int64_t slot) {
+  // Joins the clock of a slot into the stream's own: the entry-wise maximum.
+  void MergeUpdate(int stream, size_t slots, int64_t slot) {
     const Own& own = edges_->own[stream];
-    const int32_t* told = &known_[slots + slot * own.size];
+    const int32_t* stored = &known_[slots + slot * own.size];
     int32_t* known = &known_[own.begin];
-    for (int i = 0; i < own.size; ++i) known[i] = std::max(known[i], told[i]);
+    for (int i = 0; i < own.size; ++i) known[i] = std::max(known[i], stored[i]);
   }
-  // What the stream knows now goes into a slot.
-  void Tell(int stream, size_t slots, int64_t slot) {
+  // Stores the stream's clock in a slot.
+  void StoreUpdate(int stream, size_t slots, int64_t slot) {
     const Own& own = edges_->own[stream];
     std::copy_n(&known_[own.begin], own.size, &known_[slots + slot * own.size]);
   }
-  // Fills, or reads, that are over.
-  int64_t Told(const Carried& carried) const {
+  // Clocks stored so far: one for each completed fill, or read.
+  int64_t UpdatesStored(const Carried& carried) const {
     const NetRegister& r = net_->registers[carried.reg];
     return carried.reader < 0 ? marking_.fills(r) : marking_.reads(r.readers[carried.reader]);
   }

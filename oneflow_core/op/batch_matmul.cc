@@ -51,7 +51,7 @@ Rows BatchMatmulRows(const OpView& v) {
   return rows;
 }
 
-// Of y = op(a) op(b). What was transposed changes sides.
+// The gradients of y = op(a) op(b). A transposed operand changes sides.
 InputGrads BatchMatmulGradient(GradientContext& g) {
   const Op op = g.graph.ops[g.op];
   const TensorId a = op.inputs[0], b = op.inputs[1], dy = g.output_grads[0];

@@ -1,4 +1,4 @@
-// Ops that change where a tensor lies and not what it is. insert_boxing makes them; their tables
+// Ops that change the layout of a tensor and not its value. insert_boxing makes them; their tables
 // say what each may do on one mesh axis, and leave every other axis as it is.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"

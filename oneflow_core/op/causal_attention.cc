@@ -17,7 +17,7 @@ Specs InferAttention(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"qkv"}, {0}));
   RETURN_IF_ERROR(ExpectQkv(qkv));
   return std::vector<OutputSpec>{{OutShape(qkv.shape), qkv.dtype},
-                                 {LseShape(qkv.shape), WideOf(qkv.dtype)}};
+                                 {LseShape(qkv.shape), AccumulationType(qkv.dtype)}};
 }
 
 // Samples and heads are independent; positions are not.

@@ -34,7 +34,7 @@ std::string_view TypeName(AttrType type) {
 }
 
 // The order of the variant Attr.
-AttrType TypeOf(const Attr& attr) {
+AttrType FindType(const Attr& attr) {
   constexpr AttrType kTypes[] = {AttrType::kInt, AttrType::kDouble, AttrType::kBool,
                                  AttrType::kString, AttrType::kInts};
   return kTypes[attr.index()];
@@ -55,10 +55,10 @@ absl::Status CheckAttrs(const Op& op, const OpDef& def, const std::string& where
           where, "has no attribute " + Quoted(attr.name),
           "kind " + Quoted(def.kind) + " needs it: " + std::string(TypeName(attr.type)));
     }
-    if (!Fits(TypeOf(it->second), attr.type)) {
+    if (!Fits(FindType(it->second), attr.type)) {
       return InputError(
           where,
-          "attribute " + Quoted(attr.name) + " is " + std::string(TypeName(TypeOf(it->second))),
+          "attribute " + Quoted(attr.name) + " is " + std::string(TypeName(FindType(it->second))),
           "kind " + Quoted(def.kind) + " wants " + std::string(TypeName(attr.type)));
     }
   }
@@ -101,12 +101,12 @@ absl::Status InContext(const absl::Status& status, const OpView& v) {
   return absl::Status(status.code(), message);
 }
 
-// What to write instead of a kind that only passes may add; "" for others.
-std::string_view InsteadOf(std::string_view kind) {
+// The hint for a kind that only passes may add; "" for others.
+std::string_view Replacement(std::string_view kind) {
   if (kind == "adamw" || kind == "next_adamw") return "set `loss`: `train` adds the optimizer";
   if (kind == "cached_attention") return "write causal_attention: `generate` adds the cache";
   if (kind == "cast") return "compile with --precision=bf16";
-  return IsBoxing(kind) ? "say how tensors lie with `sbp` and `stage`" : "";
+  return IsBoxing(kind) ? "set layouts with `sbp` and `stage`" : "";
 }
 
 // Attributes of a kind that only passes may set.
@@ -157,8 +157,8 @@ absl::Status CheckLogicalGraph(const Graph& graph) {
   }
   for (const Op& op : graph.ops) {
     const std::string where = Where(op);
-    if (const std::string_view mend = InsteadOf(op.kind); !mend.empty()) {
-      return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own", mend);
+    if (const std::string_view hint = Replacement(op.kind); !hint.empty()) {
+      return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own", hint);
     }
     for (const std::string_view attr : OwnAttrs(op.kind)) {
       if (!op.attrs.contains(attr)) continue;
@@ -175,7 +175,7 @@ absl::Status CheckLogicalGraph(const Graph& graph) {
   return absl::OkStatus();
 }
 
-absl::Status InferShapesOf(Graph* graph, OpId id) {
+absl::Status InferOpShapes(Graph* graph, OpId id) {
   const OpDef* def = FindOpDef(graph->ops[id].kind);
   CHECK(def != nullptr) << graph->ops[id].name << ": " << graph->ops[id].kind;
   while (static_cast<int>(graph->ops[id].outputs.size()) < def->outputs) graph->AddOutput(id);
@@ -196,7 +196,7 @@ absl::Status InferShapesOf(Graph* graph, OpId id) {
 
 absl::Status InferShapes(Graph* graph) {
   for (size_t id = 0; id < graph->ops.size(); ++id) {
-    RETURN_IF_ERROR(InferShapesOf(graph, static_cast<OpId>(id)));
+    RETURN_IF_ERROR(InferOpShapes(graph, static_cast<OpId>(id)));
   }
   return absl::OkStatus();
 }

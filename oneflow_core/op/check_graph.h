@@ -1,5 +1,4 @@
-// What an op's definition says, applied to a graph: is every op well formed, and which shapes
-// follow.
+// Applies the ops' definitions to a graph: checks that every op is well formed, and infers shapes.
 //
 //   RETURN_IF_ERROR(CheckGraph(graph));     // kinds, numbers of inputs and outputs, attributes
 //   RETURN_IF_ERROR(InferShapes(&graph));   // shapes and dtypes; needs "batch" bound
@@ -20,7 +19,7 @@ absl::Status CheckGraph(const Graph& graph);
 // The same of one op against a definition, which need not be in the registry.
 absl::Status CheckOpAgainst(const Op& op, const OpDef& def);
 
-// Of a graph as its user wrote it: no kind and no attribute that only passes may set, and no
+// Checks a graph as its user wrote it: no kind and no attribute that only passes may set, and no
 // variable named as the optimizer names its states ("w/m" and "w/v" of a variable "w").
 absl::Status CheckLogicalGraph(const Graph& graph);
 
@@ -30,6 +29,6 @@ absl::Status CheckLogicalGraph(const Graph& graph);
 absl::Status InferShapes(Graph* graph);
 
 // The same for one op, whose inputs have shapes.
-absl::Status InferShapesOf(Graph* graph, OpId op);
+absl::Status InferOpShapes(Graph* graph, OpId op);
 
 }  // namespace oneflow

@@ -11,13 +11,13 @@ namespace oneflow {
 namespace {
 
 std::string CheckError(const Sample& sample) {
-  const absl::Status status = CheckGraph(GraphOf(sample));
+  const absl::Status status = CheckGraph(MakeGraph(sample));
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   return std::string(ToStd(status.message()));
 }
 
 std::string ShapeError(const Sample& sample) {
-  Graph graph = GraphOf(sample);
+  Graph graph = MakeGraph(sample);
   const absl::Status status = InferShapes(&graph);
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   return std::string(ToStd(status.message()));
@@ -26,7 +26,7 @@ std::string ShapeError(const Sample& sample) {
 TEST_CASE("all samples are well formed") {
   for (const Sample& sample : Samples()) {
     INFO(ToString(sample));
-    CHECK(CheckGraph(GraphOf(sample)) == absl::OkStatus());
+    CHECK(CheckGraph(MakeGraph(sample)) == absl::OkStatus());
   }
 }
 
@@ -56,11 +56,11 @@ TEST_CASE("CheckLogicalGraph leaves to the compiler what is the compiler's") {
   CHECK(refusal("layer_norm", "y", {{"dtype", std::string("bf16")}}) ==
         "op y: attribute \"dtype\" is the compiler's own; leave it out");
   CHECK(refusal("all_reduce", "y", {}) ==
-        "op y: kind \"all_reduce\" is the compiler's own; say how tensors lie with `sbp` and "
+        "op y: kind \"all_reduce\" is the compiler's own; set layouts with `sbp` and "
         "`stage`");
 }
 
-TEST_CASE("CheckGraph names the op, the mistake and the mend") {
+TEST_CASE("CheckGraph names the op, the mistake and the hint") {
   CHECK(CheckError({"liner", {}, {}}) ==
         "op op: kind \"liner\" is not known; did you mean \"linear\"?");
   CHECK(CheckError({"convolution_3d", {}, {}}) ==
@@ -84,23 +84,23 @@ TEST_CASE("CheckGraph names the op, the mistake and the mend") {
 }
 
 TEST_CASE("an int may stand for a number, nothing else for another") {
-  CHECK(CheckGraph(GraphOf({"layer_norm", {{{2, 6}}, {{6}}}, {{"epsilon", int64_t{1}}}})) ==
+  CHECK(CheckGraph(MakeGraph({"layer_norm", {{{2, 6}}, {{6}}}, {{"epsilon", int64_t{1}}}})) ==
         absl::OkStatus());
-  CHECK_FALSE(CheckGraph(GraphOf({"linear", {{{2, 4}}, {{4, 6}}}, {{"contract", 1.0}}})).ok());
+  CHECK_FALSE(CheckGraph(MakeGraph({"linear", {{{2, 4}}, {{4, 6}}}, {{"contract", 1.0}}})).ok());
   CHECK_FALSE(
-      CheckGraph(GraphOf({"linear", {{{2, 4}}, {{4, 6}}}, {{"transpose_w", int64_t{1}}}})).ok());
+      CheckGraph(MakeGraph({"linear", {{{2, 4}}, {{4, 6}}}, {{"transpose_w", int64_t{1}}}})).ok());
 }
 
 TEST_CASE("an output that a kind has not is refused, one that nobody reads is appended") {
-  Graph graph = GraphOf({"gelu", {{{2, 4}}}, {}});
-  graph.AddOutput(OpOf(graph));
+  Graph graph = MakeGraph({"gelu", {{{2, 4}}}, {}});
+  graph.AddOutput(SampleOp(graph));
   CHECK(CheckGraph(graph).message() ==
         "op op: kind \"gelu\" has 1 output(s), but its output 1 is used; gelu: x -> y");
 
-  graph = GraphOf({"layer_norm", {{{2, 4, 6}}, {{6}}}, {}});
+  graph = MakeGraph({"layer_norm", {{{2, 4, 6}}, {{6}}}, {}});
   REQUIRE(CheckGraph(graph) == absl::OkStatus());
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  const Op& op = graph.ops[OpOf(graph)];
+  const Op& op = graph.ops[SampleOp(graph)];
   REQUIRE(op.outputs.size() == 3);
   CHECK(graph.tensors[op.outputs[2]].name == "op:2");
   CHECK(graph.tensors[op.outputs[2]].shape == Shape{2, 4});
@@ -255,7 +255,7 @@ TEST_CASE("a fill has the dims of its attribute and the dtype of its tensor") {
 }
 
 TEST_CASE("dimensions keep their names") {
-  Graph graph = GraphOf({"linear", {{{2, 4, 6}}, {{6, 8}}}, {}});
+  Graph graph = MakeGraph({"linear", {{{2, 4, 6}}, {{6, 8}}}, {}});
   graph.tensors[0].shape.names = {"batch", "seq", "hidden"};
   graph.tensors[1].shape.names = {"hidden", "vocab"};
   REQUIRE(InferShapes(&graph) == absl::OkStatus());

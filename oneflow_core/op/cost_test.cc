@@ -9,9 +9,9 @@ namespace oneflow {
 namespace {
 
 double Flops(const Sample& sample) {
-  Graph graph = GraphOf(sample);
+  Graph graph = MakeGraph(sample);
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  return FindOpDef(sample.kind)->flops({graph, graph.ops[OpOf(graph)]});
+  return FindOpDef(sample.kind)->flops({graph, graph.ops[SampleOp(graph)]});
 }
 
 TEST_CASE("products count 2 m n k, in every form and gradient") {

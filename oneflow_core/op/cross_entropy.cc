@@ -21,8 +21,8 @@ absl::Status ExpectRowsAndIds(std::string_view x_role, const Tensor& x, std::str
                     "the leading dims of " + Describe(x_role, x));
 }
 
-int LeadOf(const OpView& v) { return v.in(0).shape.rank() - 1; }
-Shape RowsOf(const OpView& v) { return Part(v.in(0).shape, 0, LeadOf(v)); }
+int LeadingDims(const OpView& v) { return v.in(0).shape.rank() - 1; }
+Shape RowShape(const OpView& v) { return Part(v.in(0).shape, 0, LeadingDims(v)); }
 
 // --- softmax_cross_entropy ---
 
@@ -43,34 +43,34 @@ InputGrads CompositeGradient(GradientContext&) {
 Specs InferRowMax(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
   RETURN_IF_ERROR(ExpectRank("x", v.in(0), 1));
-  return std::vector<OutputSpec>{{RowsOf(v), WideOf(v.in(0).dtype)}};
+  return std::vector<OutputSpec>{{RowShape(v), AccumulationType(v.in(0).dtype)}};
 }
 
 Rows RowMaxRows(const OpView& v) {
-  Rows rows = LeadRows(v, LeadOf(v));
-  rows.push_back({{S(LeadOf(v))}, {PMax()}});
+  Rows rows = LeadRows(v, LeadingDims(v));
+  rows.push_back({{S(LeadingDims(v))}, {PMax()}});
   return rows;
 }
 
 Specs InferRowSumExp(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "max"}, {0}));
   RETURN_IF_ERROR(ExpectRank("x", v.in(0), 1));
-  RETURN_IF_ERROR(
-      ExpectDims("max", v.in(1), RowsOf(v).dims, "the leading dims of " + Describe("x", v.in(0))));
-  return std::vector<OutputSpec>{{RowsOf(v), WideOf(v.in(0).dtype)}};
+  RETURN_IF_ERROR(ExpectDims("max", v.in(1), RowShape(v).dims,
+                             "the leading dims of " + Describe("x", v.in(0))));
+  return std::vector<OutputSpec>{{RowShape(v), AccumulationType(v.in(0).dtype)}};
 }
 
 Specs InferPick(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
   RETURN_IF_ERROR(ExpectRowsAndIds("x", v.in(0), "ids", v.in(1)));
-  return std::vector<OutputSpec>{{RowsOf(v), WideOf(v.in(0).dtype)}};
+  return std::vector<OutputSpec>{{RowShape(v), AccumulationType(v.in(0).dtype)}};
 }
 
-// Of row_sum_exp and of pick: a piece of the vocabulary gives a piece of the sum, and zero for ids
-// that lie in other pieces.
+// The rows of row_sum_exp and of pick: a piece of the vocabulary gives a piece of the sum, and zero
+// for ids that lie in other pieces.
 Rows RowSumRows(const OpView& v) {
-  Rows rows = LeadRows(v, LeadOf(v));
-  rows.push_back({{S(LeadOf(v)), B()}, {P()}});
+  Rows rows = LeadRows(v, LeadingDims(v));
+  rows.push_back({{S(LeadingDims(v)), B()}, {P()}});
   return rows;
 }
 
@@ -81,9 +81,9 @@ Specs InferRowStats(const OpView& v) {
   return std::vector<OutputSpec>{picked[0], picked[0], picked[0]};
 }
 
-Rows RowStatsRows(const OpView& v) { return LeadRows(v, LeadOf(v)); }
+Rows RowStatsRows(const OpView& v) { return LeadRows(v, LeadingDims(v)); }
 
-// What reaches `picked` is the gradient of the logits already: see MeanNllGradient.
+// The gradient that reaches `picked` is already that of the logits: see MeanNllGradient.
 InputGrads PickGradient(GradientContext& g) {
   const TensorId picked = g.graph.ops[g.op].outputs[0];
   for (const Op& op : g.graph.ops) {
@@ -120,9 +120,9 @@ InputGrads MeanNllGradient(GradientContext& g) {
   const Graph& graph = g.graph;
   const Op op = graph.ops[g.op];
   const TensorId max = op.inputs[0], sum = op.inputs[1];
-  const Op& pick = graph.ProducerOf(op.inputs[2]);
-  const Op& row_max = graph.ProducerOf(max);
-  const Op& row_sum = graph.ProducerOf(sum);
+  const Op& pick = graph.Producer(op.inputs[2]);
+  const Op& row_max = graph.Producer(max);
+  const Op& row_sum = graph.Producer(sum);
   if (pick.kind != "pick" || row_max.kind != "row_max" || row_sum.kind != "row_sum_exp" ||
       row_max.inputs[0] != pick.inputs[0] || row_sum.inputs[0] != pick.inputs[0] ||
       row_sum.inputs[1] != max) {
@@ -144,11 +144,11 @@ Specs InferGrad(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"logits"}, {0}));
   RETURN_IF_ERROR(ExpectRowsAndIds("logits", logits, "labels", v.in(1)));
   const std::string of = "the leading dims of " + Describe("logits", logits);
-  RETURN_IF_ERROR(ExpectDims("max", v.in(2), RowsOf(v).dims, of));
-  RETURN_IF_ERROR(ExpectDims("sum", v.in(3), RowsOf(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("max", v.in(2), RowShape(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("sum", v.in(3), RowShape(v).dims, of));
   RETURN_IF_ERROR(ExpectDims("dloss", dloss, {}, "a scalar"));
   for (int i = 2; i < 5; ++i) {
-    if (v.in(i).dtype == WideOf(logits.dtype)) continue;
+    if (v.in(i).dtype == AccumulationType(logits.dtype)) continue;
     return Mismatch(Describe("logits", logits) + " and " +
                     Describe("input " + std::to_string(i), v.in(i)) + " differ in type");
   }
@@ -156,8 +156,8 @@ Specs InferGrad(const OpView& v) {
 }
 
 Rows GradRows(const OpView& v) {
-  Rows rows = LeadRows(v, LeadOf(v), {4});
-  rows.push_back({{S(LeadOf(v)), B(), B(), B(), B()}, {S(LeadOf(v))}});
+  Rows rows = LeadRows(v, LeadingDims(v), {4});
+  rows.push_back({{S(LeadingDims(v)), B(), B(), B(), B()}, {S(LeadingDims(v))}});
   return rows;
 }
 

@@ -21,7 +21,7 @@ InputGrads DropoutGradient(GradientContext& g) {
   const Op& op = g.graph.ops[g.op];
   return std::vector<TensorId>{
       AddGradient(g, "dropout", ".dx", {g.output_grads[0]},
-                  {{"rate", AttrDouble(op, "rate")}, {"mask", MaskOf(op)}})};
+                  {{"rate", AttrDouble(op, "rate")}, {"mask", MaskName(op)}})};
 }
 
 Specs InferStored(const OpView& v) {
@@ -51,8 +51,8 @@ Specs InferStoredGrad(const OpView& v) {
   return std::vector<OutputSpec>{{dy.shape, dy.dtype}};
 }
 
-// Of an element: Philox4x32-10 makes four words in ten rounds of two products, four xors and two
-// sums of keys; one comparison and one product use a word.
+// Operations of an element: Philox4x32-10 makes four words in ten rounds of two products, four xors
+// and two sums of keys; one comparison and one product use a word.
 constexpr double kDropoutFlops = 10 * 8 / 4.0 + 2;
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace oneflow {
 namespace {
 
-std::vector<std::string> RolesOf(const OpView& v) {
+std::vector<std::string> MakeRoles(const OpView& v) {
   std::vector<std::string> roles;
   for (int i = 0; i < v.n_inputs(); ++i) roles.push_back("input " + std::to_string(i));
   return roles;
@@ -16,7 +16,7 @@ std::vector<std::string> RolesOf(const OpView& v) {
 // All inputs have the shape of the first, and so has the output. Those listed in `narrow` may be
 // bf16.
 Specs InferShaped(const OpView& v, DType dtype, const std::vector<int>& narrow) {
-  const std::vector<std::string> roles = RolesOf(v);
+  const std::vector<std::string> roles = MakeRoles(v);
   RETURN_IF_ERROR(ExpectFloat(v, roles, narrow));
   for (int i = 1; i < v.n_inputs(); ++i) {
     RETURN_IF_ERROR(
@@ -32,11 +32,11 @@ Specs InferAddN(const OpView& v) {
   std::vector<int> all(v.n_inputs());
   std::iota(all.begin(), all.end(), 0);
   ASSIGN_OR_RETURN(std::vector<OutputSpec> sum, InferShaped(v, v.in(0).dtype, all));
-  for (const int i : all) RETURN_IF_ERROR(ExpectSameType(v, RolesOf(v), 0, i));
+  for (const int i : all) RETURN_IF_ERROR(ExpectSameType(v, MakeRoles(v), 0, i));
   return sum;
 }
 
-// What is added to a wide residual stream may be narrow; to a narrow one it is.
+// A summand of a wide residual stream may be narrow; a summand of a narrow one is.
 Specs InferAdd(const OpView& v) {
   if (v.in(0).dtype == DType::kBF16) return InferAddN(v);
   return InferShaped(v, v.in(0).dtype, {1});
@@ -54,7 +54,7 @@ Specs InferCast(const OpView& v) {
   const DType from = v.in(0).dtype;
   ASSIGN_OR_RETURN(const DType to, ParseDType(AttrString(v.op, "dtype")));
   if (from == DType::kF64) return std::vector<OutputSpec>{{v.in(0).shape, from}};
-  if (from == to || WideOf(to) != DType::kF32) {
+  if (from == to || AccumulationType(to) != DType::kF32) {
     return Mismatch(Describe("x", v.in(0)) + " cannot become " + std::string(Name(to)),
                     "cast f32 to bf16 or bf16 to f32");
   }

@@ -18,7 +18,8 @@ Specs InferEmbedding(const OpView& v) {
   return std::vector<OutputSpec>{{Join(ids.shape, Part(table.shape, 1, 2)), table.dtype}};
 }
 
-// A table cut by rows yields zeros for ids of other rows, so the parts sum to the whole.
+// A table split by rows yields zeros for ids of other rows, so the partial results sum to the full
+// one.
 Rows EmbeddingRows(const OpView& v) {
   const int rank = v.in(1).shape.rank();
   Rows rows = LeadRows(v, rank, {0});
@@ -80,7 +81,7 @@ Specs InferPositional(const OpView& v) {
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
 }
 
-// Of x cut by positions a device adds the rows of its own.
+// If x is split by positions, a device adds the rows of its own.
 Rows PositionalRows(const OpView& v) {
   Rows rows = LeadRows(v, 2, {1});
   rows.push_back({{S(2), S(1)}, {S(2)}});

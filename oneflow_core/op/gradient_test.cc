@@ -26,10 +26,10 @@ absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph, OpId id) {
 
 // "op.dx = linear_grad_input(dy, in1); -> op.dx op.dw".
 std::string GradientText(const Sample& sample) {
-  Graph graph = GraphOf(sample);
+  Graph graph = MakeGraph(sample);
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
   const size_t first = graph.ops.size() + 1;
-  const auto grads = Differentiate(&graph, OpOf(graph));
+  const auto grads = Differentiate(&graph, SampleOp(graph));
   REQUIRE(grads.ok());
   std::string text;
   for (size_t i = first; i < graph.ops.size(); ++i) {
@@ -58,10 +58,10 @@ TEST_CASE("every gradient has the shape and dtype of its input") {
       continue;
     }
     INFO(ToString(sample));
-    Graph graph = GraphOf(sample);
+    Graph graph = MakeGraph(sample);
     REQUIRE(InferShapes(&graph) == absl::OkStatus());
-    const Op op = graph.ops[OpOf(graph)];
-    const auto grads = Differentiate(&graph, OpOf(graph));
+    const Op op = graph.ops[SampleOp(graph)];
+    const auto grads = Differentiate(&graph, SampleOp(graph));
     REQUIRE(grads.ok());
     REQUIRE(CheckGraph(graph) == absl::OkStatus());
     REQUIRE(InferShapes(&graph) == absl::OkStatus());
@@ -132,15 +132,15 @@ TEST_CASE("the gradients of a matmul are products, whatever is transposed") {
 }
 
 TEST_CASE("gradient ops are backward ops of their op's stage and scope, with names of their own") {
-  Graph graph = GraphOf({"gelu", {{{2}}}, {}});
-  const OpId gelu = OpOf(graph);
+  Graph graph = MakeGraph({"gelu", {{{2}}}, {}});
+  const OpId gelu = SampleOp(graph);
   graph.ops[gelu].stage = 3;
   graph.ops[gelu].scope = "h.0.act";
   graph.AddOp("gelu", "op.dx", {0}, {});  // takes the name
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
   const auto grads = Differentiate(&graph, gelu);
   REQUIRE(grads.ok());
-  const Op& added = graph.ProducerOf((*grads)[0]);
+  const Op& added = graph.Producer((*grads)[0]);
   CHECK(added.name == "op.dx.2");
   CHECK(added.phase == Phase::kBackward);
   CHECK(added.stage == 3);
@@ -149,8 +149,8 @@ TEST_CASE("gradient ops are backward ops of their op's stage and scope, with nam
 
 // logits and labels are in0 and in1.
 Graph CrossEntropy() {
-  Graph graph = GraphOf({"pick", {{{2, 6}}, {{2}, DType::kI32}}, {}});
-  const TensorId logits = 0, picked = graph.ops[OpOf(graph)].outputs[0];
+  Graph graph = MakeGraph({"pick", {{{2, 6}}, {{2}, DType::kI32}}, {}});
+  const TensorId logits = 0, picked = graph.ops[SampleOp(graph)].outputs[0];
   const TensorId max = graph.ops[graph.AddOp("row_max", "max", {logits}, {})].outputs[0];
   const TensorId sum = graph.ops[graph.AddOp("row_sum_exp", "sum", {logits, max}, {})].outputs[0];
   graph.AddOp("mean_nll", "loss", {max, sum, picked}, {{"scale", 0.5}});
@@ -160,7 +160,7 @@ Graph CrossEntropy() {
 TEST_CASE("cross entropy has one gradient op, and pick hands it to the logits") {
   Graph graph = CrossEntropy();
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  const OpId pick = 2, loss = OpOf(graph);
+  const OpId pick = 2, loss = SampleOp(graph);
   const auto at_loss = Differentiate(&graph, loss);
   REQUIRE(at_loss.ok());
   CHECK((*at_loss)[0] == -1);
@@ -171,7 +171,7 @@ TEST_CASE("cross entropy has one gradient op, and pick hands it to the logits") 
   CHECK(*at_pick == std::vector<TensorId>{(*at_loss)[2], -1});
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
   CHECK(graph.tensors[(*at_pick)[0]].shape == graph.tensors[0].shape);
-  const Op& op = graph.ProducerOf((*at_pick)[0]);
+  const Op& op = graph.Producer((*at_pick)[0]);
   CHECK(op.kind == "cross_entropy_grad");
   CHECK(AttrDouble(op, "scale") == 0.5);
   CHECK_FALSE(FindOpDef("row_max")->gradient);
@@ -186,9 +186,9 @@ TEST_CASE("a cross entropy taken apart is refused") {
   CHECK(FindOpDef("pick")->gradient(context).status().message() ==
         "its output is read by other (gelu); only mean_nll may read a pick that is differentiated");
 
-  graph = GraphOf({"mean_nll", {{{2}}, {{2}}, {{2}}}, {{"scale", 0.5}}});
+  graph = MakeGraph({"mean_nll", {{{2}}, {{2}}, {{2}}}, {{"scale", 0.5}}});
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  CHECK(Differentiate(&graph, OpOf(graph)).status().message() ==
+  CHECK(Differentiate(&graph, SampleOp(graph)).status().message() ==
         "its inputs are not row_max, row_sum_exp and pick of the same logits; "
         "write softmax_cross_entropy");
 
@@ -200,9 +200,9 @@ TEST_CASE("a cross entropy taken apart is refused") {
 }
 
 TEST_CASE("a gradient that reaches a saved value is refused") {
-  Graph graph = GraphOf({"layer_norm", {{{2, 6}}, {{6}}}, {}});
+  Graph graph = MakeGraph({"layer_norm", {{{2, 6}}, {{6}}}, {}});
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  GradientContext context{graph, OpOf(graph), {-1, 0, -1}, {true, true}};
+  GradientContext context{graph, SampleOp(graph), {-1, 0, -1}, {true, true}};
   CHECK(FindOpDef("layer_norm")->gradient(context).status().message() ==
         "the loss depends on its output 1: the mean or deviation of a layer_norm is not "
         "differentiable; use its output 0 only");

@@ -7,15 +7,15 @@
 namespace oneflow {
 namespace {
 
-int LeadOf(const Tensor& x) { return x.shape.rank() - 1; }
+int LeadingDims(const Tensor& x) { return x.shape.rank() - 1; }
 
-// Of y: x's, or the narrower one that the attribute `dtype` asks for.
+// The type of y: that of x, or the narrower one that the attribute `dtype` names.
 absl::StatusOr<DType> OutputType(const OpView& v) {
   const DType x = v.in(0).dtype;
   const auto attr = v.op.attrs.find("dtype");
   if (attr == v.op.attrs.end()) return x;
   ASSIGN_OR_RETURN(const DType y, ParseDType(std::get<std::string>(attr->second)));
-  if (WideOf(y) != DType::kF32 || (x == DType::kBF16 && y != x)) {
+  if (AccumulationType(y) != DType::kF32 || (x == DType::kBF16 && y != x)) {
     return Mismatch(
         "attribute \"dtype\" is " + std::string(Name(y)) + " with " + Describe("x", v.in(0)),
         "use bf16, or f32 where x is f32");
@@ -29,7 +29,7 @@ Specs InferLayerNorm(const OpView& v) {
   roles.resize(v.n_inputs());
   RETURN_IF_ERROR(ExpectFloat(v, roles, {0}));
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
-  const Shape rows = Part(x.shape, 0, LeadOf(x));
+  const Shape rows = Part(x.shape, 0, LeadingDims(x));
   for (int i = 1; i < v.n_inputs(); ++i) {
     RETURN_IF_ERROR(ExpectDims(roles[i], v.in(i), {x.shape.dims.back()},
                                "the last dim of " + Describe("x", x)));
@@ -38,12 +38,12 @@ Specs InferLayerNorm(const OpView& v) {
     return Mismatch("attribute \"epsilon\" is not positive", "use 1e-5");
   }
   ASSIGN_OR_RETURN(const DType y, OutputType(v));
-  const DType wide = WideOf(x.dtype);
+  const DType wide = AccumulationType(x.dtype);
   return std::vector<OutputSpec>{{x.shape, y}, {rows, wide}, {rows, wide}};
 }
 
 Rows LayerNormRows(const OpView& v) {
-  return LeadRows(v, LeadOf(v.in(0)),
+  return LeadRows(v, LeadingDims(v.in(0)),
                   v.n_inputs() > 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
 }
 
@@ -61,7 +61,7 @@ InputGrads LayerNormGradient(GradientContext& g) {
     const TensorId dgamma =
         AddGradient(g, "layer_norm_grad_weight", ".dw", {dy, x, mean, rstd}, {}, 2);
     if (g.needs_grad[1]) grads[1] = dgamma;
-    if (beta) grads[2] = g.graph.ProducerOf(dgamma).outputs[1];
+    if (beta) grads[2] = g.graph.Producer(dgamma).outputs[1];
   }
   return grads;
 }
@@ -73,7 +73,7 @@ absl::Status ExpectSaved(const OpView& v, int saved) {
   if (x.dtype == DType::kBF16) RETURN_IF_ERROR(ExpectSameType(v, {"dy", "x"}, 0, 1));
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   RETURN_IF_ERROR(ExpectDims("dy", dy, x.shape.dims, "that of " + Describe("x", x)));
-  const Dims rows = Part(x.shape, 0, LeadOf(x)).dims;
+  const Dims rows = Part(x.shape, 0, LeadingDims(x)).dims;
   RETURN_IF_ERROR(ExpectDims("mean", v.in(saved), rows, "the rows of " + Describe("x", x)));
   return ExpectDims("rstd", v.in(saved + 1), rows, "the rows of " + Describe("x", x));
 }
@@ -87,20 +87,20 @@ Specs InferGradInput(const OpView& v) {
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
 }
 
-Rows GradInputRows(const OpView& v) { return LeadRows(v, LeadOf(v.in(1)), {2}); }
+Rows GradInputRows(const OpView& v) { return LeadRows(v, LeadingDims(v.in(1)), {2}); }
 
 Specs InferGradWeight(const OpView& v) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "mean", "rstd"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSaved(v, 2));
-  const Shape hidden = Part(x.shape, LeadOf(x), x.shape.rank());
-  const DType wide = WideOf(x.dtype);
+  const Shape hidden = Part(x.shape, LeadingDims(x), x.shape.rank());
+  const DType wide = AccumulationType(x.dtype);
   return std::vector<OutputSpec>{{hidden, wide}, {hidden, wide}};
 }
 
 // Also split by columns: each column's sum needs that column and the saved numbers of all rows.
 Rows GradWeightRows(const OpView& v) {
-  const int lead = LeadOf(v.in(1));
+  const int lead = LeadingDims(v.in(1));
   Rows rows = {AllB(v)};
   for (int i = 0; i < lead; ++i) rows.push_back({{S(i), S(i), S(i), S(i)}, {P(), P()}});
   rows.push_back({{S(lead), S(lead), B(), B()}, {S(0), S(0)}});

@@ -65,7 +65,8 @@ Rows LinearRows(const OpView& v) {
   return rows;
 }
 
-// Of a product of inputs 0 and 1, and perhaps a bias, whose output has the gradient `dy`.
+// The gradients of a product of inputs 0 and 1, and perhaps a bias, whose output has the gradient
+// `dy`.
 InputGrads GradientFrom(GradientContext& g, TensorId dy, size_t bias = 2) {
   const Op op = g.graph.ops[g.op];
   const LinearDims d = Geometry({g.graph, op});

@@ -63,7 +63,7 @@ Specs InferGeluGradInput(const OpView& v) {
   return dx;
 }
 
-// Those of linear_grad_input that leave no partial sum; x lies as the result.
+// Those of linear_grad_input that leave no partial sum; x has the layout of the result.
 Rows GeluGradInputRows(const OpView& v) {
   Rows rows = GradInputRows(v);
   std::erase_if(rows, [](const Signature& row) { return row.out[0].partial(); });
@@ -102,7 +102,8 @@ Specs InferGradWeight(const OpView& v) {
                     std::to_string(d.lead) + " dim(s)");
   }
   const Shape c = Part(x.shape, d.lead, d.lead + d.c), o = Part(dy.shape, d.lead, d.lead + d.o);
-  return std::vector<OutputSpec>{{d.transposed ? Join(o, c) : Join(c, o), WideOf(x.dtype)}};
+  return std::vector<OutputSpec>{
+      {d.transposed ? Join(o, c) : Join(c, o), AccumulationType(x.dtype)}};
 }
 
 Rows GradWeightRows(const OpView& v) {
@@ -133,7 +134,7 @@ Specs InferGradBias(const OpView& v) {
                     Describe("dy", dy));
   }
   return std::vector<OutputSpec>{
-      {Part(dy.shape, static_cast<int>(lead), dy.shape.rank()), WideOf(dy.dtype)}};
+      {Part(dy.shape, static_cast<int>(lead), dy.shape.rank()), AccumulationType(dy.dtype)}};
 }
 
 Rows GradBiasRows(const OpView& v) {

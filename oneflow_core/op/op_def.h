@@ -39,7 +39,7 @@ struct OutputSpec {
   DType dtype = DType::kF32;
 };
 
-// What the gradient of an op may use, and what it must return.
+// The input of an op's gradient function.
 struct GradientContext {
   Graph& graph;                        // gradient ops are appended to it, as Phase::kBackward
   OpId op;                             // the forward op
@@ -68,12 +68,13 @@ struct OpDef {
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   int outputs = 1;
-  // So many first inputs are variables, and as many first outputs their new values: the op updates
-  // them in place, so they lie alike and nothing stands between. Such an op is the compiler's own.
+  // The first `updates` inputs are variables, and as many first outputs their new values. The op
+  // updates them in place, so input and output have the same layout and no boxing between. Such an
+  // op is the compiler's own.
   int updates = 0;
-  // So many inputs after those are variables that hold several versions, one a slot: the output of
-  // the same index is the next version, in the slot after the newest.
-  int renews = 0;
+  // The next `versioned_updates` inputs are variables with several versions, one a slot. The output
+  // of the same index is the next version, in the slot after the newest.
+  int versioned_updates = 0;
   std::vector<AttrDef> attrs;
   // Shapes and dtypes of the outputs; a clear error (without the op's name: the caller adds it).
   std::function<absl::StatusOr<std::vector<OutputSpec>>(const OpView&)> infer;

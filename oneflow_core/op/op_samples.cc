@@ -126,7 +126,7 @@ std::vector<Sample> AllSamples() {
 
 }  // namespace
 
-Graph GraphOf(const Sample& sample) {
+Graph MakeGraph(const Sample& sample) {
   Graph graph;
   graph.name = "sample";
   std::vector<TensorId> inputs;
@@ -160,10 +160,10 @@ std::string ToString(const Signature& row) {
 }
 
 std::string TableText(const Sample& sample) {
-  Graph graph = GraphOf(sample);
+  Graph graph = MakeGraph(sample);
   CHECK(InferShapes(&graph).ok()) << ToString(sample);
   std::string text;
-  const OpView view{graph, graph.ops[OpOf(graph)]};
+  const OpView view{graph, graph.ops[SampleOp(graph)]};
   for (const Signature& row : FindOpDef(sample.kind)->signatures(view))
     text += ToString(row) + '\n';
   return text;

@@ -23,8 +23,8 @@ struct Sample {
 };
 
 // The graph: sources "in0", "in1", ... and the op "op", without shapes of its outputs.
-Graph GraphOf(const Sample& sample);
-inline OpId OpOf(const Graph& graph) { return static_cast<OpId>(graph.ops.size()) - 1; }
+Graph MakeGraph(const Sample& sample);
+inline OpId SampleOp(const Graph& graph) { return static_cast<OpId>(graph.ops.size()) - 1; }
 
 // At least one of each kind but the sources, several for kinds with several forms.
 const std::vector<Sample>& Samples();

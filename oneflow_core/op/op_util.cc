@@ -10,9 +10,9 @@ std::string Describe(std::string_view role, const Tensor& tensor) {
   return std::string(role) + ' ' + std::string(Name(tensor.dtype)) + ToString(tensor.shape);
 }
 
-absl::Status Mismatch(std::string_view what, std::string_view mend) {
+absl::Status Mismatch(std::string_view what, std::string_view hint) {
   std::string message(what);
-  if (!mend.empty()) message += "; " + std::string(mend);
+  if (!hint.empty()) message += "; " + std::string(hint);
   return absl::InvalidArgumentError(message);
 }
 
@@ -37,7 +37,8 @@ absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles,
         std::find(narrow.begin(), narrow.end(), i) == narrow.end()) {
       return Mismatch(Describe(roles[i], tensor) + " is read as f32 only", "cast it");
     }
-    if (WideOf(tensor.dtype) != WideOf(v.in(0).dtype)) return DifferInType(v, roles, 0, i);
+    if (AccumulationType(tensor.dtype) != AccumulationType(v.in(0).dtype))
+      return DifferInType(v, roles, 0, i);
   }
   return absl::OkStatus();
 }
@@ -107,11 +108,11 @@ Signature Everywhere(const OpView& v, Sbp sbp) {
 
 Signature AllB(const OpView& v) { return Everywhere(v, B()); }
 
-Rows LeadRows(const OpView& v, int dims, const std::vector<int>& whole) {
+Rows LeadRows(const OpView& v, int dims, const std::vector<int>& replicated) {
   Rows rows = {AllB(v)};
   for (int i = 0; i < dims; ++i) {
     Signature row = Everywhere(v, S(i));
-    for (const int input : whole) row.in[input] = B();
+    for (const int input : replicated) row.in[input] = B();
     rows.push_back(std::move(row));
   }
   return rows;
@@ -142,7 +143,7 @@ TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view
   return added.outputs[0];
 }
 
-std::string MaskOf(const Op& op) { return AttrString(op, "mask", op.name); }
+std::string MaskName(const Op& op) { return AttrString(op, "mask", op.name); }
 
 absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved) {
   for (size_t i = 1; i < g.output_grads.size(); ++i) {

@@ -21,7 +21,7 @@ using InputGrads = absl::StatusOr<std::vector<TensorId>>;
 // --- Errors. The op's name is added by the caller of `infer` ---
 
 std::string Describe(std::string_view role, const Tensor& tensor);         // "x f32[4,5]"
-absl::Status Mismatch(std::string_view what, std::string_view mend = "");  // INVALID_ARGUMENT
+absl::Status Mismatch(std::string_view what, std::string_view hint = "");  // INVALID_ARGUMENT
 // Inputs 0, 1, ... (called `roles`) are of one floating point type. Only those listed in `narrow`
 // may be bf16, which then stands for f32.
 absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles,
@@ -49,8 +49,8 @@ Shape Join(const Shape& a, const Shape& b);          // those of a, then those o
 
 Signature AllB(const OpView& v);
 // All-B; and for each of the first `dims` dimensions i a row with S(i) everywhere except that the
-// inputs listed in `whole` are B.
-Rows LeadRows(const OpView& v, int dims, const std::vector<int>& whole = {});
+// inputs listed in `replicated` are B.
+Rows LeadRows(const OpView& v, int dims, const std::vector<int>& replicated = {});
 // Rows of ops whose inputs and outputs all have one shape: all-B, and all S(i).
 Rows AlikeRows(const OpView& v);
 // The same, and all-P: for sums.
@@ -63,7 +63,7 @@ Rows LinearAlikeRows(const OpView& v);
 TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view suffix,
                      std::vector<TensorId> inputs, AttrMap attrs = {}, int n_outputs = 1);
 // The op whose dropout mask `op` applies: its attribute `mask`, or itself.
-std::string MaskOf(const Op& op);
+std::string MaskName(const Op& op);
 // Error when a gradient reaches an output after the first: they are saved values (mean, lse).
 absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 

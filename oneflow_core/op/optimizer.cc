@@ -1,4 +1,4 @@
-// What happens once a step: the norm of all gradients and the update of each variable.
+// Ops that fire once a step: the norm of all gradients and the update of each variable.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -30,7 +30,7 @@ Specs InferGlobalNorm(const OpView& v) {
 
 Rows OnlyB(const OpView& v) { return {AllB(v)}; }
 
-// Of adamw and of next_adamw, whose first four inputs are alike in all that is looked at here.
+// Checks adamw and next_adamw: their first four inputs obey the same rules.
 Specs InferAdamw(const OpView& v) {
   const Tensor& w = v.in(0);
   const std::vector<std::string> roles = {"w", "m", "v", "g"};
@@ -81,7 +81,7 @@ std::vector<OpDef> OptimizerOps() {
        .max_inputs = 4,
        .outputs = 3,
        .updates = 2,
-       .renews = 1,
+       .versioned_updates = 1,
        .attrs = {{"decay", AttrType::kBool}},
        .infer = InferAdamw,
        .signatures = AdamwRows,

@@ -16,11 +16,11 @@ const Attr kBf16 = std::string("bf16");
 
 // "bf16 f32": the types of the outputs; or the error.
 std::string OutputTypes(const Sample& sample) {
-  Graph graph = GraphOf(sample);
-  const absl::Status status = InferShapesOf(&graph, OpOf(graph));
+  Graph graph = MakeGraph(sample);
+  const absl::Status status = InferOpShapes(&graph, SampleOp(graph));
   if (!status.ok()) return std::string(ToStd(status.message()));
   std::string text;
-  for (const TensorId t : graph.ops[OpOf(graph)].outputs) {
+  for (const TensorId t : graph.ops[SampleOp(graph)].outputs) {
     text += (text.empty() ? "" : " ") + std::string(Name(graph.tensors[t].dtype));
   }
   return text;

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-Dims HalfOf(Dims dims, Sbp sbp) {
+Dims LocalDims(Dims dims, Sbp sbp) {
   if (sbp.split()) dims[sbp.dim] /= 2;
   return dims;
 }
@@ -45,25 +45,26 @@ bool MadeSplit(const Sample& sample, const Signature& row) {
 }
 
 // Two devices: halves of the split inputs must make halves of the split outputs.
-void CheckLocalShapes(const Sample& sample, const Signature& row, const Graph& whole) {
+void CheckLocalShapes(const Sample& sample, const Signature& row, const Graph& logical) {
   Sample local = sample;
   for (size_t i = 0; i < row.in.size(); ++i) {
-    local.inputs[i].dims = HalfOf(local.inputs[i].dims, row.in[i]);
+    local.inputs[i].dims = LocalDims(local.inputs[i].dims, row.in[i]);
   }
-  Graph graph = GraphOf(local);
+  Graph graph = MakeGraph(local);
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
   for (size_t i = 0; i < row.out.size(); ++i) {
-    const Dims& dims = whole.tensors[whole.ops[OpOf(whole)].outputs[i]].shape.dims;
-    CHECK(graph.tensors[graph.ops[OpOf(graph)].outputs[i]].shape.dims == HalfOf(dims, row.out[i]));
+    const Dims& dims = logical.tensors[logical.ops[SampleOp(logical)].outputs[i]].shape.dims;
+    CHECK(graph.tensors[graph.ops[SampleOp(graph)].outputs[i]].shape.dims ==
+          LocalDims(dims, row.out[i]));
   }
 }
 
 TEST_CASE("every row of every table fits its op") {
   for (const Sample& sample : Samples()) {
     INFO(ToString(sample));
-    Graph graph = GraphOf(sample);
+    Graph graph = MakeGraph(sample);
     REQUIRE(InferShapes(&graph) == absl::OkStatus());
-    const Op& op = graph.ops[OpOf(graph)];
+    const Op& op = graph.ops[SampleOp(graph)];
     const std::vector<Signature> rows = FindOpDef(sample.kind)->signatures({graph, op});
     REQUIRE(!rows.empty());
     CHECK(AllBroadcast(rows[0]));

@@ -1,4 +1,4 @@
-// What attention without a fused kernel does with heads: split_heads makes queries, keys and
+// Ops on heads for attention without a fused kernel: split_heads makes queries, keys and
 // values, a matrix [t, d] a head, of qkv; swap_dims brings the heads of a position together again.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
@@ -11,7 +11,7 @@ constexpr int kParts = 3;  // queries, keys, values
 std::vector<Sbp> EachPart(Sbp sbp) { return std::vector<Sbp>(kParts, sbp); }
 
 // [b, heads, t, d] of qkv[b, t, 3, heads, d].
-Shape HeadsOf(const Shape& qkv) {
+Shape HeadsShape(const Shape& qkv) {
   return Join(Join(Part(qkv, 0, 1), Part(qkv, 3, 4)), Join(Part(qkv, 1, 2), Part(qkv, 4, 5)));
 }
 
@@ -19,25 +19,25 @@ Specs InferSplitHeads(const OpView& v) {
   const Tensor& qkv = v.in(0);
   RETURN_IF_ERROR(ExpectFloat(v, {"qkv"}, {0}));
   RETURN_IF_ERROR(ExpectQkv(qkv));
-  return std::vector<OutputSpec>(kParts, {HeadsOf(qkv.shape), qkv.dtype});
+  return std::vector<OutputSpec>(kParts, {HeadsShape(qkv.shape), qkv.dtype});
 }
 
 // dim i of qkv is dim j of each part.
-struct Place {
+struct SplitDims {
   int qkv, part;
 };
-constexpr Place kPlaces[] = {{0, 0}, {1, 2}, {3, 1}, {4, 3}};
+constexpr SplitDims kSplitDims[] = {{0, 0}, {1, 2}, {3, 1}, {4, 3}};
 
 Rows SplitHeadsRows(const OpView& v) {
   Rows rows = {AllB(v)};
-  for (const Place& p : kPlaces) rows.push_back({{S(p.qkv)}, EachPart(S(p.part))});
+  for (const SplitDims& p : kSplitDims) rows.push_back({{S(p.qkv)}, EachPart(S(p.part))});
   rows.push_back({{P()}, EachPart(P())});
   return rows;
 }
 
 Rows SplitHeadsGradRows(const OpView& v) {
   Rows rows = {AllB(v)};
-  for (const Place& p : kPlaces) rows.push_back({EachPart(S(p.part)), {S(p.qkv)}});
+  for (const SplitDims& p : kSplitDims) rows.push_back({EachPart(S(p.part)), {S(p.qkv)}});
   rows.push_back({EachPart(P()), {P()}});
   return rows;
 }

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -32,7 +32,7 @@ std::vector<int64_t> FiringsOfSegments(const proto::Program& program) {
 
 }  // namespace
 
-AddressPeriod AddressPeriodOf(const proto::Plan& plan, const proto::Program& program) {
+AddressPeriod FindAddressPeriod(const proto::Plan& plan, const proto::Program& program) {
   const std::vector<int64_t> of_segment = FiringsOfSegments(program);
   const int64_t steps = std::max<int64_t>(1, program.steps_a_round());
   AddressPeriod period;
@@ -43,21 +43,21 @@ AddressPeriod AddressPeriodOf(const proto::Plan& plan, const proto::Program& pro
       const auto add = [&](int id) {
         const proto::Register* r = FindRegister(plan, program, id);
         if (r == nullptr || r->slot_bytes() <= 0) return;
-        const int64_t places = PlacesOf(*r), fires_per_fill = r->fires_per_fill();
-        if (places <= 0 || fires_per_fill <= 0) {
+        const int64_t buffers = BufferCount(*r), fires_per_fill = r->fires_per_fill();
+        if (buffers <= 0 || fires_per_fill <= 0) {
           period = {0, 0};
           return;
         }
-        if (places == 1) return;
+        if (buffers == 1) return;
         // In a round; of a step, where all steps of a round are alike.
         const int64_t fills = of_segment[s] / fires_per_fill;
         const bool alike = fills % steps == 0;
-        const int64_t rounds = places / std::gcd(places, alike ? fills / steps : fills);
+        const int64_t rounds = buffers / std::gcd(buffers, alike ? fills / steps : fills);
         int64_t in_steps = rounds;
         if (!alike && __builtin_mul_overflow(rounds, steps, &in_steps)) in_steps = 0;
         period.steps = LeastCommonMultiple(period.steps, in_steps);
         const bool often = fills > steps;
-        if (often) period.micro_batches = LeastCommonMultiple(period.micro_batches, places);
+        if (often) period.micro_batches = LeastCommonMultiple(period.micro_batches, buffers);
       };
       for (const int id : actor.output()) add(id);
       if (actor.has_workspace()) add(actor.workspace());

@@ -1,8 +1,8 @@
-// After how many steps the addresses that actors read and write come again: the least common
-// multiple over registers. Whoever records the launches of a step, to play them again, needs as
-// many recordings.
+// The period of addresses: after how many steps actors read and write the same addresses again. It
+// is the least common multiple over registers. A caller that records the launches of a step and
+// replays them needs as many recordings.
 //
-//   const AddressPeriod period = AddressPeriodOf(plan, program);
+//   const AddressPeriod period = FindAddressPeriod(plan, program);
 //   if (period.steps == 1) ...  // each actor has the same addresses in all steps
 //
 // It proves nothing about the plan, which may be any: a count that does not fit an int64_t, or
@@ -20,6 +20,6 @@ struct AddressPeriod {
   int64_t micro_batches = 1;  // of those that fire once a micro-batch; 1 where there is only one
 };
 
-AddressPeriod AddressPeriodOf(const proto::Plan& plan, const proto::Program& program);
+AddressPeriod FindAddressPeriod(const proto::Plan& plan, const proto::Program& program);
 
 }  // namespace oneflow

@@ -11,13 +11,13 @@ namespace {
 struct Written {
   proto::Plan plan;
 
-  Written(int micro_batches, int slots, int places = 0) {
+  Written(int micro_batches, int slots, int buffers = 0) {
     proto::Program& program = *plan.add_program();
     for (int i = 0; i < 2; ++i) {
       proto::Register& r = *program.add_register_();
       r.set_id(i);
       r.set_slots(i == 0 ? slots : 1);
-      r.set_places(i == 0 ? places : 0);
+      r.set_buffers(i == 0 ? buffers : 0);
       r.set_slot_bytes(64);
       r.set_fires_per_fill(1);
       program.add_actor()->add_output(i);
@@ -29,21 +29,21 @@ struct Written {
     }
   }
   proto::Program& program() { return *plan.mutable_program(0); }
-  AddressPeriod Period() const { return AddressPeriodOf(plan, plan.program(0)); }
+  AddressPeriod Period() const { return FindAddressPeriod(plan, plan.program(0)); }
 };
 
 }  // namespace
 
 TEST_CASE("addresses repeat when all slots have had their turn, in whole steps") {
   struct Case {
-    int micro_batches, slots, places;
+    int micro_batches, slots, buffers;
     int64_t steps, of_micro_batches;
   };
-  for (const auto& [micro_batches, slots, places, steps, of_micro_batches] :
+  for (const auto& [micro_batches, slots, buffers, steps, of_micro_batches] :
        {Case{1, 1, 0, 1, 1}, Case{8, 1, 0, 1, 1}, Case{8, 2, 0, 1, 2}, Case{8, 3, 0, 3, 3},
         Case{8, 3, 4, 1, 4}, Case{6, 4, 0, 2, 4}, Case{1, 3, 0, 3, 1}}) {
-    const Written written(micro_batches, slots, places);
-    INFO(micro_batches << " micro-batches, " << slots << " slots, " << places << " buffers");
+    const Written written(micro_batches, slots, buffers);
+    INFO(micro_batches << " micro-batches, " << slots << " slots, " << buffers << " buffers");
     CHECK(written.Period().steps == steps);
     CHECK(written.Period().micro_batches == of_micro_batches);
   }

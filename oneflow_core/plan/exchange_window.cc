@@ -34,12 +34,12 @@ int64_t PacketBytes(int64_t elements, int64_t element_bytes) {
   return (elements * element_bytes + 63) / 64 * 64;
 }
 
-ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, int64_t copies,
-                        int64_t element_bytes, bool accumulates) {
+ExchangeWindow MakeWindow(const Layout& from, const Layout& to, const Mesh& mesh, int64_t copies,
+                          int64_t element_bytes, bool accumulates) {
   const Slice largest = LargestSlice(to, mesh);
-  // Whether each member holds all that it needs of its own partial tensor: one source less is far.
+  // True if each member holds all that it needs of its own partial tensor: one source less is far.
   bool own = true;
-  // Whether what comes of one source may lie in the output as rows that are apart: it is only a
+  // True if the data of one source may be separate rows of the output: it is only a
   // part of the output in a dimension that is not the outermost.
   bool strided = false;
   int64_t outer = 1;
@@ -62,14 +62,14 @@ ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, 
 
 namespace {
 
-// What an exchange makes of one register another, in geometry.
+// The geometry of an exchange from one register to another.
 struct Transition {
   Layout from, to;
   ExchangedTensor tensor;
 };
 
-absl::StatusOr<Transition> TransitionOf(const proto::Boxing& boxing, const proto::Register& from,
-                                        const proto::Register& to, const Mesh& mesh) {
+absl::StatusOr<Transition> MakeTransition(const proto::Boxing& boxing, const proto::Register& from,
+                                          const proto::Register& to, const Mesh& mesh) {
   Transition transition;
   ASSIGN_OR_RETURN(transition.from, LayoutFromProto(from.layout(), mesh, from.name()));
   ASSIGN_OR_RETURN(transition.to, LayoutFromProto(to.layout(), mesh, to.name()));
@@ -83,24 +83,24 @@ absl::StatusOr<Transition> TransitionOf(const proto::Boxing& boxing, const proto
 
 }  // namespace
 
-absl::StatusOr<ExchangeWindow> WindowOf(const proto::Boxing& boxing, const proto::Register& from,
-                                        const proto::Register& to, const Mesh& mesh) {
-  ASSIGN_OR_RETURN(const Transition t, TransitionOf(boxing, from, to, mesh));
-  return WindowOf(t.from, t.to, mesh, t.tensor.copies, t.tensor.element_bytes,
-                  t.tensor.accumulates);
+absl::StatusOr<ExchangeWindow> MakeWindow(const proto::Boxing& boxing, const proto::Register& from,
+                                          const proto::Register& to, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(const Transition t, MakeTransition(boxing, from, to, mesh));
+  return MakeWindow(t.from, t.to, mesh, t.tensor.copies, t.tensor.element_bytes,
+                    t.tensor.accumulates);
 }
 
 int64_t WindowBytes(proto::DeviceKind kind, const Layout& from, const Layout& to, const Mesh& mesh,
                     const ExchangedTensor& tensor) {
   if (kind == proto::CUDA) return NcclWindow(from, to, mesh, tensor);
-  return WindowOf(from, to, mesh, tensor.copies, tensor.element_bytes, tensor.accumulates).bytes;
+  return MakeWindow(from, to, mesh, tensor.copies, tensor.element_bytes, tensor.accumulates).bytes;
 }
 
 absl::StatusOr<int64_t> WindowBytes(proto::DeviceKind kind, const proto::Group& group,
                                     const proto::Boxing& boxing, const proto::Register& from,
                                     const proto::Register& to, const Mesh& mesh) {
-  ASSIGN_OR_RETURN(Transition t, TransitionOf(boxing, from, to, mesh));
-  t.tensor.members = MembersOf(group, mesh);
+  ASSIGN_OR_RETURN(Transition t, MakeTransition(boxing, from, to, mesh));
+  t.tensor.members = CountMembers(group, mesh);
   return WindowBytes(kind, t.from, t.to, mesh, t.tensor);
 }
 
@@ -108,7 +108,7 @@ int64_t JoinWindows(proto::DeviceKind kind, int64_t bytes, int64_t more) {
   return kind == proto::CUDA ? bytes + more : std::max(bytes, more);
 }
 
-int64_t MembersOf(const proto::Group& group, const Mesh& mesh) {
+int64_t CountMembers(const proto::Group& group, const Mesh& mesh) {
   if (group.has_stages()) return 2;
   int64_t members = 1;
   for (const int axis : group.axis()) members *= mesh.axes[axis].size;

@@ -1,10 +1,11 @@
-// The window of an exchange: the workspace in which a member lands what it receives of members in
-// other processes, where it cannot land in the output itself, because it is summed there, or
-// because its rows are short. The compiler plans it whether or not members turn out to be far; the
-// runtime cuts tensors into the pieces that are said here, so both ends of a message agree on them.
+// The window of an exchange: the workspace that receives data from members in other processes. It
+// is needed where the data cannot go to the output directly, because it is summed there or because
+// its rows are short. The compiler plans the window whether or not members turn out to be in other
+// processes. The runtime splits tensors into the pieces that are defined here, so both ends of a
+// message agree on them.
 //
-// A function of layouts, boxing and type alone. On GPUs, whose exchanges NCCL carries, the
-// workspace is another: nccl_window.h. WindowBytes says it for devices of either kind.
+// A window is a function of layouts, boxing and type alone. On GPUs NCCL carries exchanges, and the
+// workspace is another one (nccl_window.h). WindowBytes answers for devices of either kind.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +22,18 @@ struct ExchangeWindow {
   int64_t bytes = 0;  // of workspace; 0: all lands in the output
 };
 
-// Of a tensor that goes from one layout to another. `copies`: members whose parts are summed (or
-// maximised), 1 for none; `accumulates`: the result is added to what the output holds.
-ExchangeWindow WindowOf(const Layout& from, const Layout& to, const Mesh& mesh, int64_t copies,
-                        int64_t element_bytes, bool accumulates);
+// The window of a tensor that goes from one layout to another. `copies`: members whose parts are
+// summed (or maximised), 1 for none; `accumulates`: the result is added to what the output holds.
+ExchangeWindow MakeWindow(const Layout& from, const Layout& to, const Mesh& mesh, int64_t copies,
+                          int64_t element_bytes, bool accumulates);
 
-// Where what a source sends of a piece begins in the window: each piece takes this much a source.
+// The distance between the parts of a piece from two sources in the window.
 int64_t PacketBytes(int64_t elements, int64_t element_bytes);
 
-// Of the tensor that an exchange makes of one register (of a receive, its send's) another.
-absl::StatusOr<ExchangeWindow> WindowOf(const proto::Boxing& boxing, const proto::Register& from,
-                                        const proto::Register& to, const Mesh& mesh);
+// The window of the tensor that an exchange reads from one register (for a receive, that of its
+// send) and writes to another.
+absl::StatusOr<ExchangeWindow> MakeWindow(const proto::Boxing& boxing, const proto::Register& from,
+                                          const proto::Register& to, const Mesh& mesh);
 
 // Bytes of workspace for one tensor of an exchange.
 int64_t WindowBytes(proto::DeviceKind kind, const Layout& from, const Layout& to, const Mesh& mesh,
@@ -39,11 +41,11 @@ int64_t WindowBytes(proto::DeviceKind kind, const Layout& from, const Layout& to
 absl::StatusOr<int64_t> WindowBytes(proto::DeviceKind kind, const proto::Group& group,
                                     const proto::Boxing& boxing, const proto::Register& from,
                                     const proto::Register& to, const Mesh& mesh);
-// Of an exchange of several: members in other processes send one tensor after the other through
-// the same window, NCCL all at once.
+// The window of an exchange of several tensors: members in other processes send one tensor after
+// the other through the same window, NCCL sends all at once.
 int64_t JoinWindows(proto::DeviceKind kind, int64_t bytes, int64_t more);
 
 // Members of a group of the plan.
-int64_t MembersOf(const proto::Group& group, const Mesh& mesh);
+int64_t CountMembers(const proto::Group& group, const Mesh& mesh);
 
 }  // namespace oneflow

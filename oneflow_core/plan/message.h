@@ -1,5 +1,5 @@
-// What actors say to each other. Ids only, never a pointer, so that the same message may cross a
-// process boundary.
+// The messages between actors. They hold ids only, never a pointer, so that the same message may
+// cross a process boundary.
 //
 // It carries no tensor: the bytes are in the slot that it names.
 #pragma once
@@ -19,11 +19,11 @@ struct Message {
   uint32_t to_rank = 0;
   uint32_t actor = 0;  // receiving actor, index in the program
   Kind kind = kFilled;
-  // Where it arrives at the receiver. kFilled: the n-th of the reader's (input, source) pairs;
+  // The receiver's port. kFilled: the n-th of the reader's (input, source) pairs;
   // kReturned: the n-th of the writer's (output, reader, device) triples; both in that
   // lexicographic order.
   uint32_t port = 0;
-  uint32_t slot = 0;      // the place of the fill (places.h)
+  uint32_t slot = 0;      // the buffer of the fill (buffers.h)
   uint64_t sequence = 0;  // fill number since the start of the run, as the receiver counts it
 
   bool operator==(const Message&) const = default;

@@ -1,5 +1,5 @@
-// Members differ where parts are ragged, and groups differ by the parts that other axes cut. What
-// is said here holds for all of them: rows are counted in the largest parts, and measured in the
+// Members differ where parts are ragged, and groups differ by the parts that other axes split. The
+// results hold for all of them: rows are counted in the largest parts, and measured in the
 // smallest.
 #include "oneflow_core/plan/nccl_window.h"
 
@@ -14,29 +14,29 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kWindowAlignment - 1) / kWindowAlignment * kWindowAlignment;
 }
 
-// Of one dimension, how two layouts cut it.
+// How two layouts split one dimension.
 struct DimCuts {
   int64_t size = 0;                          // logical
-  std::vector<int> from, to;                 // axes, the outermost cut first
+  std::vector<int> from, to;                 // axes, the outermost split first
   int64_t from_parts = 1, to_parts = 1;      // products of their sizes
   int64_t from_largest = 0, to_largest = 0;  // of a part
   int64_t smallest = 0;                      // part of `from`
   bool same() const { return from == to; }
   bool even() const { return size % from_parts == 0 && size % to_parts == 0; }
-  // Whether a part of `to` lies in one part of `from`, and the other way round.
+  // True if a part of `to` is inside one part of `from`, and the other way round.
   bool ToInFrom() const { return BeginsWith(to, from); }
   bool FromInTo() const { return BeginsWith(from, to); }
   static bool BeginsWith(const std::vector<int>& all, const std::vector<int>& first) {
     return first.size() <= all.size() && std::equal(first.begin(), first.end(), all.begin());
   }
-  // What a part of `from` and a part of `to` have in common, if they meet: at least this much.
+  // Least size of the intersection of a part of `from` and a part of `to`, if they meet.
   int64_t LeastCommon() const {
     const int64_t least = std::lcm(from_parts, to_parts);
     return size % least == 0 ? size / least : 1;
   }
 };
 
-// Of a part that is cut by the axes in turn; `last`: the smallest one, else the largest.
+// The size of a part that the axes split in turn; `last`: the smallest one, else the largest.
 int64_t PartSize(int64_t size, const std::vector<int>& axes, const Mesh& mesh, bool last) {
   for (const int axis : axes) {
     const int parts = mesh.axes[axis].size;
@@ -102,7 +102,7 @@ class Transition {
     return found;
   }
 
-  // Whether each member's part of dimension `dim` is a few long runs of the whole.
+  // True if each member's part of dimension `dim` is a few long runs of the whole.
   bool PartsAreStraight(int dim) const {
     int64_t rows = 1, row_bytes = of_.element_bytes;
     for (int d = 0; d < std::ssize(dims_); ++d) {
@@ -125,7 +125,7 @@ class Transition {
     return ArePacked(out_bytes_) ? Aligned(in_bytes_) + added : MessageBytes();
   }
 
-  // What a member sends in many short runs, and what it cannot receive where it belongs.
+  // Bytes that a member sends in many short runs, and bytes that it cannot receive in its output.
   int64_t MessageBytes() const {
     // The parts that each member sends, and that it receives of one source.
     int64_t sent_parts = 1, received_parts = 1;
@@ -159,7 +159,7 @@ class Transition {
     return bytes;
   }
 
-  // Of parts that have `bytes` in all, each aligned.
+  // Bytes of parts that have `bytes` in all, each aligned.
   static int64_t PartsBytes(int64_t bytes, int64_t parts) {
     return Aligned(bytes) + (parts - 1) * kWindowAlignment;
   }

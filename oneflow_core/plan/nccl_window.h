@@ -1,9 +1,9 @@
 // The workspace of an exchange between GPUs that NCCL carries, and what NCCL carries straight from
 // register to register.
 //
-// NCCL moves runs: bytes that are one after the other. Where what a member sends or receives is one
-// run, or a few long ones (NcclLimits), it goes from register to register and takes no workspace.
-// Else a local kernel packs it, or unpacks it, in the workspace. So a window is
+// NCCL moves runs: consecutive bytes. If the data that a member sends or receives is one run, or a
+// few long ones (NcclLimits), it goes from register to register and takes no workspace. Otherwise a
+// local kernel packs or unpacks it in the workspace. So a window is
 //   0                          all-gathers, reduce-scatters and all-reduces of equal parts whose
 //                              runs are few and long; sends; copies whose runs are few and long
 //   + an output                where the result is added to what the output holds, or gathered in
@@ -12,7 +12,7 @@
 //   + an output each summand   where sums fit no operation of NCCL: ragged parts, several axes at
 //                              once
 // and at most an input and `copies` outputs, each part rounded up to kWindowAlignment. It does not
-// depend on micro-batches. Windows of the tensors of one exchange lie one behind the other.
+// depend on micro-batches. Windows of the tensors of one exchange are consecutive.
 //
 // A function of layouts, boxing and type alone. The runtime's planner of NCCL's operations
 // (actor_runtime/cuda/exchange/nccl_layout.h) obeys the same limits and needs no byte more;
@@ -40,7 +40,7 @@ inline constexpr int64_t kWindowAlignment = 64;
 // the kernels that pack and unpack them work on whole words.
 inline constexpr int64_t kPackedAlignment = 16;
 
-// Of one tensor of an exchange.
+// One tensor of an exchange.
 struct ExchangedTensor {
   int64_t copies = 1;   // members whose parts are summed or maximised
   int64_t members = 1;  // of the group

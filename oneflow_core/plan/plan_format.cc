@@ -42,7 +42,7 @@ std::string Checksum(std::string_view payload) {
 
 bool IsText(const std::string& path) { return absl::EndsWith(path, ".textproto"); }
 
-// The same for the same plan: attributes are written by key, not as they lie in a hash table.
+// The same for the same plan: attributes are written by key, not in the order of a hash table.
 std::string Payload(const proto::Plan& plan) {
   std::string payload;
   google::protobuf::io::StringOutputStream stream(&payload);

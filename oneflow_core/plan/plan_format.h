@@ -18,8 +18,8 @@ namespace oneflow {
 inline constexpr int kPlanVersion = 3;
 
 // The file's bytes, the same for equal plans; and back. `where` begins the errors: not a plan, of
-// another version, truncated, corrupt. What is intact may still say anything: ids of what is not
-// there, negative sizes.
+// another version, truncated, corrupt. An intact plan may still say anything: ids that
+// do not exist, negative sizes.
 std::string SerializePlan(const proto::Plan& plan);
 absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view where);
 

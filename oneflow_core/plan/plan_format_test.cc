@@ -171,9 +171,9 @@ TEST_CASE("the fingerprint passes over what the format does not have") {
   unknown(r)->AddLengthDelimited(proto::Register::kSlotsFieldNumber, "x");
   unknown(r)->AddGroup(1002)->AddFixed64(1, 2);
   CHECK(Fingerprint(plan) == before);
-  proto::Plan again;
-  REQUIRE(again.ParseFromString(plan.SerializeAsString()));
-  CHECK(Fingerprint(again) == before);
+  proto::Plan reread;
+  REQUIRE(reread.ParseFromString(plan.SerializeAsString()));
+  CHECK(Fingerprint(reread) == before);
 }
 
 TEST_CASE("orders print what repeats once, inside of what repeats, too") {
@@ -226,7 +226,7 @@ TEST_CASE("plans print one line an actor and a register") {
   CHECK_THAT(PlanText(SomePlan(), "eval"), !Catch::Contains("program train"));
   proto::Plan marked = SomePlan();
   proto::Register& x = *marked.mutable_program(0)->mutable_register_(0);
-  x.set_slots(3), x.set_stride(128), x.set_first_place(2), x.set_fires_per_fill(4);
+  x.set_slots(3), x.set_stride(128), x.set_first_buffer(2), x.set_fires_per_fill(4);
   x.set_fill_mode(proto::Register::ACCUMULATE);
   proto::Actor& sum = *marked.mutable_program(0)->mutable_actor(1);
   sum.mutable_input(0)->set_fires_per_read(2), sum.mutable_input(0)->set_initial_fills(1);
@@ -234,8 +234,8 @@ TEST_CASE("plans print one line an actor and a register") {
   MutableFacts(1, marked.mutable_facts()->add_program())->set_bytes_moved(100);
   CHECK_THAT(
       PlanText(marked),
-      Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 places=3 every 128 "
-                      "first_place=2 accumulate fires_per_fill=4\n") &&
+      Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 buffers=3 every 128 "
+                      "first_buffer=2 accumulate fires_per_fill=4\n") &&
           Catch::Contains("  a1 sum all_reduce stage=0 r0/2+1 -> r1 group=data reduce=max\n"));
   CHECK_THAT(PlanSummary(marked), Catch::Contains(": 1 actor, 200 bytes a step to a device"));
   proto::Plan trained = SomePlan();

@@ -13,7 +13,7 @@ bool HasData(const proto::Plan& plan, const proto::Program& program, int id) {
 
 }  // namespace
 
-const proto::ProgramFacts& FactsOf(const proto::Plan& plan, const proto::Program& program) {
+const proto::ProgramFacts& FindFacts(const proto::Plan& plan, const proto::Program& program) {
   const int known = std::min(plan.program_size(), plan.facts().program_size());
   for (int i = 0; i < known; ++i) {
     if (&plan.program(i) == &program) return plan.facts().program(i);
@@ -21,7 +21,7 @@ const proto::ProgramFacts& FactsOf(const proto::Plan& plan, const proto::Program
   return proto::ProgramFacts::default_instance();
 }
 
-const proto::ActorFacts& FactsOf(const proto::ProgramFacts& facts, int actor) {
+const proto::ActorFacts& FindFacts(const proto::ProgramFacts& facts, int actor) {
   const bool known = actor >= 0 && actor < facts.actor_size();
   return known ? facts.actor(actor) : proto::ActorFacts::default_instance();
 }
@@ -49,7 +49,7 @@ std::vector<int> DataOutputs(const proto::Plan& plan, const proto::Program& prog
   return data;
 }
 
-std::vector<double> FiringsOf(const proto::Program& program) {
+std::vector<double> FiringsPerStep(const proto::Program& program) {
   std::vector<double> of_segment(program.segment_size(), 0), firings(program.actor_size(), 0);
   for (const proto::Stream& stream : program.stream()) {
     for (const proto::OrderRun& run : stream.order()) {

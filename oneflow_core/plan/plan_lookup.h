@@ -22,8 +22,8 @@ inline const proto::Program* FindProgram(const proto::Plan& plan, std::string_vi
 }
 
 // That of --program; an input error that says which there are.
-inline absl::StatusOr<const proto::Program*> ProgramOfFlag(const proto::Plan& plan,
-                                                           std::string_view name) {
+inline absl::StatusOr<const proto::Program*> FindProgramByFlag(const proto::Plan& plan,
+                                                               std::string_view name) {
   if (const proto::Program* found = FindProgram(plan, name); found != nullptr) return found;
   std::string names;
   for (const proto::Program& p : plan.program()) names += (names.empty() ? "" : ", ") + p.name();
@@ -46,10 +46,9 @@ inline const proto::Register* FindRegister(const proto::Plan& plan, const proto:
   return id < program.register__size() ? &program.register_(id) : nullptr;
 }
 
-// What is known of a program and of its actors beside what they do; nothing where the plan does not
-// say.
-const proto::ProgramFacts& FactsOf(const proto::Plan& plan, const proto::Program& program);
-const proto::ActorFacts& FactsOf(const proto::ProgramFacts& facts, int actor);
+// Facts of a program and of its actors; empty if the plan has none.
+const proto::ProgramFacts& FindFacts(const proto::Plan& plan, const proto::Program& program);
+const proto::ActorFacts& FindFacts(const proto::ProgramFacts& facts, int actor);
 proto::ActorFacts* MutableFacts(int actor, proto::ProgramFacts* facts);
 // 0 where the plan does not say.
 inline int64_t LowerBoundBytes(const proto::Plan& plan, int stage) {
@@ -57,7 +56,7 @@ inline int64_t LowerBoundBytes(const proto::Plan& plan, int stage) {
   return known ? plan.facts().lower_bound_bytes(stage) : 0;
 }
 
-// Whether a register keeps an order only: it has no bytes and no tensor.
+// True if a register keeps an order only: it has no bytes and no tensor.
 inline bool IsControl(const proto::Register& r) {
   return r.slot_bytes() == 0 && r.layout().dim_size() == 0;
 }
@@ -68,7 +67,7 @@ std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& progr
 std::vector<int> DataOutputs(const proto::Plan& plan, const proto::Program& program,
                              const proto::Actor& actor);
 
-// How often each actor fires in one step, by its place in the program.
-std::vector<double> FiringsOf(const proto::Program& program);
+// Firings of each actor in one step, by its index in the program.
+std::vector<double> FiringsPerStep(const proto::Program& program);
 
 }  // namespace oneflow

@@ -24,7 +24,7 @@ std::vector<Place> PlacesOf(const proto::Program& program, const proto::ProgramF
   std::string last;
   for (const proto::Actor& actor : program.actor()) {
     if (!actor.has_boxing()) continue;
-    const proto::ActorFacts& known = FactsOf(facts, actor.id());
+    const proto::ActorFacts& known = FindFacts(facts, actor.id());
     const std::string& why = known.why();
     if (places.empty() || why != last) places.push_back({why, "", 0, 0});
     last = why;
@@ -49,7 +49,7 @@ std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) 
   // The reasons that are alike but for numbers and have the same price share a line.
   std::map<std::string, size_t> known;
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
-  for (const Place& place : PlacesOf(program, FactsOf(plan, program))) {
+  for (const Place& place : PlacesOf(program, FindFacts(plan, program))) {
     std::string price =
         absl::StrCat(": ", place.primitives, ", ", BytesText(static_cast<int64_t>(place.bytes)));
     if (place.seconds > 0) absl::StrAppend(&price, ", ", TimeText(place.seconds));

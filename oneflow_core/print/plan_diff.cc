@@ -32,16 +32,16 @@ struct ProgramNumbers {
 };
 
 ProgramNumbers NumbersOf(const proto::Plan& plan, const proto::Program& program) {
-  const proto::ProgramFacts& facts = FactsOf(plan, program);
+  const proto::ProgramFacts& facts = FindFacts(plan, program);
   ProgramNumbers numbers;
-  const std::vector<double> firings = FiringsOf(program);
+  const std::vector<double> firings = FiringsPerStep(program);
   for (int a = 0; a < program.actor_size(); ++a) {
     const proto::Actor& actor = program.actor(a);
     ++numbers.counts[{"actors", actor.stage()}];
     if (!actor.has_boxing()) continue;
     ++numbers.counts[{absl::StrCat("actors, ", actor.kernel()), actor.stage()}];
     numbers.bytes[{absl::StrCat("received in a step, ", actor.kernel()), actor.stage()}] +=
-        FactsOf(facts, a).bytes_moved() * firings[a];
+        FindFacts(facts, a).bytes_moved() * firings[a];
   }
   for (const proto::Register& r : program.register_()) {
     ++numbers.counts[{"registers", r.stage()}];
@@ -292,7 +292,7 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   if (of_b == nullptr) of_b = &kNone;
   AddOrders(*of_a, *of_b, &diff);
   AddNumber("launch queue", "", a.launch_queue(), b.launch_queue(), &diff);
-  AddNumber("stages", "", StagesOf(a), StagesOf(b), &diff);
+  AddNumber("stages", "", StageCount(a), StageCount(b), &diff);
   AddNumber("sequences a step", "", static_cast<double>(a.train().batch()),
             static_cast<double>(b.train().batch()), &diff);
   AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),

@@ -197,7 +197,7 @@ class Drawing {
 }  // namespace
 
 absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view name, bool full) {
-  ASSIGN_OR_RETURN(const proto::Program* program, ProgramOfFlag(plan, name));
+  ASSIGN_OR_RETURN(const proto::Program* program, FindProgramByFlag(plan, name));
   return Drawing(plan, *program, full).Text();
 }
 

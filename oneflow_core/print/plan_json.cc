@@ -39,7 +39,7 @@ Json StageJson(const proto::Program& program, const proto::ProgramFacts& facts, 
   for (int a = 0; a < program.actor_size(); ++a) {
     if (program.actor(a).stage() != stage) continue;
     ++actors;
-    flops += FactsOf(facts, a).flops() * firings[a];
+    flops += FindFacts(facts, a).flops() * firings[a];
   }
   for (const proto::Register& r : program.register_()) registers += r.stage() == stage;
   return {{"stage", stage},
@@ -50,14 +50,15 @@ Json StageJson(const proto::Program& program, const proto::ProgramFacts& facts, 
 }
 
 Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
-  const std::vector<double> firings = FiringsOf(program);
-  const proto::ProgramFacts& facts = FactsOf(plan, program);
+  const std::vector<double> firings = FiringsPerStep(program);
+  const proto::ProgramFacts& facts = FindFacts(plan, program);
   Json stages = Json::array();
-  for (int s = 0; s < StagesOf(plan); ++s) stages.push_back(StageJson(program, facts, s, firings));
+  for (int s = 0; s < StageCount(plan); ++s)
+    stages.push_back(StageJson(program, facts, s, firings));
   Json boxing = Json::array(), actors = Json::array();
   for (int a = 0; a < program.actor_size(); ++a) {
     const proto::Actor& actor = program.actor(a);
-    const proto::ActorFacts& known = FactsOf(facts, a);
+    const proto::ActorFacts& known = FindFacts(facts, a);
     actors.push_back({{"name", actor.name()},
                       {"kernel", actor.kernel()},
                       {"stage", actor.stage()},
@@ -71,7 +72,7 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
                       {"seconds", known.seconds()},
                       {"why", known.why()}});
   }
-  const AddressPeriod period = AddressPeriodOf(plan, program);
+  const AddressPeriod period = FindAddressPeriod(plan, program);
   return {{"name", program.name()},
           {"micro_batches", program.micro_batches()},
           {"micro_batch_size", program.micro_batch_size()},
@@ -102,10 +103,11 @@ std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
     mesh[axis.name()] = axis.size();
     devices *= axis.size();
   }
-  const int stages = std::max(1, StagesOf(plan));
+  const int stages = std::max(1, StageCount(plan));
   Json memory = Json::array(), programs = Json::array(), variables = Json::array(),
        notes = Json::array();
-  for (int s = 0; s < StagesOf(plan); ++s) memory.push_back(MemoryJson(plan, s, devices / stages));
+  for (int s = 0; s < StageCount(plan); ++s)
+    memory.push_back(MemoryJson(plan, s, devices / stages));
   for (const auto& program : plan.program()) programs.push_back(ProgramJson(plan, program));
   for (const auto& v : plan.variable()) {
     variables.push_back(

@@ -15,7 +15,7 @@
 #include "oneflow_core/base/runs.h"
 #include "oneflow_core/plan/address_period.h"
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -87,8 +87,9 @@ std::string RegisterLine(const proto::Plan& plan, const proto::Register& r) {
   std::string text = absl::StrCat("  r", r.id(), " ", r.name(), " stage=", r.stage(), " ",
                                   LayoutText(plan, r.layout(), r.dtype()), " slots=", r.slots(),
                                   " x ", r.slot_bytes(), " at ", r.offset());
-  if (LiesApart(r)) absl::StrAppend(&text, " places=", PlacesOf(r), " every ", StrideOf(r));
-  if (r.first_place() != 0) absl::StrAppend(&text, " first_place=", r.first_place());
+  if (HasInterleavedBuffers(r))
+    absl::StrAppend(&text, " buffers=", BufferCount(r), " every ", BufferStride(r));
+  if (r.first_buffer() != 0) absl::StrAppend(&text, " first_buffer=", r.first_buffer());
   if (r.fill_mode() == proto::Register::ACCUMULATE) absl::StrAppend(&text, " accumulate");
   if (r.fill_mode() == proto::Register::UPDATE) absl::StrAppend(&text, " update");
   if (r.fires_per_fill() != 1) absl::StrAppend(&text, " fires_per_fill=", r.fires_per_fill());
@@ -123,14 +124,14 @@ std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
 
 // Communication of one step, by kernel: actors, and bytes that one device receives.
 std::string BoxingText(const proto::Plan& plan, const proto::Program& program) {
-  const proto::ProgramFacts& facts = FactsOf(plan, program);
-  const std::vector<double> firings = FiringsOf(program);
+  const proto::ProgramFacts& facts = FindFacts(plan, program);
+  const std::vector<double> firings = FiringsPerStep(program);
   std::map<std::string, std::pair<int, double>> sums;
   for (int a = 0; a < program.actor_size(); ++a) {
     if (!program.actor(a).has_boxing()) continue;
     auto& [count, bytes] = sums[program.actor(a).kernel()];
     ++count;
-    bytes += FactsOf(facts, a).bytes_moved() * firings[a];
+    bytes += FindFacts(facts, a).bytes_moved() * firings[a];
   }
   std::string text;
   for (const auto& [kernel, sum] : sums) {
@@ -147,7 +148,7 @@ std::string PeriodText(const proto::Plan& plan, const proto::Program& program) {
     if (n == 0) return absl::StrCat("after more ", many, " than can be counted");
     return n == 1 ? absl::StrCat("every ", one) : absl::StrCat("every ", n, " ", many);
   };
-  const AddressPeriod period = AddressPeriodOf(plan, program);
+  const AddressPeriod period = FindAddressPeriod(plan, program);
   std::string text = "    addresses repeat " + every(period.steps, "step", "steps");
   if (program.micro_batches() > 1) {
     absl::StrAppend(&text, ", those of a micro-batch ",
@@ -166,7 +167,7 @@ std::string ProgramSummary(const proto::Plan& plan, const proto::Program& progra
   if (program.steps_a_round() > 1)
     absl::StrAppend(&text, ", ", program.steps_a_round(), " steps a round");
   text += "\n";
-  for (int s = 0; s < StagesOf(plan); ++s) {
+  for (int s = 0; s < StageCount(plan); ++s) {
     for (const proto::Stream& stream : program.stream()) {
       if (stream.stage() != s || stream.kind() != proto::Stream::COMPUTE) continue;
       absl::StrAppend(&text, "    stage ", s, ": ", OrderText(program, stream), "\n");
@@ -180,7 +181,7 @@ std::string Header(const proto::Plan& plan) {
   return absl::StrCat(
       "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
       "\nmesh ", MeshText(plan.mesh()), ": ", devices, " ", DeviceWord(plan),
-      devices == 1 ? ", " : "s, ", StagesOf(plan), StagesOf(plan) == 1 ? " stage" : " stages",
+      devices == 1 ? ", " : "s, ", StageCount(plan), StageCount(plan) == 1 ? " stage" : " stages",
       "; batch ", plan.train().batch(), " in ", plan.train().micro_batches(),
       plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
       plan.train().schedule(), plan.train().precision() == proto::BF16 ? ", precision bf16" : "",
@@ -286,14 +287,14 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
   for (const proto::OrderRun& run : stream.order()) {
     const std::vector<int> segments(run.segment().begin(), run.segment().end());
     std::vector<std::string> inner;
-    for (const Run& r : RunsOf(segments)) {
+    for (const Run& r : FindRuns(segments)) {
       std::vector<std::string> names;
       for (size_t i = r.begin; i < r.begin + r.length; ++i) names.push_back(name(segments[i]));
       inner.push_back(TimesText(names, r.repeat));
     }
     outer.push_back(TimesText(inner, run.repeat()));
   }
-  for (const Run& r : RunsOf(outer)) {
+  for (const Run& r : FindRuns(outer)) {
     const auto begin = outer.begin() + static_cast<int64_t>(r.begin);
     texts.push_back(TimesText({begin, begin + static_cast<int64_t>(r.length)}, r.repeat));
   }

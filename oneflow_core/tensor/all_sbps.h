@@ -1,4 +1,4 @@
-// Every way in which a tensor may lie on some axes. For tests.
+// Every nd-SBP of a tensor on some axes. For tests.
 #pragma once
 
 #include <utility>

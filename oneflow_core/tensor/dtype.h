@@ -23,8 +23,8 @@ constexpr size_t SizeOf(DType t) {
 
 constexpr bool IsFloat(DType t) { return t != DType::kI32 && t != DType::kU8; }
 
-// What sums and statistics of tensors of a type are kept in.
-constexpr DType WideOf(DType t) { return t == DType::kBF16 ? DType::kF32 : t; }
+// The type in which sums and statistics of tensors of type `t` are kept.
+constexpr DType AccumulationType(DType t) { return t == DType::kBF16 ? DType::kF32 : t; }
 
 std::string_view Name(DType t);                        // "f32", "f64", "i32", "bf16", "u8"
 absl::StatusOr<DType> ParseDType(std::string_view s);  // the inverse

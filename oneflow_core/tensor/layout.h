@@ -1,7 +1,7 @@
 // Layout: which box of a logical tensor a device holds. Pure geometry: all that the
 // runtime knows of SBP.
 //
-// Example: dims {4,5}, cut dim 0 by axis "data" of size 2: coordinate data=1 holds rows [2,4).
+// Example: dims {4,5}, dim 0 split by axis "data" of size 2: coordinate data=1 holds rows [2,4).
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace oneflow {
 
-// Part `index` of n elements cut in p parts: the first n mod p parts get one more. The one place
-// that knows ragged offsets.
+// Part `index` of n elements split into p parts: the first n mod p parts get one more. The one
+// place that knows ragged offsets.
 struct Range {
   int64_t begin = 0, size = 0;
   bool operator==(const Range&) const = default;
@@ -32,7 +32,8 @@ Slice Intersect(const Slice& a, const Slice& b);  // sizes are 0 where they do n
 
 // Row-major index, in a tensor of sizes `dims`, of element `element` of a slice (row-major, too).
 int64_t IndexInTensor(const Dims& dims, const Slice& slice, int64_t element);
-// Elements of a slice that are neighbours in the tensor, too: a row, or more where rows are whole.
+// Elements of a slice that are neighbours in the tensor, too: a row, or more where entire rows are
+// held.
 int64_t RunLength(const Dims& dims, const Slice& slice);
 // Calls fn(element, index, count) for each run within elements [begin, end) of the slice: `count`
 // of them from `element` on are neighbours in the tensor, from `index` on.
@@ -56,7 +57,7 @@ struct Layout {
   auto operator<=>(const Layout&) const = default;
 };
 
-Layout LayoutOf(const Dims& dims, const NdSbp& sbp);  // P and B cut nothing
+Layout LayoutOf(const Dims& dims, const NdSbp& sbp);  // P and B split nothing
 Slice SliceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c);
 Slice LargestSlice(const Layout& layout, const Mesh& mesh);
 int64_t MaxElements(const Layout& layout, const Mesh& mesh);  // of the largest part

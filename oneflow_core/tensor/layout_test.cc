@@ -105,11 +105,11 @@ TEST_CASE("runs of a slice are neighbours in the tensor") {
     });
     return all;
   };
-  const Slice columns{{0, 1}, {3, 2}}, rows{{1, 0}, {2, 4}}, whole{{0, 0}, {3, 4}};
+  const Slice columns{{0, 1}, {3, 2}}, rows{{1, 0}, {2, 4}}, all_rows{{0, 0}, {3, 4}};
   CHECK(runs({3, 4}, columns, 0, 6) == std::vector<Run>{{0, 1, 2}, {2, 5, 2}, {4, 9, 2}});
   CHECK(runs({3, 4}, columns, 1, 4) == std::vector<Run>{{1, 2, 1}, {2, 5, 2}});
   CHECK(runs({3, 4}, rows, 0, 8) == std::vector<Run>{{0, 4, 8}});
-  CHECK(runs({3, 4}, whole, 5, 12) == std::vector<Run>{{5, 5, 7}});
+  CHECK(runs({3, 4}, all_rows, 5, 12) == std::vector<Run>{{5, 5, 7}});
   CHECK(runs({}, {{}, {}}, 0, 1) == std::vector<Run>{{0, 0, 1}});
   CHECK(runs({3, 4}, {{3, 0}, {0, 4}}, 0, 0).empty());
 }

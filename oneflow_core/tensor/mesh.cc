@@ -168,8 +168,8 @@ absl::StatusOr<Mesh> ParseMesh(std::string_view text) {
       return InputError(where, "\"" + size + "\" is no size for axis \"" + name + "\"", kMend);
     }
     for (size_t i = 0; i < factors.size(); ++i) {
-      const bool whole = factors.size() == 1;
-      mesh.axes.push_back({whole ? name : name + '.' + std::to_string(i), factors[i]});
+      const bool unfactored = factors.size() == 1;
+      mesh.axes.push_back({unfactored ? name : name + '.' + std::to_string(i), factors[i]});
     }
   }
   RETURN_IF_ERROR(CheckMesh(mesh, where));

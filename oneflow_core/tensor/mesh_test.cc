@@ -60,7 +60,7 @@ TEST_CASE("peers take all values along the given axes, in rank order") {
   CHECK(mesh.Peers(c, {2, 0}) == std::vector<int>{3, 4, 5, 9, 10, 11});
 }
 
-TEST_CASE("a bad mesh is told with the flag, the fault and the mend") {
+TEST_CASE("a bad mesh is told with the flag, the fault and the hint") {
   CHECK(Error("data") ==
         "--mesh=data: \"data\" has no size; write axis=size, e.g. pipe=2,data=2,tensor=2");
   CHECK(Error("data=2,") ==

@@ -1,12 +1,12 @@
-// SBP: how a logical tensor lies on the devices along a mesh axis (OneFlow, arXiv:2110.15032,
+// SBP: the layout of a logical tensor on the devices along a mesh axis (OneFlow, arXiv:2110.15032,
 // sec. 3.1).
 //
-//   B     every coordinate holds the whole tensor
+//   B     the tensor is replicated: every coordinate holds all of it
 //   S(i)  coordinate c holds the c-th part along dimension i (the first n mod p parts get one more)
 //   P     the tensor is the sum of all parts;  Pmax: the maximum
 //
 // nd-SBP is one Sbp for each mesh axis. When several axes split the same dimension, the axis that
-// comes first in the mesh cuts first (outermost).
+// comes first in the mesh splits first (outermost).
 #pragma once
 
 #include <cstdint>

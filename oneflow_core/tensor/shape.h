@@ -24,7 +24,7 @@ struct Shape {
 };
 
 int64_t Product(const Dims& dims);
-// Whether the sizes, those of 0 left out, are at most 2^48 elements together: counts of elements
+// True if the sizes, those of 0 left out, have at most 2^48 elements in all: counts of elements
 // and bytes, of such a shape or of parts of it, are far from overflow.
 bool Countable(const Dims& dims);
 std::string ToString(const Dims& dims);  // "[4,256,768]"

@@ -25,7 +25,7 @@ proto::DataType ToProto(DType type);
 absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view where);
 
 // An nd-SBP by axis name, as users write it: what is not named is free (in a constraint).
-// Whether the axes exist is known only where there is a mesh.
+// True if the axes exist is known only where there is a mesh.
 absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
                                                                std::string_view where);
 

@@ -12,9 +12,9 @@ namespace oneflow {
 namespace {
 
 absl::Status Refuse(std::string_view where, std::string_view field, double value,
-                    std::string_view mend) {
+                    std::string_view hint) {
   return InputError(absl::StrCat(ToAbsl(where), ToAbsl(field), "=", value), "is out of range",
-                    mend);
+                    hint);
 }
 
 bool Within(double value, double low, double high) { return value >= low && value < high; }

@@ -12,7 +12,7 @@
 
 namespace oneflow {
 
-// "good", or the refusal. Of actors without kernels.
+// "good", or the refusal. For actors without kernels.
 inline std::string Verdict(const proto::Plan& plan) {
   const absl::Status status = VerifyPlan(plan, {.kernels = false});
   return status.ok() ? "good" : std::string(ToStd(status.message()));

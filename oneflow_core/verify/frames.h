@@ -1,15 +1,15 @@
-// Frames: registers of a stage that lie apart (places.h), in equally many places equally far from
-// each other, and fill equally often a step: place i of each lies in frame i. Where each
-// micro-batch fills each of them once, a micro-batch in flight has a frame of its own, and in it
-// registers share bytes as in an arena of one micro-batch.
+// Frames: groups of registers of a stage whose buffers are interleaved (plan/buffers.h). The
+// members have equally many buffers, the same stride, and equally many fills a step. Buffer i of
+// every member is in frame i. Where each micro-batch fills each member once, every micro-batch in
+// flight has its own frame, and in it registers share bytes as in an arena of one micro-batch.
 //
-//   ln     fill 0 . . . | fill 1 . . . | fill 2 . . .       place 0, 1, 2, then 0 again
-//   dgelu  . . . fill 0 | . . . fill 1 | . . . fill 2       in what is over when it comes
+//   ln     fill 0 . . . | fill 1 . . . | fill 2 . . .       buffer 0, 1, 2, then 0 again
+//   dgelu  . . . fill 0 | . . . fill 1 | . . . fill 2       in bytes whose contents are over
 //
-// For the memory proof: which frame a step begins with may drift, but all members drift alike, so
-// how they meet in a frame does not change from step to step. A register with as many places as
-// fills a step does not drift, so the proof takes each of its places as a register of its own,
-// which any other may meet, and it is no member here.
+// For the memory proof: the frame that a step begins with may drift, but all members drift alike,
+// so the way they overlap inside a frame does not change from step to step. A register with as many
+// buffers as fills a step does not drift. The proof treats each of its buffers as a register of its
+// own, which any other register may overlap; such a register is not a member here.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ struct Frames {
   int stage = 0;
   proto::MemoryKind memory_kind = proto::DEVICE;
   int64_t begin = 0, stride = 0;  // in the arena: frame i is begin + i * stride and on
-  int64_t places = 1;
-  std::vector<int> members;    // registers; their slots lie inside one frame
-  std::vector<int> intruders;  // other registers of the program with bytes in [begin, end())
+  int64_t buffers = 1;
+  std::vector<int> members;      // registers; each has one buffer in every frame
+  std::vector<int> conflicting;  // other registers of the program with bytes in [begin, end())
 
-  int64_t end() const { return begin + places * stride; }
+  int64_t end() const { return begin + buffers * stride; }
 };
 
-// Whether the register lies apart and fills each of its places once a step, so that a place is the
-// same micro-batch's in every step.
-bool FillsPlacesOnce(const PlanNet& net, const NetRegister& r);
+// True if the register has interleaved buffers and a step fills each of them once: a buffer then
+// belongs to the same micro-batch in every step.
+bool FillsBuffersOnce(const PlanNet& net, const NetRegister& r);
 
-// Every written register of the program that lies apart is a member of exactly one, unless it fills
-// its places once.
-std::vector<Frames> FramesOf(const PlanNet& net);
+// The frames of a program. Every written register with interleaved buffers is a member of exactly
+// one, unless FillsBuffersOnce.
+std::vector<Frames> FindFrames(const PlanNet& net);
 
 }  // namespace oneflow

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 
 namespace oneflow {
 namespace {
@@ -16,12 +16,12 @@ namespace {
 constexpr int64_t kAlways = std::numeric_limits<int64_t>::min();
 constexpr int64_t kLost = std::numeric_limits<int64_t>::max();  // all contents
 
-// Whether any places of the two overlap.
+// True if a buffer of one overlaps a buffer of the other.
 bool ShareBytes(const proto::Register& a, const proto::Register& b) {
   if (a.memory_kind() != b.memory_kind()) return false;
-  for (int64_t place = 0; place < PlacesOf(a); ++place) {
-    const int64_t begin = a.offset() + place * StrideOf(a);
-    if (HasBytesIn(b, begin, begin + a.slot_bytes())) return true;
+  for (int64_t buffer = 0; buffer < BufferCount(a); ++buffer) {
+    const int64_t begin = a.offset() + buffer * BufferStride(a);
+    if (Overlaps(b, begin, begin + a.slot_bytes())) return true;
   }
   return false;
 }
@@ -31,15 +31,15 @@ bool ShareBytes(const proto::Register& a, const proto::Register& b) {
 HappensBefore::HappensBefore(const PlanNet& net, int64_t steps)
     : net_(&net),
       clocks_(net, steps),
-      holders_(std::make_shared<const Holders>(net)),
-      held_(holders_->holders, {.first_valid_fill = kAlways}),
-      over_after_(holders_->accesses, 0),
-      owner_(holders_->cells, -1),
-      tenure_(holders_->frames.size(), {false, std::vector<bool>(net.streams.size(), false)}) {}
+      owners_(std::make_shared<const Owners>(net)),
+      held_(owners_->owners, {.first_valid_fill = kAlways}),
+      over_after_(owners_->accesses, 0),
+      cell_owner_(owners_->cells, -1),
+      frame_side_(owners_->frames.size(), {false, std::vector<bool>(net.streams.size(), false)}) {}
 
 absl::Status HappensBefore::Fire(int stream) {
   const int actor = marking().next(stream);
-  const Holders& h = *holders_;
+  const Owners& h = *owners_;
   clocks_.Begin(stream);
   for (int i = h.first_reading[actor]; i < h.first_reading[actor + 1]; ++i) {
     RETURN_IF_ERROR(Read(stream, actor, h.readings[i]));
@@ -53,11 +53,12 @@ absl::Status HappensBefore::Fire(int stream) {
 
 absl::Status HappensBefore::Read(int stream, int actor, const Reading& reading) {
   const int64_t n = marking().fired(actor);
-  const int64_t fill = Whole(n, reading.per_read) - reading.initial_fills;
-  const Spot& spot = reading.spot;
-  const int64_t place = spot.PlaceOf(fill);
-  over_after_[spot.access + place * spot.access_step + reading.access] = clocks_.count(stream);
-  const Held& state = held(spot, place);
+  const int64_t fill = Quotient(n, reading.per_read) - reading.initial_fills;
+  const Location& location = reading.location;
+  const int64_t buffer = location.BufferIndex(fill);
+  over_after_[location.access + buffer * location.access_step + reading.access] =
+      clocks_.count(stream);
+  const Held& state = held(location, buffer);
   if (fill >= state.first_valid_fill) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       Program(), net_->NameOf(actor), " reads ", net_->registers[reading.reg].proto->name(),
@@ -65,91 +66,95 @@ absl::Status HappensBefore::Read(int stream, int actor, const Reading& reading) 
 }
 
 absl::Status HappensBefore::Write(int stream, int actor, const Writing& writing) {
-  const int64_t n = marking().fired(actor), fill = Whole(n, writing.per_fill);
-  const Spot& spot = writing.spot;
-  const int64_t place = spot.PlaceOf(fill);
-  const Held& state = held(spot, place);
+  const int64_t n = marking().fired(actor), fill = Quotient(n, writing.per_fill);
+  const Location& location = writing.location;
+  const int64_t buffer = location.BufferIndex(fill);
+  const Held& state = held(location, buffer);
   if (fill < state.first_valid_fill && fill * writing.per_fill != n) {
     return absl::FailedPreconditionError(
         absl::StrCat(Program(), net_->NameOf(actor), " accumulates into ",
                      net_->registers[writing.reg].proto->name(), " after ",
                      net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
   }
-  if (writing.bytes) RETURN_IF_ERROR(TakeBytes(stream, actor, writing, fill, place));
-  over_after_[spot.access + place * spot.access_step] = clocks_.count(stream);
+  if (writing.bytes) RETURN_IF_ERROR(TakeBytes(stream, actor, writing, fill, buffer));
+  over_after_[location.access + buffer * location.access_step] = clocks_.count(stream);
   return absl::OkStatus();
 }
 
-// Gives a fill its bytes, of which there are some; every register that loses some must be at rest.
+// Makes the fill's register the owner of its bytes. Every register that loses bytes must have no
+// access left that this stream does not know to be complete.
 absl::Status HappensBefore::TakeBytes(int stream, int actor, const Writing& writing, int64_t fill,
-                                      int64_t place) {
+                                      int64_t buffer) {
   const int id = writing.reg;
-  if (writing.intrudes) {
-    for (int f : holders_->intrudes[id]) RETURN_IF_ERROR(TakeFrames(stream, actor, id, f, false));
+  if (writing.conflicts) {
+    for (int f : owners_->conflicts[id]) RETURN_IF_ERROR(TakeFrames(stream, actor, id, f, false));
   }
   if (writing.frames >= 0) {
     RETURN_IF_ERROR(TakeFrames(stream, actor, id, writing.frames, true));
   }
-  Held& state = held(writing.spot, place);
+  Held& state = held(writing.location, buffer);
   if (!state.owns) {
     const auto [first, count] =
-        holders_->cells_of[writing.spot.holder + place * writing.spot.holder_step];
+        owners_->cells_of[writing.location.owner + buffer * writing.location.owner_step];
     for (int cell = first; cell < first + count; ++cell) {
-      const int loser = std::exchange(owner_[cell], id);
-      if (loser == id || loser < 0) continue;
-      RETURN_IF_ERROR(Evict(stream, actor, loser, holders_->PlaceWith(loser, cell), id));
+      const int evicted = std::exchange(cell_owner_[cell], id);
+      if (evicted == id || evicted < 0) continue;
+      RETURN_IF_ERROR(Evict(stream, actor, evicted, owners_->BufferWith(evicted, cell), id));
     }
     state.owns = true;
   }
-  // What it held before it lost its bytes is gone.
+  // Its contents from before it lost the bytes are gone.
   if (state.first_valid_fill == kLost) state.first_valid_fill = fill;
   return absl::OkStatus();
 }
 
-// Members and intruders of frames have them in turn, all of one side.
+// Frames belong either to their members or to the conflicting registers, never to some of both:
+// which buffer of a member a conflicting register overlaps may differ from step to step, so the
+// only sound condition is that all of the other side have finished.
 absl::Status HappensBefore::TakeFrames(int stream, int actor, int id, int f, bool as_member) {
-  Tenure& tenure = tenure_[f];
-  if (tenure.members == as_member && tenure.settled[stream]) return absl::OkStatus();
-  const Frames& frames = holders_->frames[f];
-  for (int other : as_member ? frames.intruders : frames.members) {
-    for (int64_t place = 0; place < holders_->spots[other].places; ++place) {
-      RETURN_IF_ERROR(Evict(stream, actor, other, place, id));
+  FrameSide& side = frame_side_[f];
+  if (side.members == as_member && side.synchronized[stream]) return absl::OkStatus();
+  const Frames& frames = owners_->frames[f];
+  for (int other : as_member ? frames.conflicting : frames.members) {
+    for (int64_t buffer = 0; buffer < owners_->locations[other].buffers; ++buffer) {
+      RETURN_IF_ERROR(Evict(stream, actor, other, buffer, id));
     }
   }
-  if (tenure.members != as_member) {
-    tenure.members = as_member;
-    std::fill(tenure.settled.begin(), tenure.settled.end(), false);
+  if (side.members != as_member) {
+    side.members = as_member;
+    std::fill(side.synchronized.begin(), side.synchronized.end(), false);
   }
-  tenure.settled[stream] = true;
+  side.synchronized[stream] = true;
   return absl::OkStatus();
 }
 
-// The last accesses of the loser must be over, for all that the writing stream knows.
-absl::Status HappensBefore::Evict(int stream, int actor, int loser, int64_t place, int winner) {
-  const Holders& h = *holders_;
-  const Spot& spot = h.spots[loser];
-  const int32_t* over_after = &over_after_[spot.access + place * spot.access_step];
-  const int first = h.first_toucher[loser];
-  for (int i = first; i < h.first_toucher[loser + 1]; ++i) {
-    const Holders::Toucher& toucher = h.touchers[i];
+// The writing stream must know that the last accesses of the evicted register are complete: nothing
+// else keeps the write from coming before them in some other legal order.
+absl::Status HappensBefore::Evict(int stream, int actor, int evicted, int64_t buffer, int evictor) {
+  const Owners& h = *owners_;
+  const Location& location = h.locations[evicted];
+  const int32_t* over_after = &over_after_[location.access + buffer * location.access_step];
+  const int first = h.first_accessor[evicted];
+  for (int i = first; i < h.first_accessor[evicted + 1]; ++i) {
+    const Owners::Accessor& accessor = h.accessors[i];
     const int32_t count = over_after[i - first];
-    if (count > 0 && clocks_.Known(stream, toucher.stream) < count) {
-      return NotOver(actor, toucher, i == first, loser, winner);
+    if (count > 0 && clocks_.Known(stream, accessor.stream) < count) {
+      return NotOver(actor, accessor, i == first, evicted, evictor);
     }
   }
-  held(spot, place) = {kLost, winner, false};
+  held(location, buffer) = {kLost, evictor, false};
   return absl::OkStatus();
 }
 
-absl::Status HappensBefore::NotOver(int actor, const Holders::Toucher& toucher, bool writes,
-                                    int loser, int winner) const {
+absl::Status HappensBefore::NotOver(int actor, const Owners::Accessor& accessor, bool writes,
+                                    int evicted, int evictor) const {
   return absl::FailedPreconditionError(absl::StrCat(
-      Program(), "registers ", net_->registers[loser].proto->name(), " and ",
-      net_->registers[winner].proto->name(), " of stage ", net_->registers[winner].proto->stage(),
-      ShareBytes(*net_->registers[loser].proto, *net_->registers[winner].proto)
+      Program(), "registers ", net_->registers[evicted].proto->name(), " and ",
+      net_->registers[evictor].proto->name(), " of stage ", net_->registers[evictor].proto->stage(),
+      ShareBytes(*net_->registers[evicted].proto, *net_->registers[evictor].proto)
           ? " share bytes, but "
-          : " lie between each other's places, but ",
-      net_->NameOf(actor), " may write while ", net_->NameOf(toucher.actor), " still ",
+          : " have interleaved buffers, but ",
+      net_->NameOf(actor), " may write while ", net_->NameOf(accessor.actor), " still ",
       writes ? "writes" : "reads"));
 }
 
@@ -162,9 +167,10 @@ int64_t HappensBefore::FillsSince(const HappensBefore& from, int reg) const {
   return r.writer < 0 ? 0 : marking().fills(r) - from.marking().fills(r);
 }
 
-// Knowledge moves as if all of it went on. What does not turn and was not touched stays.
+// Knowledge is assumed to advance with its streams; SkipCycles checks the assumption. State that
+// neither rotates nor was changed by the cycle stays.
 HappensBefore::Motion HappensBefore::MotionSince(const HappensBefore& from) const {
-  const Holders& h = *holders_;
+  const Owners& h = *owners_;
   Motion motion;
   for (int s = 0; s < static_cast<int>(net_->streams.size()); ++s) {
     motion.firings.push_back(clocks_.count(s) - from.clocks_.count(s));
@@ -173,18 +179,18 @@ HappensBefore::Motion HappensBefore::MotionSince(const HappensBefore& from) cons
   motion.over_after.resize(over_after_.size());
   motion.first_valid.resize(held_.size());
   for (int reg = 0; reg < static_cast<int>(net_->registers.size()); ++reg) {
-    const Spot& spot = h.spots[reg];
+    const Location& location = h.locations[reg];
     const int64_t fills = FillsSince(from, reg);
-    const bool turns = spot.places > 1 && fills > 0;
-    for (int64_t place = 0; place < spot.places; ++place) {
-      const int64_t holder = spot.holder + place * spot.holder_step;
-      if (turns || held_[holder].first_valid_fill != from.held_[holder].first_valid_fill) {
-        motion.first_valid[holder] = fills;
+    const bool turns = location.buffers > 1 && fills > 0;
+    for (int64_t buffer = 0; buffer < location.buffers; ++buffer) {
+      const int64_t owner = location.owner + buffer * location.owner_step;
+      if (turns || held_[owner].first_valid_fill != from.held_[owner].first_valid_fill) {
+        motion.first_valid[owner] = fills;
       }
-      int64_t access = spot.access + place * spot.access_step;
-      for (int i = h.first_toucher[reg]; i < h.first_toucher[reg + 1]; ++i, ++access) {
+      int64_t access = location.access + buffer * location.access_step;
+      for (int i = h.first_accessor[reg]; i < h.first_accessor[reg + 1]; ++i, ++access) {
         if (turns || over_after_[access] != from.over_after_[access]) {
-          motion.over_after[access] = motion.firings[h.touchers[i].stream];
+          motion.over_after[access] = motion.firings[h.accessors[i].stream];
         }
       }
     }
@@ -204,12 +210,12 @@ void HappensBefore::Skip(const Cycle& cycle, int64_t times, const Motion& motion
     int64_t& first = held_[i].first_valid_fill;
     if (first != kLost) first += times * motion.first_valid[i];
   }
-  for (size_t f = 0; f < tenure_.size(); ++f) {
-    const int64_t places = holders_->frames[f].places, turns = times * motion.turns[f];
-    const Holders::Block& block = holders_->blocks[f];
-    Turn(held_.begin() + block.holder, places, turns, block.holders);
-    Turn(over_after_.begin() + block.access, places, turns, block.accesses);
-    Turn(owner_.begin() + block.cell, places, turns, block.cells);
+  for (size_t f = 0; f < frame_side_.size(); ++f) {
+    const int64_t buffers = owners_->frames[f].buffers, turns = times * motion.turns[f];
+    const Owners::Block& block = owners_->blocks[f];
+    Rotate(held_.begin() + block.owner, buffers, turns, block.owners);
+    Rotate(over_after_.begin() + block.access, buffers, turns, block.accesses);
+    Rotate(cell_owner_.begin() + block.cell, buffers, turns, block.cells);
   }
 }
 
@@ -217,29 +223,30 @@ bool HappensBefore::NoBetterThan(const HappensBefore& other) const {
   const auto all = [](const auto& a, const auto& b, auto good) {
     return std::equal(a.begin(), a.end(), b.begin(), good);
   };
-  return owner_ == other.owner_ && tenure_ == other.tenure_ &&
+  return cell_owner_ == other.cell_owner_ && frame_side_ == other.frame_side_ &&
          all(clocks_.known(), other.clocks_.known(), std::less_equal()) &&
          all(over_after_, other.over_after_, std::greater_equal()) &&
          all(held_, other.held_,
              [](const Held& a, const Held& b) { return a.first_valid_fill >= b.first_valid_fill; });
 }
 
-// Why this is sound. To move a game on means: every count by the firings of its stream in the
-// cycle, every place by its fills. What the game does depends on neither, so moved on it does the
-// same; and from a state that is no better (less is known, accesses were later, less is valid) it
-// comes to one that is no better.
+// Soundness. To shift a game by a cycle means to add, to every count, the firings of its stream in
+// the cycle, and to rotate buffers by their fills. The rules depend on neither, so a shifted game
+// accepts the same firings. The rules are also monotone: from a state that is no better (less is
+// known, accesses were later, less is valid) the game comes to a state that is no better.
 //
-// Let W be this state with all knowledge forgotten that the cycle did not move on: it may have come
-// from before, and not come again. Played once more from W, nothing is refused, and W moved on is
-// no better than what comes out. So a second cycle, from there, is no worse than one from W moved
-// on, which goes as that from W did; and so on: none is refused, and W moved on by all of them is
-// no better than what comes out. Two things may be better than that. What is known is not
-// forgotten. And what no firing of the cycle touched, in places that do not turn, stays as it is.
+// Let W be this state without the knowledge that the cycle did not advance: such knowledge may stem
+// from before the cycle, and the next cycle need not bring it again. One cycle is played from W:
+// nothing is refused, and W shifted is no better than the result. So a second cycle, from that
+// result, does no worse than one from W shifted, which goes as the one from W did. By induction no
+// cycle is refused, and W shifted by all of them is no better than the result. The state that is
+// set here is better than that in two ways, both sound: knowledge is kept, and state that no firing
+// of the cycle changed, in buffers that do not rotate, stays as it is.
 //
-// Only frames turn, by the fills of their first member. That is asked of no register: where the
-// places of one do not turn so (a member that fills otherwise, or what fills its places once), the
-// one that it wrote last was not written last a cycle ago, where W has it, and comes out later than
-// W moved on says.
+// Only frames rotate, by the fills of their first member. No register is checked for it. If the
+// buffers of a register do not rotate so (a member that fills otherwise, or a register that fills
+// its buffers once), the played cycle from W ends with a later last write than W shifted, and the
+// comparison fails.
 bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>& firings,
                                const Cycle& cycle) {
   Motion motion = MotionSince(from);
@@ -251,12 +258,12 @@ bool HappensBefore::SkipCycles(const HappensBefore& from, const std::vector<int>
     worst.clocks_.Forget(i);
     motion.known[i] = 0;
   }
-  HappensBefore again = worst;
+  HappensBefore replay = worst;
   for (int stream : firings) {
-    if (!again.Fire(stream).ok()) return false;
+    if (!replay.Fire(stream).ok()) return false;
   }
   worst.Skip(cycle, 1, motion);
-  if (!worst.NoBetterThan(again)) return false;
+  if (!worst.NoBetterThan(replay)) return false;
   Skip(cycle, cycle.times, motion);
   return true;
 }

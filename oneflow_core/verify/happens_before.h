@@ -1,18 +1,21 @@
-// The happens-before game over a program's net: firings are taken in one legal order, every stream
-// carries a clock of what it knows to be complete, and a write to bytes that another register had
-// is refused unless the last accesses of that register are known to be over.
+// The happens-before game over a program's net: the check that no byte has two owners at once. The
+// game takes firings in one legal order. Every stream carries a clock of the firings that it knows
+// to be complete. A write to bytes that another register had is refused unless the writing stream
+// knows that the last accesses of that register are complete.
 //
 // Invariants:
 //  1. Firings are taken in one legal order. If every pair of conflicting accesses is ordered by
-//     happens-before in it, all legal orders agree on them, so one order proves all.
-//  2. A cell of owner_ says which register wrote its bytes last.
-//  3. Two steps are enough, though the place that a step begins with may drift from step to step,
-//     for nothing depends on it: a register takes and loses its bytes whole (all places), except
-//     that members of the same frames (frames.h), which drift alike, part a frame among themselves.
-//     Others take a byte of frames only when all members have lost all of theirs, and so back.
-//     Where a step fills each place once, nothing drifts, and each is taken and lost by itself.
+//     happens-before in that order, all legal orders agree on them, so one order proves all.
+//  2. A cell of cell_owner_ is the register that wrote its bytes last.
+//  3. Two steps are enough, although the buffer that a step begins with may drift from step to
+//  step,
+//     because nothing depends on it. A register gains and loses all its buffers together, with two
+//     exceptions. Members of the same frames (frames.h) drift alike and share a frame among
+//     themselves; any other register gains a byte of the frames only when all members have lost all
+//     of theirs, and the other way round. And where a step fills each buffer once, nothing drifts,
+//     so each buffer is gained and lost alone.
 //
-// A value: a copy is a second game at the same place.
+// The game is a value: a copy is a second game in the same state.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,7 @@
 #include "absl/status/status.h"
 #include "oneflow_core/net/steady_state.h"
 #include "oneflow_core/net/stream_clocks.h"
-#include "oneflow_core/verify/holders.h"
+#include "oneflow_core/verify/owners.h"
 
 namespace oneflow {
 
@@ -42,48 +45,49 @@ class HappensBefore {
   // may be taken. False, and nothing changes, unless that is sound: see the .cc.
   bool SkipCycles(const HappensBefore& from, const std::vector<int>& firings, const Cycle& cycle);
 
-  // Of two games at the same marking: what this one lets pass from here on, the other does, too.
+  // True if every continuation that this game accepts, `other` accepts, too. Requires the same
+  // marking.
   bool NoBetterThan(const HappensBefore& other) const;
 
  private:
-  // Of a holder (holders.h).
+  // State of an owner (owners.h).
   struct Held {
     int64_t first_valid_fill = 0;  // older contents were overwritten by others
     int evicted_by = -1;           // register
     bool owns = false;             // its bytes, all of them
   };
-  // Who has the bytes of frames: members or intruders. A stream is settled once it has seen that
-  // all of the other side are over.
-  struct Tenure {
+  // The side that has the bytes of frames: the members, or the conflicting registers. A stream is
+  // synchronized once it knows that all accesses of the other side are complete.
+  struct FrameSide {
     bool members = false;
-    std::vector<bool> settled;  // by stream
-    bool operator==(const Tenure&) const = default;
+    std::vector<bool> synchronized;  // by stream
+    bool operator==(const FrameSide&) const = default;
   };
-  using Reading = Holders::Reading;
-  using Writing = Holders::Writing;
+  using Reading = Owners::Reading;
+  using Writing = Owners::Writing;
 
   absl::Status Read(int stream, int actor, const Reading& reading);
   absl::Status Write(int stream, int actor, const Writing& writing);
   absl::Status TakeBytes(int stream, int actor, const Writing& writing, int64_t fill,
-                         int64_t place);
+                         int64_t buffer);
   absl::Status TakeFrames(int stream, int actor, int reg, int frames, bool as_member);
-  absl::Status Evict(int stream, int actor, int loser, int64_t place, int winner);
-  absl::Status NotOver(int actor, const Holders::Toucher& toucher, bool writes, int loser,
-                       int winner) const;
+  absl::Status Evict(int stream, int actor, int evicted, int64_t buffer, int evictor);
+  absl::Status NotOver(int actor, const Owners::Accessor& accessor, bool writes, int evicted,
+                       int evictor) const;
   std::string Program() const;
 
-  Held& held(const Spot& spot, int64_t place) {
-    return held_[spot.holder + place * spot.holder_step];
+  Held& held(const Location& location, int64_t buffer) {
+    return held_[location.owner + buffer * location.owner_step];
   }
-  const Held& held(const Spot& spot, int64_t place) const {
-    return held_[spot.holder + place * spot.holder_step];
+  const Held& held(const Location& location, int64_t buffer) const {
+    return held_[location.owner + buffer * location.owner_step];
   }
-  // What a cycle that ended here moves each time it is taken.
+  // The increments of all state by one cycle that ended here.
   struct Motion {
     std::vector<int32_t> firings;      // by stream
     std::vector<int32_t> known;        // by count of StreamClocks::known()
     std::vector<int32_t> over_after;   // by access
-    std::vector<int64_t> first_valid;  // by holder
+    std::vector<int64_t> first_valid;  // by owner
     std::vector<int64_t> turns;        // by frames
   };
   int64_t FillsSince(const HappensBefore& from, int reg) const;
@@ -92,11 +96,11 @@ class HappensBefore {
 
   const PlanNet* net_;
   StreamClocks clocks_;
-  std::shared_ptr<const Holders> holders_;  // of the net; copies share it
-  std::vector<Held> held_;                  // by holder
-  std::vector<int32_t> over_after_;  // by access: firings of its stream up to and including it
-  std::vector<int> owner_;           // by cell: register; -1: nobody yet
-  std::vector<Tenure> tenure_;       // by frames
+  std::shared_ptr<const Owners> owners_;  // of the net; copies share it
+  std::vector<Held> held_;                // by owner
+  std::vector<int32_t> over_after_;       // by access: firings of its stream up to and including it
+  std::vector<int> cell_owner_;           // by cell: register; -1: nobody yet
+  std::vector<FrameSide> frame_side_;     // by frames
 };
 
 }  // namespace oneflow

@@ -24,7 +24,7 @@ struct Counts {
   int live = 0, dead = 0, dead_in_order_only = 0;
 };
 
-// Whether a game with the orders of issue, or one of two games, comes to its end.
+// True if a game with the orders of issue, or one of two games, comes to its end.
 bool Ends(const PlanNet& net, int games, uint32_t seed) {
   const std::string stands = FirstOverlap(net, {.games = games, .steps = 2, .seed = seed});
   INFO(stands);

@@ -10,9 +10,9 @@ namespace oneflow {
 namespace {
 
 bool FramesTurn(const PlanNet& net, const Marking& from, const Marking& to) {
-  for (const Frames& frames : FramesOf(net)) {
+  for (const Frames& frames : FindFrames(net)) {
     const NetRegister& r = net.registers[frames.members.front()];
-    if ((to.fills(r) - from.fills(r)) % frames.places != 0) return true;
+    if ((to.fills(r) - from.fills(r)) % frames.buffers != 0) return true;
   }
   return false;
 }

@@ -1,5 +1,4 @@
-// Whether the memory proof may skip what it skips, by playing it: the check of
-// HappensBefore::SkipCycles.
+// The check of HappensBefore::SkipCycles: plays the cycles that it skips, and compares.
 //
 //   CHECK(FirstBadSkip(net, &counts) == "");
 #pragma once
@@ -16,9 +15,10 @@ struct SkipCounts {
   int looser = 0;  // from where less is known, or more is held, than had all been played
 };
 
-// Plays the game of two steps, and tries to skip after each round, not only when a skip is likely
-// to succeed. What is skipped is played beside it. What is wrong with the first skip that lets more
-// pass than what was played, if there is one. Requires that the proof may be asked about the net.
+// Plays the game of two steps and tries to skip after each round, not only when a skip is likely to
+// succeed. A copy of the game plays the skipped cycles. Returns a description of the first skip
+// that accepts more than the played game does; empty if there is none. Requires a net that
+// satisfies the requirements of VerifyMemory.
 std::string FirstBadSkip(const PlanNet& net, SkipCounts* counts);
 
 }  // namespace oneflow

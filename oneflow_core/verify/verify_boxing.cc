@@ -16,7 +16,7 @@ absl::Status Bad(const std::string& where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
 }
 
-// What the name of a collective promises of each axis of its group.
+// The change of SBP that the name of a collective promises on each axis of its group.
 struct Form {
   std::string_view kernel;
   bool reduces, cuts_input, cuts_output;
@@ -54,7 +54,7 @@ absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register
   if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
     return Bad(where, "sums without a reduction");
   if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
-  if (actor.kernel() == "all_to_all") copies *= Holders(in, along);
+  if (actor.kernel() == "all_to_all") copies *= CountCopies(in, along);
   const Covering covering{in, out, along, copies};
   const auto [known, fresh] = coverings_.try_emplace(covering);
   if (fresh) known->second = Uncovered(covering);
@@ -82,15 +82,15 @@ absl::Status BoxingCheck::CheckForm(const proto::Actor& actor, const Covering& c
 }
 
 // Members that hold the same part, where each is held as often.
-int64_t BoxingCheck::Holders(const Layout& in, const std::vector<int>& along) const {
-  int64_t holders = 1;
+int64_t BoxingCheck::CountCopies(const Layout& in, const std::vector<int>& along) const {
+  int64_t copies = 1;
   for (const int axis : along) {
-    if (!CutsBy(in, axis)) holders *= mesh_.axes[axis].size;
+    if (!CutsBy(in, axis)) copies *= mesh_.axes[axis].size;
   }
-  return holders;
+  return copies;
 }
 
-// What fills the rest of the whole keeps all of its own part.
+// A device that fills the rest with zeros keeps all of its own part.
 absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
                                     const std::string& where) const {
   if (actor.kernel() != "zero_fill") return Bad(where, "fills, but is no zero_fill");
@@ -104,23 +104,23 @@ absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in,
   return absl::OkStatus();
 }
 
-// What is wrong with a covering; empty: nothing.
+// The fault of a covering; empty if there is none.
 std::string BoxingCheck::Uncovered(const Covering& covering) const {
   for (const Coordinate& c : CoordinatesThatDiffer(covering.in, covering.out)) {
     const Slice mine = SliceOf(covering.out, mesh_, c);
     int64_t covered = 0;
-    std::map<Dims, int64_t> holders;  // of each part, by where it begins: equal or disjoint
+    std::map<Dims, int64_t> copies;  // of each part, by where it begins: equal or disjoint
     for (int member : mesh_.Peers(c, covering.along)) {
       const Slice part = Intersect(mine, SliceOf(covering.in, mesh_, mesh_.CoordinateOf(member)));
       if (part.elements() == 0) continue;
       covered += part.elements();
-      ++holders[part.begin];
+      ++copies[part.begin];
     }
     if (covered != mine.elements() * covering.copies) {
       return absl::StrCat("its sources hold ", covered, " of ", mine.elements() * covering.copies,
                           " elements it needs on rank ", mesh_.RankOf(c));
     }
-    for (const auto& [begin, times] : holders) {
+    for (const auto& [begin, times] : copies) {
       if (times == covering.copies) continue;
       return absl::StrCat("its sources hold the part at ", ToString(begin), " ", times,
                           " times, not ", covering.copies, ", on rank ", mesh_.RankOf(c));

@@ -42,7 +42,7 @@ class BoxingCheck {
                          const std::string& where) const;
   absl::Status CheckForm(const proto::Actor& actor, const Covering& covering,
                          const std::string& where) const;
-  int64_t Holders(const Layout& in, const std::vector<int>& along) const;
+  int64_t CountCopies(const Layout& in, const std::vector<int>& along) const;
   std::string Uncovered(const Covering& covering) const;
   std::vector<Coordinate> CoordinatesThatDiffer(const Layout& a, const Layout& b) const;
 

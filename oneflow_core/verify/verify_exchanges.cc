@@ -124,7 +124,7 @@ absl::Status VerifyIssue(const PlanNet& net) {
   std::vector<int64_t> issued(net.actors.size(), 0);
   int last = -1;
   for (const NetIssue& issue : net.issues) {
-    if (issue.stage <= last || issue.stage >= StagesOf(*net.plan)) {
+    if (issue.stage <= last || issue.stage >= StageCount(*net.plan)) {
       return Bad(where,
                  absl::StrCat("its orders of issue are not of stages in ascending order: stage ",
                               issue.stage));

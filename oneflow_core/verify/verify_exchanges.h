@@ -15,12 +15,12 @@ namespace oneflow {
 
 absl::Status VerifyGroups(const proto::Plan& plan, const Mesh& mesh);
 
-// Of one exchange. Requires that its registers and its group exist, and that their layouts are well
-// formed.
+// Checks one exchange. Requires that its registers and its group exist, and that their layouts are
+// well formed.
 absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const std::string& where,
                             BoxingCheck* boxing);
 
-// Of all of a program. Requires that segments and streams are of one stage each.
+// Checks all exchanges of a program. Requires that segments and streams are of one stage each.
 absl::Status VerifyIssue(const PlanNet& net);
 
 }  // namespace oneflow

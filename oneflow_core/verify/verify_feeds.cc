@@ -58,7 +58,7 @@ class FeedCheck {
  private:
   const proto::Program& program() const { return *net_.program; }
 
-  // Whether dimension d of what it puts out counts the sequences of a micro-batch.
+  // True if dimension d of what it puts out counts the sequences of a micro-batch.
   bool IsBatch(const proto::Actor& actor, int d) const {
     if (actor.kernel() == "load_tokens") return d == 0;
     const auto it = inputs_.find(actor.attr().at("name").s());

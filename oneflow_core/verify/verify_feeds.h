@@ -1,4 +1,4 @@
-// Whether a program takes as much data as it says: what its micro-batches and their size are, says
+// True if a program takes as much data as it says: what its micro-batches and their size are, says
 // Plan.train, too, and so do the shapes and the firings of what brings data in.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace oneflow {
 // 1. "train" has Plan.train's micro-batches, which make up its batch; "eval" one of that size, and
 //    "run" the whole batch. All others have one micro-batch. (A plan without Plan.train has none to
 //    be held against.)
-// 2. What brings data in (`load_tokens`, `feed`) fires once a micro-batch.
+// 2. Actors that bring data in (`load_tokens`, `feed`) fire once a micro-batch.
 // 3. Tokens have as many rows as a micro-batch has sequences, and so has each dimension of a feed
 //    that the logical graph leaves to the batch.
 // Requires kernels that suit their actors (VerifyKernels).

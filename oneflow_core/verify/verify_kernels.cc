@@ -89,7 +89,7 @@ bool IsCollective(std::string_view kernel) {
 // Which registers hold which variable, by name.
 using Holdings = std::set<std::pair<std::string_view, int>>;
 
-Holdings HoldingsOf(const proto::Plan& plan) {
+Holdings FindHoldings(const proto::Plan& plan) {
   Holdings holdings;
   for (const proto::Variable& v : plan.variable()) {
     for (int id : v.register_()) holdings.emplace(v.name(), id);
@@ -130,8 +130,8 @@ class ActorOp {
     return CheckWorkspaceBytes();
   }
 
-  // Whether a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
-  // that it has been checked. What the host gives may be anything.
+  // True if a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
+  // that it has been checked. Data from the host may be anything.
   bool MayWrite(int reg, Sbp partial, int axis) const {
     if (host_ != nullptr) return true;
     const std::vector<Signature> rows = def_->signatures(view());
@@ -203,7 +203,7 @@ class ActorOp {
 
   // The next version of a variable goes where the newest is read from, into another slot.
   absl::Status CheckRenewed() const {
-    for (int i = def_->updates; i < def_->updates + def_->renews; ++i) {
+    for (int i = def_->updates; i < def_->updates + def_->versioned_updates; ++i) {
       const proto::Input& newest = actor_.input(i - def_->updates);
       const proto::Register& r = Reg(actor_.output(i));
       if (newest.register_() == r.id() && newest.initial_fills() == 1 && r.slots() > 1 &&
@@ -236,7 +236,7 @@ class ActorOp {
     return CheckRenewed();
   }
 
-  // What the definition of `kind` says of these inputs is what the outputs are.
+  // The outputs must be those that the definition of `kind` infers from these inputs.
   absl::Status CheckInferred(const OpDef& def) const {
     absl::StatusOr<std::vector<OutputSpec>> specs = def.infer(view());
     if (!specs.ok()) return Annotate(specs.status(), where_);
@@ -328,7 +328,7 @@ class ActorOp {
                                   : std::get<std::vector<int64_t>>(it->second);
   }
 
-  // Whoever takes reports has a place for one a step.
+  // The receiver of reports has a buffer for one a step.
   absl::Status CheckReport() const {
     const int64_t firings = net_.actors[actor_.id()].firings;
     const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
@@ -344,7 +344,7 @@ class ActorOp {
     return absl::OkStatus();
   }
 
-  // What leaves a plan is of a type that files have.
+  // Tensors that leave a plan must have a type that files support.
   absl::Status CheckFetch() const {
     const Tensor& x = graph_.tensors[op().inputs[0]];
     if (x.dtype != DType::kBF16) return absl::OkStatus();
@@ -358,7 +358,7 @@ class ActorOp {
       return absl::OkStatus();
     }
     return Bad(where_,
-               absl::StrCat("copies ", from.name, " to ", to.name, ", which lies otherwise"));
+               absl::StrCat("copies ", from.name, " to ", to.name, ", which has another layout"));
   }
 
   // The register of the device that a register of pinned memory is copied to or from, or itself.
@@ -418,12 +418,12 @@ absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Acto
   return Bad(where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed));
 }
 
-// Who computes what a register holds, and where: boxing only moves it. -1: nobody, or it is not
-// known.
+// The actor that computes the contents of a register, before any boxing moved them. -1: none, or
+// not known.
 struct Origin {
   int actor = -1, reg = -1;
 };
-Origin OriginOf(const PlanNet& net, int reg) {
+Origin FindOrigin(const PlanNet& net, int reg) {
   for (size_t moves = 0; moves <= net.actors.size(); ++moves) {
     const int writer = net.registers[reg].writer;
     if (writer < 0) break;
@@ -443,7 +443,7 @@ Origin OriginOf(const PlanNet& net, int reg) {
 absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings& holdings,
                             const proto::Actor& actor, int input, const std::string& where) {
   if (actor.boxing().reduce() == proto::Boxing::NONE) return absl::OkStatus();
-  const Origin origin = OriginOf(net, input);
+  const Origin origin = FindOrigin(net, input);
   if (origin.actor < 0) return absl::OkStatus();
   const bool sum = actor.boxing().reduce() == proto::Boxing::SUM;
   const proto::Actor& writer = net.actor(origin.actor);
@@ -462,7 +462,7 @@ absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings
 
 absl::Status VerifyKernels(const PlanNet& net) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
-  const Holdings holdings = HoldingsOf(*net.plan);
+  const Holdings holdings = FindHoldings(*net.plan);
   for (const proto::Actor& actor : net.program->actor()) {
     const std::string where =
         absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name());

@@ -7,12 +7,12 @@
 
 namespace oneflow {
 
-// Of one program, after VerifyProgramTypes. For each actor, against the definition of its kind (op
-// registry; a table of its own for the host's kernels):
+// Checks one program, after VerifyProgramTypes. For each actor, against the definition of its kind
+// (op registry; a table of its own for the host's kernels):
 //  1. the kind is known; the numbers of inputs and outputs and the attributes are its own;
 //  2. shapes and types of the outputs follow from those of the inputs (`adamw` finds w, m and v in
 //     its outputs, which are updated in place);
-//  3. on each mesh axis a row of its table fits the cuts: S where cut, B or P where whole;
+//  3. on each mesh axis a row of its table fits the layout: S if split, B or P if not;
 //  4. it says `boxing` exactly if it is one, and names axes that exist;
 //  5. a report fires once a step;
 //  6. a sum over devices is of what its table lets be parts of a sum, a maximum likewise;

@@ -58,7 +58,7 @@ class TokenGame {
         absl::StrCat(net_.NameOf(first), " in micro-batch ", marking_.fired(first), " waits for ");
     for (size_t i = 0; i < cycle.size(); ++i) {
       const int actor = marking_.next(cycle[i]);
-      const Wait wait = marking_.BlockerOf(actor);
+      const Wait wait = marking_.FindBlocker(actor);
       text += WaitText(actor, wait);
       const int stream_of_wait = net_.actors[wait.actor].stream;
       if (marking_.done(stream_of_wait)) return text + ", whose step is over";

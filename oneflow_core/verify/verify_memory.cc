@@ -8,13 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/verify/happens_before.h"
 
 namespace oneflow {
 namespace {
 
-// The wrap-around from one step to the next is covered by the second.
+// The second step covers the wrap-around from one step to the next.
 constexpr int64_t kSteps = 2;
 
 // Cycles in which every register that is read on another stream fills as often as it has slots.
@@ -30,10 +30,10 @@ int64_t CyclesOfSlots(const PlanNet& net, const Marking& begin, const Marking& e
   return cycles;
 }
 
-// Plays the game to its end. Where a round is a cycle of the marking, it tries to skip. Knowledge
-// takes longer to settle than the marking, and a trial copies the game, so the first comes when
-// what streams know has moved along for so many cycles that every slot, in which older knowledge
-// is kept, has been filled in them; each further one a quarter later.
+// Plays the game to its end. Where a round is a cycle of the marking, it tries to skip further
+// cycles. A trial copies the game, and clocks reach their steady state later than the marking. So
+// the first trial waits until clocks have advanced steadily for so many cycles that every slot,
+// which stores an older clock, has been filled in them. Each further trial comes a quarter later.
 class MemoryProof {
  public:
   MemoryProof(const PlanNet& net, Play play) : net_(net), play_(play), game_(net, kSteps) {}
@@ -52,7 +52,7 @@ class MemoryProof {
  private:
   bool PlayRound() {
     const Round round(net_, game_.marking());
-    const bool trial = play_ == Play::kSkipCycles && settled_ > 0 && settled_ >= next_trial_;
+    const bool trial = play_ == Play::kSkipCycles && steady_ > 0 && steady_ >= next_trial_;
     std::optional<HappensBefore> begin;
     if (trial) begin = game_;
     const StreamClocks::Snapshot known = game_.clocks().Now();
@@ -65,12 +65,12 @@ class MemoryProof {
     const Cycle cycle = CycleBetween(net_, round.begin(), game_.marking());
     const bool goes_on = fired && cycle.times > 0;
     if (!goes_on || (trial && game_.SkipCycles(*begin, firings, cycle))) {
-      settled_ = 0;
+      steady_ = 0;
       return fired;
     }
-    if (settled_ == 0) next_trial_ = CyclesOfSlots(net_, round.begin(), game_.marking());
-    if (trial) next_trial_ = settled_ + settled_ / 4 + 1;
-    settled_ = game_.clocks().MovesAlong(known) ? settled_ + 1 : 0;
+    if (steady_ == 0) next_trial_ = CyclesOfSlots(net_, round.begin(), game_.marking());
+    if (trial) next_trial_ = steady_ + steady_ / 4 + 1;
+    steady_ = game_.clocks().MovesAlong(known) ? steady_ + 1 : 0;
     return fired;
   }
 
@@ -78,21 +78,21 @@ class MemoryProof {
   const Play play_;
   HappensBefore game_;
   absl::Status refusal_;
-  int64_t settled_ = 0;     // cycles in a row in which what streams know moved along
-  int64_t next_trial_ = 0;  // after so many; known once there was one
+  int64_t steady_ = 0;      // cycles in a row in which what streams know moved along
+  int64_t next_trial_ = 0;  // after so many steady cycles; set by the first
 };
 
 // A gigabyte; GPT 1T takes a few million.
 constexpr int64_t kMostCounts = int64_t{1} << 28;
 
-// How much the game has to remember: of each place who touched it last, and for each slot of an
-// edge that leaves its stream what both ends knew.
-int64_t CountsOf(const PlanNet& net) {
+// Size of the game's state: the last accesses of each buffer, and two clocks for each slot of an
+// edge that leaves its stream.
+int64_t CountState(const PlanNet& net) {
   std::map<int, int64_t> streams;  // by stage
   for (const NetStream& stream : net.streams) ++streams[stream.proto->stage()];
   int64_t counts = 0;
   for (const NetRegister& r : net.registers) {
-    counts += PlacesOf(*r.proto) * (1 + std::ssize(r.readers));
+    counts += BufferCount(*r.proto) * (1 + std::ssize(r.readers));
     for (const NetReader& reader : r.readers) {
       if (Crosses(net, r, reader)) counts += 2 * r.slots * streams[r.proto->stage()];
     }
@@ -103,7 +103,7 @@ int64_t CountsOf(const PlanNet& net) {
 }  // namespace
 
 absl::Status VerifyMemory(const PlanNet& net, Play play) {
-  if (CountsOf(net) > kMostCounts) {
+  if (CountState(net) > kMostCounts) {
     return InputError(absl::StrCat("plan, program ", net.program->name()),
                       "has too many slots to prove that its registers are apart",
                       "the file was edited, or it takes fewer micro-batches in flight");

@@ -11,12 +11,12 @@
 namespace oneflow {
 
 struct VerifyOptions {
-  // Whether the kernels are the library's own; those that a test brings along cannot be proved.
+  // True if the kernels are the library's own; those of a test cannot be proved.
   bool kernels = true;
 };
 
 // VerifyTypes, then for each program VerifyKernels, VerifyFeeds, VerifyLiveness and VerifyMemory.
-// Any message of any content may be given: a refusal is a Status that names the place, never a
+// Any message of any content may be given: a refusal is a Status that says where, never a
 // crash.
 absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options = {});
 

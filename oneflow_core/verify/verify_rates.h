@@ -1,4 +1,4 @@
-// Whether the rates of a program balance: a step must bring every register back to where it began.
+// True if the rates of a program balance: a step must bring every register back to where it began.
 #pragma once
 
 #include "absl/status/status.h"

@@ -113,7 +113,7 @@ TEST_CASE("a workspace is its actor's own") {
   using B = PlanBuilder;
   CHECK(verdict([](B&, int) {}) == "good");
   Says(verdict([](B& b, int s) { b.program().mutable_actor(1)->set_workspace(s); }), "two writers");
-  Says(verdict([](B& b, int s) { b.At(s).set_slots(2); }), "scratch has several places");
+  Says(verdict([](B& b, int s) { b.At(s).set_slots(2); }), "scratch has several buffers");
   const auto adds = [](B& b, int s) {
     b.At(s).set_fill_mode(proto::Register::ACCUMULATE), b.At(s).set_fires_per_fill(2);
   };
@@ -157,32 +157,32 @@ PlanBuilder Framed(int64_t z_at) {
   const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x, y}), b.Actor("f2", 0, {{y}}, {})});
   const int g = b.Segment("B", 0, {b.Actor("g", 0, {{x}}, {z}), b.Actor("h", 0, {{z}}, {})});
   b.Stream("compute", 0, {{{f}, 1}, {{f, g}, 6}, {{g}, 1}});
-  for (int id : {x, y, z}) b.At(id).set_places(2), b.At(id).set_stride(128);
+  for (int id : {x, y, z}) b.At(id).set_buffers(2), b.At(id).set_stride(128);
   b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(z).set_offset(z_at);
   return b;
 }
 
 }  // namespace
 
-TEST_CASE("members of frames are held apart by place") {
+TEST_CASE("members of frames are held apart by buffer") {
   CHECK(Verdict(Framed(64).Finish()) == "good");
   Says(Verdict(Framed(0).Finish()), "registers x and z of stage 0 share bytes");
-  // One place would be another micro-batch's as well.
+  // One buffer would be another micro-batch's as well.
   PlanBuilder b = Framed(64);
-  b.At(2).set_places(0), b.At(2).set_stride(0);
-  Says(Verdict(b.Finish()), "registers x and z of stage 0 lie between each other's places");
+  b.At(2).set_buffers(0), b.At(2).set_stride(0);
+  Says(Verdict(b.Finish()), "registers x and z of stage 0 have interleaved buffers");
 }
 
 TEST_CASE("a member may begin in another frame") {
   // z of a micro-batch lies behind x of the other, which waits: nothing else does at that time.
   PlanBuilder b = Framed(64);
-  b.At(2).set_first_place(1);
+  b.At(2).set_first_buffer(1);
   CHECK(Verdict(b.Finish()) == "good");
   b.At(2).set_offset(0);
   Says(Verdict(b.Finish()), "reads x after z has overwritten it");
-  // A place further, y of a micro-batch is where x of the other waits.
+  // A buffer further, y of a micro-batch is where x of the other waits.
   b = Framed(64);
-  b.At(1).set_offset(0), b.At(1).set_first_place(1);
+  b.At(1).set_offset(0), b.At(1).set_first_buffer(1);
   Says(Verdict(b.Finish()), "reads x after y has overwritten it");
 }
 
@@ -209,13 +209,13 @@ TEST_CASE("others have the bytes of frames only while no member holds any") {
   }
 }
 
-TEST_CASE("where a step fills each place once, others may have the place of what is over") {
+TEST_CASE("where a step fills each buffer once, others may have the buffer of what is over") {
   // Two micro-batches, both saved before the first is read. The backward writes w, which the update
   // reads, into bytes of the first; v, of the second backward, lies in the second.
   const auto plan = [](int64_t w_at, int64_t v_at, bool early) {
     PlanBuilder b;
     const int x = b.Register("x", 0, 2), w = b.Register("w"), v = b.Register("v");
-    b.At(x).set_places(2), b.At(x).set_stride(128), b.At(x).set_offset(0);
+    b.At(x).set_buffers(2), b.At(x).set_stride(128), b.At(x).set_offset(0);
     b.At(w).set_offset(w_at), b.At(v).set_offset(v_at);
     const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x})});
     const int read = b.Actor("read", 0, {{x}}, {v}), use = b.Actor("use", 0, {{v}}, {});
@@ -236,12 +236,12 @@ TEST_CASE("where a step fills each place once, others may have the place of what
   Says(MemoryVerdict(plan(0, 0, false)), "registers x and v of stage 0 share bytes");
 }
 
-TEST_CASE("where places drift, what is free in two steps may not be in the third") {
+TEST_CASE("where buffers drift, what is free in two steps may not be in the third") {
   // Three micro-batches are saved; w, for the update, takes the place of one that is over.
   const auto plan = [](int micro_batches, int64_t w_at) {
     PlanBuilder b;
     const int x = b.Register("x", 0, 3), w = b.Register("w");
-    b.At(x).set_places(3), b.At(x).set_stride(64), b.At(x).set_offset(0);
+    b.At(x).set_buffers(3), b.At(x).set_stride(64), b.At(x).set_offset(0);
     b.At(w).set_offset(w_at);
     const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x})});
     const int g = b.Segment("B", 0, {b.Actor("g", 0, {{x}}, {})});
@@ -256,7 +256,7 @@ TEST_CASE("where places drift, what is free in two steps may not be in the third
     b.Stream("compute", 0, order);
     return b.Finish();
   };
-  // With as many as places, the last is always in place 2.
+  // With as many as buffers, the last is always in buffer 2.
   CHECK(Verdict(plan(3, 0)) == "good");
   CHECK(Verdict(plan(3, 64)) == "good");
   Says(MemoryVerdict(plan(3, 128)), "reads x after w has overwritten it");
@@ -274,7 +274,7 @@ TEST_CASE("who comes back to frames must know of all who had them in between") {
     PlanBuilder b;
     const int x = b.Register("x", 0, 2), y = b.Register("y", 0, 2), w = b.Register("w");
     const int told = b.Register("told", 0, 2);
-    for (int id : {x, y}) b.At(id).set_places(2), b.At(id).set_stride(128);
+    for (int id : {x, y}) b.At(id).set_buffers(2), b.At(id).set_stride(128);
     b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(w).set_offset(0);
     b.At(told).set_slot_bytes(0);
     std::vector<PlanBuilder::In> hear;
@@ -322,9 +322,9 @@ TEST_CASE("what was known once is not taken to be known for ever") {
   PlanBuilder b;
   const int y = b.Register("y"), z = b.Register("z"), back = b.Register("back", 0, 64);
   for (int id : {y, z}) {
-    b.At(id).set_offset(0), b.At(id).set_places(8), b.At(id).set_stride(64);
+    b.At(id).set_offset(0), b.At(id).set_buffers(8), b.At(id).set_stride(64);
   }
-  b.At(z).set_first_place(2);
+  b.At(z).set_first_buffer(2);
   b.At(back).set_slot_bytes(0);
   const int there = b.Register("there");
   const int write_y = b.Actor("write_y", 0, {{back, 1, 2}}, {y});
@@ -381,7 +381,7 @@ proto::Plan Over(int64_t y_at, int64_t elements) {
 proto::Plan BesideFrames(int64_t w_at) {
   PlanBuilder b;
   const int x = b.Register("x"), w = b.Register("w");
-  b.At(x).set_offset(0), b.At(x).set_places(2), b.At(x).set_stride(64), b.At(w).set_offset(w_at);
+  b.At(x).set_offset(0), b.At(x).set_buffers(2), b.At(x).set_stride(64), b.At(w).set_offset(w_at);
   const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {x}), b.Actor("u", 0, {}, {w})});
   b.Stream("compute", 0, {{{f}, 3}});
   return b.Finish();
@@ -409,10 +409,10 @@ TEST_CASE("a state is no better only if none of what it says is") {
   CHECK_FALSE(no_better(inside, outside));
 }
 
-TEST_CASE("more places than fills a step are refused") {
+TEST_CASE("more buffers than fills a step are refused") {
   PlanBuilder b = Framed(64);
-  for (int id : {0, 1, 2}) b.At(id).set_places(8);
-  Says(Verdict(b.Finish()), "register x: 8 places, but 7 fills a step");
+  for (int id : {0, 1, 2}) b.At(id).set_buffers(8);
+  Says(Verdict(b.Finish()), "register x: 8 buffers, but 7 fills a step");
 }
 
 TEST_CASE("a register that loses its content before it is read is refused") {

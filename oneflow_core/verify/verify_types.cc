@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -39,7 +39,7 @@ absl::Status CheckArena(const proto::StageMemory& m, int stage, proto::MemoryKin
   const std::string where = absl::StrCat("plan, memory of stage ", stage);
   if (m.stage() != stage) return Bad(where, absl::StrCat("is of stage ", m.stage()));
   if (m.kind() != kind) {
-    return Bad(where, absl::StrCat("is of kind ", m.kind(), ", in the place of kind ", kind));
+    return Bad(where, absl::StrCat("is of kind ", m.kind(), ", where the plan needs kind ", kind));
   }
   const int64_t parts[] = {m.persistent_bytes(), m.register_bytes()};
   int64_t sum = 0;
@@ -64,16 +64,16 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   for (const Layout::Cut& cut : layout.cuts) {
     if (cut.axis == mesh.stage_axis()) return Bad(where, "is cut by the stage axis");
   }
-  const int64_t places = PlacesOf(r), stride = StrideOf(r);
-  if (r.slots() < 1 || r.places() < 0 || places < r.slots() || places > kMaxSlots) {
-    return Bad(where, absl::StrCat(r.slots(), " slots in ", r.places(), " places"));
+  const int64_t buffers = BufferCount(r), stride = BufferStride(r);
+  if (r.slots() < 1 || r.buffers() < 0 || buffers < r.slots() || buffers > kMaxSlots) {
+    return Bad(where, absl::StrCat(r.slots(), " slots in ", r.buffers(), " buffers"));
   }
-  if (r.first_place() < 0 || r.first_place() >= places) {
-    return Bad(where, absl::StrCat("begins at place ", r.first_place(), " of ", places));
+  if (r.first_buffer() < 0 || r.first_buffer() >= buffers) {
+    return Bad(where, absl::StrCat("begins at buffer ", r.first_buffer(), " of ", buffers));
   }
-  if (r.fill_mode() == proto::Register::UPDATE && places != 1) {
-    return Bad(where, absl::StrCat("updated in place, but has ", r.slots(), " slots in ", places,
-                                   " places"));
+  if (r.fill_mode() == proto::Register::UPDATE && buffers != 1) {
+    return Bad(where, absl::StrCat("updated in place, but has ", r.slots(), " slots in ", buffers,
+                                   " buffers"));
   }
   if (r.slot_bytes() == 0) return absl::OkStatus();  // control: order only
   if (!proto::Register::Mode_IsValid(r.fill_mode())) {
@@ -89,12 +89,12 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   }
   if (r.stride() < 0 || stride < r.slot_bytes() || stride % kAlign != 0) {
     return Bad(where,
-               absl::StrCat("a place every ", r.stride(), " bytes for slots of ", r.slot_bytes()));
+               absl::StrCat("a buffer every ", r.stride(), " bytes for slots of ", r.slot_bytes()));
   }
   if (r.offset() % kAlign != 0 || r.offset() < begin || r.offset() > end ||
       r.slot_bytes() > end - r.offset() ||
-      (places > 1 && stride > (end - r.offset() - r.slot_bytes()) / (places - 1))) {
-    return Bad(where, absl::StrCat(places, " places of ", r.slot_bytes(), " bytes at offset ",
+      (buffers > 1 && stride > (end - r.offset() - r.slot_bytes()) / (buffers - 1))) {
+    return Bad(where, absl::StrCat(buffers, " buffers of ", r.slot_bytes(), " bytes at offset ",
                                    r.offset(), " leave the region [", begin, ", ", end, ")"));
   }
   return absl::OkStatus();
@@ -106,12 +106,12 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
     const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
     if (r.stage() < 0 || r.stage() >= mesh.stages()) return Bad(where, "its stage does not exist");
     if (r.memory_kind() != proto::DEVICE) {
-      return Bad(where, "outlives programs, but lies in memory of the host");
+      return Bad(where, "outlives programs, but is in memory of the host");
     }
     RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(r.stage()).persistent_bytes()));
-    // Whoever reads a variable between runs finds its newest fill in the last slot.
-    if (PlacesOf(r) != r.slots() || LiesApart(r) || r.first_place() != 0) {
-      return Bad(where, "outlives programs, but its slots do not lie side by side");
+    // Readers between runs find the newest fill of a variable in the last slot.
+    if (BufferCount(r) != r.slots() || HasInterleavedBuffers(r) || r.first_buffer() != 0) {
+      return Bad(where, "outlives programs, but its buffers are not contiguous");
     }
   }
   // Persistent registers never share bytes, so sorting by offset finds every overlap.
@@ -124,7 +124,7 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
   });
   for (size_t i = 1; i < sorted.size(); ++i) {
     const proto::Register &a = *sorted[i - 1], &b = *sorted[i];
-    if (a.stage() == b.stage() && EndOf(a) > b.offset()) {
+    if (a.stage() == b.stage() && BuffersEnd(a) > b.offset()) {
       return Bad("plan",
                  absl::StrCat("persistent registers ", a.name(), " and ", b.name(), " overlap"));
     }
@@ -167,9 +167,9 @@ class ProgramTypes {
     for (const proto::Register& r : net_.program->register_()) {
       if (!StageExists(r.stage()))
         return Bad(where_, absl::StrCat("register ", r.name(), ": no such stage"));
-      const int arena = ArenaOf(r, mesh_.stages());
+      const int arena = ArenaIndex(r, mesh_.stages());
       if (!proto::MemoryKind_IsValid(r.memory_kind()) || arena >= net_.plan->memory_size()) {
-        return Bad(where_, absl::StrCat("register ", r.name(), " lies in memory of kind ",
+        return Bad(where_, absl::StrCat("register ", r.name(), " is in memory of kind ",
                                         r.memory_kind(), ", of which there is no arena"));
       }
       const proto::StageMemory& m = net_.plan->memory(arena);
@@ -185,18 +185,18 @@ class ProgramTypes {
     RETURN_IF_ERROR(CheckMemoryKinds());
     RETURN_IF_ERROR(VerifyIssue(net_));
     RETURN_IF_ERROR(VerifyRates(net_));
-    return CheckPlaces();
+    return CheckBuffers();
   }
 
  private:
-  // Places that lie apart are all written in one step: the proof plays two.
-  absl::Status CheckPlaces() const {
+  // Interleaved buffers must all be written in one step, because the proof plays two.
+  absl::Status CheckBuffers() const {
     for (const NetRegister& r : net_.registers) {
-      if (r.writer < 0 || !LiesApart(*r.proto)) continue;
+      if (r.writer < 0 || !HasInterleavedBuffers(*r.proto)) continue;
       const int64_t fills = net_.actors[r.writer].firings / r.proto->fires_per_fill();
-      if (PlacesOf(*r.proto) <= fills) continue;
-      return Bad(where_, absl::StrCat("register ", r.proto->name(), ": ", PlacesOf(*r.proto),
-                                      " places, but ", fills, " fills a step"));
+      if (BufferCount(*r.proto) <= fills) continue;
+      return Bad(where_, absl::StrCat("register ", r.proto->name(), ": ", BufferCount(*r.proto),
+                                      " buffers, but ", fills, " fills a step"));
     }
     return absl::OkStatus();
   }
@@ -225,7 +225,7 @@ class ProgramTypes {
                          *net_.registers[actor.output(0)].proto, {}, where);
   }
 
-  // Scratch is at rest between firings: nobody reads it, and it has one place.
+  // Scratch is at rest between firings: nobody reads it, and it has one buffer.
   absl::Status CheckWorkspace(const NetRegister& r, const proto::Actor& actor,
                               const std::string& where) const {
     const auto bad = [&](const std::string& what) {
@@ -234,7 +234,7 @@ class ProgramTypes {
     if (r.persistent) return bad(" outlives the program");
     if (r.proto->stage() != actor.stage()) return bad(" is of another stage");
     if (!r.readers.empty()) return bad(" is read");
-    if (PlacesOf(*r.proto) != 1) return bad(" has several places");
+    if (BufferCount(*r.proto) != 1) return bad(" has several buffers");
     if (r.fires_per_fill != 1) return bad(" takes several firings a fill");
     return absl::OkStatus();
   }
@@ -288,7 +288,7 @@ class ProgramTypes {
     if (r.slot_bytes() == 0 || (r.memory_kind() == proto::HOST_PINNED) == host) {
       return absl::OkStatus();
     }
-    return Bad(where, absl::StrCat("touches ", r.name(), ", which lies in memory of kind ",
+    return Bad(where, absl::StrCat("touches ", r.name(), ", which is in memory of kind ",
                                    proto::MemoryKind_Name(r.memory_kind())));
   }
 
@@ -344,7 +344,7 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
   if (!proto::DeviceKind_IsValid(plan.device_kind())) {
     return Bad("plan", absl::StrCat("devices are of kind ", plan.device_kind()));
   }
-  if (plan.memory_size() != ArenasOf(plan, mesh.stages())) {
+  if (plan.memory_size() != ArenaCount(plan, mesh.stages())) {
     return Bad("plan", absl::StrCat(plan.memory_size(), " arenas for ", mesh.stages(), " stages"));
   }
   for (int arena = 0; arena < plan.memory_size(); ++arena) {

@@ -10,13 +10,13 @@ namespace oneflow {
 // Most threads that kernels of one device may be planned for.
 inline constexpr int kMaxKernelThreads = 1024;
 
-// What does not depend on a program: version, mesh, variables, the arenas' sums, persistent
+// Checks what does not depend on a program: version, mesh, variables, the arenas' sums, persistent
 // registers.
 absl::Status VerifyPlanTypes(const proto::Plan& plan);
 
-// Of one program, after VerifyPlanTypes:
-//  1. every register has at least one slot, holds its largest part, and lies inside its arena
-//  region;
+// Checks one program, after VerifyPlanTypes:
+//  1. every register has at least one slot, holds its largest part, and is inside its arena
+//     region;
 //  2. what is read is written, or persistent; only what is persistent is updated in place or read
 //     before its first fill;
 //  3. an edge with data stays on its stage, except into a boxing actor without peers (a transfer);
@@ -24,12 +24,13 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan);
 //  5. rates are consistent (verify_rates.h);
 //  6. every actor stands in exactly one segment of its stage, every segment in one stream's order;
 //     stages exist;
-//  7. a workspace is a register of its actor's stage and program, with one place, that nobody reads
+//  7. a workspace is a register of its actor's stage and program, with one buffer, that nobody
+//  reads
 //     (that it exists and has one writer is MakePlanNet's to check).
 absl::Status VerifyProgramTypes(const PlanNet& net);
 
-// Both, of a whole plan: what passes is well-formed. All that its ids, axes and stages name is
-// there, and its rates and sizes are those of something that can run.
+// Both checks of all programs: a plan that passes is well-formed. All that its ids, axes and stages
+// name is there, and its rates and sizes are those of something that can run.
 absl::Status VerifyTypes(const proto::Plan& plan);
 
 }  // namespace oneflow

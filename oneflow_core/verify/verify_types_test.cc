@@ -88,18 +88,18 @@ TEST_CASE("the head of a plan and its arenas") {
 
 TEST_CASE("registers") {
   CheckEach(ForwardBackward(),
-            {{[](Plan& p) { Reg(p, 0).set_id(5); }, "register h has id 5 at place 0"},
+            {{[](Plan& p) { Reg(p, 0).set_id(5); }, "register h has id 5 at index 0"},
              {[](Plan& p) { Reg(p, 0).set_stage(5); }, "no such stage"},
              {[](Plan& p) { Reg(p, 0).set_slots(0); }, "0 slots"},
              {[](Plan& p) { Reg(p, 0).set_fires_per_fill(0); }, "0 firings a fill"},
              {[](Plan& p) { Reg(p, 0).set_slot_bytes(1); }, "a slot of 1 bytes for 64"},
              {[](Plan& p) { Reg(p, 0).set_slot_bytes(100); }, "a slot of 100 bytes for 64"},
-             {[](Plan& p) { Reg(p, 0).set_places(-1); }, "slots in -1 places"},
-             {[](Plan& p) { Reg(p, 0).set_places(1); }, "2 slots in 1 places"},
+             {[](Plan& p) { Reg(p, 0).set_buffers(-1); }, "slots in -1 buffers"},
+             {[](Plan& p) { Reg(p, 0).set_buffers(1); }, "2 slots in 1 buffers"},
              {[](Plan& p) { Reg(p, 0).set_slot_bytes(0), Reg(p, 0).set_slots(1 << 18); },
-              "262144 slots in 0 places"},
-             {[](Plan& p) { Reg(p, 0).set_first_place(2); }, "begins at place 2 of 2"},
-             {[](Plan& p) { Reg(p, 0).set_stride(65); }, "a place every 65 bytes"},
+              "262144 slots in 0 buffers"},
+             {[](Plan& p) { Reg(p, 0).set_first_buffer(2); }, "begins at buffer 2 of 2"},
+             {[](Plan& p) { Reg(p, 0).set_stride(65); }, "a buffer every 65 bytes"},
              {[](Plan& p) { Reg(p, 0).set_fires_per_fill(2); },
               "takes 2 firings a fill, each of which overwrites the ones before"},
              {[](Plan& p) { Reg(p, 0).set_fill_mode(static_cast<proto::Register::Mode>(7)); },
@@ -115,7 +115,7 @@ TEST_CASE("registers") {
   CheckEach(WithRoom(256),
             {{[](Plan& p) { Reg(p, 0).set_offset(1); }, "leave the region"},
              {[](Plan& p) { Reg(p, 0).set_slot_bytes(128), Reg(p, 0).set_stride(64); },
-              "a place every 64 bytes for slots of 128"}});
+              "a buffer every 64 bytes for slots of 128"}});
   const auto cut = [](Plan& p) {
     proto::Layout::Cut* by_stage = Reg(p, 0).mutable_layout()->add_cut();
     by_stage->set_dim(0), by_stage->set_axis(0);
@@ -133,17 +133,17 @@ TEST_CASE("variables and their registers") {
   };
   CheckEach(
       WithVariable(),
-      {{[&](Plan& p) { w(p)->set_id(5); }, "register w has id 5 at place 0"},
+      {{[&](Plan& p) { w(p)->set_id(5); }, "register w has id 5 at index 0"},
        {[&](Plan& p) { w(p)->set_stage(-1); }, "its stage does not exist"},
        {[&](Plan& p) { w(p)->set_stage(1); }, "its stage does not exist"},
        {[&](Plan& p) { room(p), w(p)->set_slots(2), w(p)->set_fill_mode(proto::Register::UPDATE); },
-        "updated in place, but has 2 slots in 2 places"},
-       {[&](Plan& p) { room(p), w(p)->set_slots(2), w(p)->set_places(3); },
-        "its slots do not lie side by side"},
-       {[&](Plan& p) { room(p), w(p)->set_slots(2), w(p)->set_first_place(1); },
-        "its slots do not lie side by side"},
+        "updated in place, but has 2 slots in 2 buffers"},
+       {[&](Plan& p) { room(p), w(p)->set_slots(2), w(p)->set_buffers(3); },
+        "its buffers are not contiguous"},
+       {[&](Plan& p) { room(p), w(p)->set_slots(2), w(p)->set_first_buffer(1); },
+        "its buffers are not contiguous"},
        {[&](Plan& p) { room(p), w(p)->set_slots(2), w(p)->set_stride(64); },
-        "its slots do not lie side by side"},
+        "its buffers are not contiguous"},
        {[&](Plan& p) {
           *p.add_persistent() = *w(p), Reg(p, 0).set_id(2), w(p)->set_name("first");
           p.mutable_persistent(1)->set_id(1);
@@ -159,7 +159,7 @@ TEST_CASE("variables and their registers") {
 TEST_CASE("actors and what they touch") {
   CheckEach(
       ForwardBackward(),
-      {{[](Plan& p) { Act(p, 1).set_id(0); }, "actor g has id 0 at place 1"},
+      {{[](Plan& p) { Act(p, 1).set_id(0); }, "actor g has id 0 at index 1"},
        {[](Plan& p) { Act(p, 0).add_output(0); }, "two writers"},
        {[](Plan& p) { In(p, 1).set_register_(1); }, "reads register 1, which does not exist"},
        {[](Plan& p) { Act(p, 0).set_output(0, 1); }, "writes register 1, which does not exist"},
@@ -201,13 +201,13 @@ TEST_CASE("rates") {
 TEST_CASE("segments and orders") {
   CheckEach(
       ForwardBackward(),
-      {{[](Plan& p) { Seg(p, 1).set_id(0); }, "segment B has id 0 at place 1"},
+      {{[](Plan& p) { Seg(p, 1).set_id(0); }, "segment B has id 0 at index 1"},
        {[](Plan& p) { Seg(p, 0).add_actor(1); }, "is in two segments"},
        {[](Plan& p) { Seg(p, 0).add_actor(2); }, "holds actor 2, which does not exist"},
        {[](Plan& p) { Seg(p, 0).clear_actor(); }, "is in no segment"},
        {[](Plan& p) { Train(p).add_segment()->set_id(2), Seg(p, 2).set_stage(1); },
         "no such stage"},
-       {[](Plan& p) { Str(p, 0).set_id(1); }, "stream compute has id 1 at place 0"},
+       {[](Plan& p) { Str(p, 0).set_id(1); }, "stream compute has id 1 at index 0"},
        {[](Plan& p) { Train(p).add_stream()->set_id(1), Str(p, 1).set_stage(1); }, "no such stage"},
        {[](Plan& p) { Run(p, 1).set_repeat(0); }, "stands in no order"},
        {[](Plan& p) { Run(p, 1).set_repeat(-1); }, "repeats segments -1 times"},

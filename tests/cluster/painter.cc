@@ -15,12 +15,12 @@ int64_t Stride(const proto::Register& reg) {
   return reg.stride() > 0 ? reg.stride() : reg.slot_bytes();
 }
 
-int PlacesOf(const proto::Register& reg) { return std::max(reg.places(), reg.slots()); }
+int BufferCount(const proto::Register& reg) { return std::max(reg.buffers(), reg.slots()); }
 
-// Whether they have bytes in common; of places with others between them, rather yes.
+// Whether they have bytes in common; of buffers with others between them, rather yes.
 bool Overlap(const proto::Register& a, const proto::Register& b) {
   const auto end = [](const proto::Register& r) {
-    return r.offset() + (PlacesOf(r) - 1) * Stride(r) + r.slot_bytes();
+    return r.offset() + (BufferCount(r) - 1) * Stride(r) + r.slot_bytes();
   };
   return a.offset() < end(b) && b.offset() < end(a);
 }
@@ -33,8 +33,8 @@ Painter::Painter(const proto::Plan& plan, int stage, std::byte* arena) : arena_(
     for (const proto::Actor& actor : program.actor()) {
       for (const proto::Input& input : actor.input()) ++readers[input.register_()];
     }
-    Places& inputs = inputs_[program.name()];
-    Places& outputs = outputs_[program.name()];
+    Buffers& inputs = inputs_[program.name()];
+    Buffers& outputs = outputs_[program.name()];
     for (const proto::Actor& actor : program.actor()) {
       if (!actor.has_exchange() || actor.stage() != stage) continue;
       const auto is_apart = [&](const proto::Register& reg, bool from_inputs) {
@@ -65,15 +65,15 @@ Painter::Painter(const proto::Plan& plan, int stage, std::byte* arena) : arena_(
   }
 }
 
-void Painter::Add(const proto::Register& reg, bool may_paint, Places* places) {
-  for (int place = 0; place < PlacesOf(reg); ++place) {
+void Painter::Add(const proto::Register& reg, bool may_paint, Buffers* buffers) {
+  for (int buffer = 0; buffer < BufferCount(reg); ++buffer) {
     const int64_t bytes = may_paint ? reg.slot_bytes() : 0;
-    const auto [at, added] = places->emplace(reg.offset() + place * Stride(reg), bytes);
+    const auto [at, added] = buffers->emplace(reg.offset() + buffer * Stride(reg), bytes);
     if (!added) at->second = std::min(at->second, bytes);
   }
 }
 
-std::span<std::byte> Painter::Find(const std::map<std::string, Places>& of,
+std::span<std::byte> Painter::Find(const std::map<std::string, Buffers>& of,
                                    const std::byte* address) const {
   const auto program = of.find(program_);
   if (program == of.end() || address == nullptr) return {};

@@ -33,15 +33,15 @@ class Painter {
 
  private:
   // Bytes at an offset of the arena; 0: none may be painted.
-  using Places = std::map<int64_t, int64_t>;
-  std::span<std::byte> Find(const std::map<std::string, Places>& of,
+  using Buffers = std::map<int64_t, int64_t>;
+  std::span<std::byte> Find(const std::map<std::string, Buffers>& of,
                             const std::byte* address) const;
-  static void Add(const proto::Register& reg, bool may_paint, Places* places);
+  static void Add(const proto::Register& reg, bool may_paint, Buffers* buffers);
 
   std::byte* const arena_;
   std::string program_;
   mutable int64_t found_ = 0;
-  std::map<std::string, Places> inputs_, outputs_;  // by program
+  std::map<std::string, Buffers> inputs_, outputs_;  // by program
 };
 
 }  // namespace oneflow::cluster

@@ -72,7 +72,7 @@ proto::Plan PlanOf(const BoxingCase& c) {
   plan.set_stage_axis(c.mesh.stage_axis());
   plan.set_kernel_threads(1);
   plan.set_launch_queue(1);
-  options.groups = GroupsOf({&graph});
+  options.groups = FindGroups({&graph});
   for (const proto::Group& group : options.groups) *plan.add_group() = group;
   auto lowered = LowerToActors(graph, {}, options);
   REQUIRE(lowered.ok());

@@ -44,7 +44,7 @@ std::vector<double> ActorTimes(const proto::Program& program, const proto::Progr
   }
   for (const proto::Actor& actor : program.actor()) {
     const bool number =
-        FactsOf(facts, actor.id()).bytes_moved() <= sizeof(double);  // a term of the norm
+        FindFacts(facts, actor.id()).bytes_moved() <= sizeof(double);  // a term of the norm
     if (actor.kernel() != "receive" || number) continue;
     seconds[actor.id()] = seconds[actor.exchange().partner()] = times.transfer;
   }
@@ -69,8 +69,8 @@ double StepSeconds(const SmallRun& small, const StageTimes& times = {}) {
   const absl::StatusOr<SimulatedRun> run =
       Simulate(plan, "train",
                {.steps = 3,
-                .actor_seconds =
-                    ActorTimes(program, FactsOf(plan, program), std::max(1, small.chunks), times)});
+                .actor_seconds = ActorTimes(program, FindFacts(plan, program),
+                                            std::max(1, small.chunks), times)});
   INFO(run.status());
   REQUIRE(run.ok());
   return run->StepSeconds();
@@ -81,10 +81,10 @@ Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batc
   const proto::Plan plan = CompileSmall(RunOf(schedule, stages, micro_batches));
   for (const proto::Program& program : plan.program()) {
     if (program.name() != "train") continue;
-    const absl::StatusOr<SimulatedRun> run =
-        Simulate(plan, "train",
-                 {.steps = steps,
-                  .actor_seconds = ActorTimes(program, FactsOf(plan, program), /*chunks=*/1, {})});
+    const absl::StatusOr<SimulatedRun> run = Simulate(
+        plan, "train",
+        {.steps = steps,
+         .actor_seconds = ActorTimes(program, FindFacts(plan, program), /*chunks=*/1, {})});
     INFO(run.status());
     REQUIRE(run.ok());
     return UtilizationOf(*run);

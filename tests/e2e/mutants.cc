@@ -16,7 +16,7 @@ namespace {
 
 // Tokens only: what is fuzzed is who waits for whom, so registers lose their bytes and actors their
 // kernels, and nothing but rates, orders and edges is left to be wrong. What exchanges touch keeps
-// its bytes, all in one place, for which there is room enough.
+// its bytes, all in one buffer, for which there is room enough.
 proto::Plan Skeleton(const SmallRun& run) {
   proto::Plan plan = CompileSmall(run);
   const proto::Program train = *std::find_if(plan.program().begin(), plan.program().end(),
@@ -35,8 +35,8 @@ proto::Plan Skeleton(const SmallRun& run) {
   }
   for (proto::Register& r : *plan.mutable_program(0)->mutable_register_()) {
     if (!exchanged.contains(r.id())) r.set_slot_bytes(0);
-    r.clear_places(), r.clear_stride(), r.clear_first_place();
-    r.set_offset(plan.memory(ArenaOf(r, StagesOf(plan))).persistent_bytes());
+    r.clear_buffers(), r.clear_stride(), r.clear_first_buffer();
+    r.set_offset(plan.memory(ArenaIndex(r, StageCount(plan))).persistent_bytes());
   }
   for (proto::StageMemory& memory : *plan.mutable_memory()) {
     memory.set_register_bytes(plan.device_kind() == proto::CPU ? int64_t{1} << 40 : 1 << 20);

@@ -11,7 +11,7 @@
 
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/net/plan_net.h"
-#include "oneflow_core/plan/places.h"
+#include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "tests/e2e/small_run.h"
@@ -23,7 +23,7 @@ constexpr std::byte kUntouched{0xA5};
 constexpr int64_t kLine = 64;  // bytes that are looked at together: registers begin at multiples
 
 // The arena of a rank, from where a persistent register lies in it.
-std::span<std::byte> ArenaOf(const Runtime& runtime, int rank, int stage) {
+std::span<std::byte> ArenaIndex(const Runtime& runtime, int rank, int stage) {
   for (const proto::Register& r : runtime.plan().persistent()) {
     if (r.stage() != stage) continue;
     return {runtime.PersistentBytes(rank, r.id()).data() - r.offset(),
@@ -45,8 +45,8 @@ Planned PlannedOf(const PlanNet& net, int stage) {
     const proto::Register& r = *reg.proto;
     if (reg.persistent || r.stage() != stage || r.slot_bytes() == 0) continue;
     std::vector<bool>& taken = reg.workspace ? planned.workspace : planned.other;
-    for (int64_t i = 0; i < PlacesOf(r); ++i) {
-      const int64_t begin = r.offset() + i * StrideOf(r);
+    for (int64_t i = 0; i < BufferCount(r); ++i) {
+      const int64_t begin = r.offset() + i * BufferStride(r);
       for (int64_t at = begin; at < begin + r.slot_bytes(); at += kLine) taken[at / kLine] = true;
     }
   }
@@ -80,7 +80,7 @@ class Watch {
     kept_.clear();
     for (int rank = 0; rank < runtime.ranks(); ++rank) {
       const int stage = mesh_.StageOf(rank);
-      const auto arena = ArenaOf(runtime, rank, stage);
+      const auto arena = ArenaIndex(runtime, rank, stage);
       const int64_t persistent = runtime.plan().memory(stage).persistent_bytes();
       const auto own = arena.subspan(persistent);
       std::fill(own.begin(), own.end(), kUntouched);
@@ -98,7 +98,7 @@ class Watch {
     REQUIRE(net.ok());
     for (int rank = 0; rank < runtime.ranks(); ++rank) {
       const int stage = mesh_.StageOf(rank);
-      const auto arena = ArenaOf(runtime, rank, stage);
+      const auto arena = ArenaIndex(runtime, rank, stage);
       const Touched touched =
           TouchedIn(arena, runtime.plan().memory(stage).persistent_bytes(), PlannedOf(*net, stage));
       INFO("program " << name << ", rank " << rank);
@@ -114,7 +114,7 @@ class Watch {
       // Another decode of the same token at the same position writes the same keys and values.
       CHECK(changed == (name == "init" || name == "train" || name == "prefill"));
     }
-    for (const proto::Register& r : program.register_()) framed += LiesApart(r);
+    for (const proto::Register& r : program.register_()) framed += HasInterleavedBuffers(r);
     programs.insert(name);
   }
 

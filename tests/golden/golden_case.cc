@@ -121,7 +121,7 @@ absl::Status PrepareToLower(State* state) {
   *state->plan.mutable_mesh() = ToProto(graph.mesh);
   state->plan.set_stage_axis(graph.mesh.stage_axis());
   RETURN_IF_ERROR(AddPersistent(graph, &state->plan, &state->ids));
-  draft.lower.groups = GroupsOf({&graph});
+  draft.lower.groups = FindGroups({&graph});
   for (const proto::Group& group : draft.lower.groups) *state->plan.add_group() = group;
   state->back.stages = graph.mesh.stages();
   state->back.micro_batches = draft.lower.micro_batches;
@@ -263,7 +263,7 @@ absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden) {
   ASSIGN_OR_RETURN(graph, ParseGraphText(golden.graph));
   state.draft.loss = graph.loss >= 0;
   state.draft.outputs = graph.outputs.size();
-  ASSIGN_OR_RETURN(state.schedule, ScheduleOf(train, graph.mesh.stages()));
+  ASSIGN_OR_RETURN(state.schedule, MakeSchedule(train, graph.mesh.stages()));
   RETURN_IF_ERROR(FoldStages(&graph, state.schedule.chunks));
   for (const std::string& pass : golden.passes) RETURN_IF_ERROR(RunPass(pass, &state));
   if (state.plan.program_size() > 0) return PrintPlan(state.plan, golden);

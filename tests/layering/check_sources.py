@@ -55,6 +55,8 @@ GPU_RULES = [
     (re.compile(r"\b__(shfl|any|all|ballot)(_up|_down|_xor)?\("), "warp functions name their lanes (_sync)", set()),
 ]
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
+COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 def source_files(root):
@@ -146,6 +148,32 @@ def allowed_lines(root):
     return allowed
 
 
+def held_out_words(root):
+    """The rows of words.txt: (pattern of a word, what to say instead, whether comments and texts count, folders)."""
+    listing = root / "tests/layering/words.txt"
+    rows = []
+    for line in listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []:
+        if not line.strip() or line.startswith("#"):
+            continue
+        word, instead, where, folders = [column.strip() for column in line.split(" | ")]
+        if where not in ("code", "text"):
+            raise ValueError(f'words.txt: {word}: "{where}" is neither code nor text')
+        rows.append((re.compile(word), instead, where == "text", folders.split()))
+    return rows
+
+
+def word_problems(root, path, rows):
+    """Words of words.txt in a file; a member's underscore at the end does not count."""
+    rows = [row for row in rows if folder_of(path) in row[3]]
+    for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines() if rows else [], 1):
+        text = set(IDENTIFIER.findall(line))
+        code = set(IDENTIFIER.findall(COMMENT_OR_STRING.sub(" ", line)))
+        for word, instead, in_text, _ in rows:
+            for found in sorted(text if in_text else code):
+                if word.fullmatch(found.rstrip("_")):
+                    yield f'{path}:{number}: the word "{found}"; say {instead} (tests/layering/words.txt)'
+
+
 def file_problems(root, path, max_lines):
     lines = (root / path).read_text(encoding="utf-8").splitlines()
     if core_folder(path) not in CORE_FOLDERS.keys() | {None}:
@@ -173,9 +201,11 @@ def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
     allowed = allowed_lines(root)
+    words = held_out_words(root)
     found = []
     for path in source_files(root):
         found += file_problems(root, path, allowed.get(str(path), MAX_LINES))
+        found += word_problems(root, path, words)
     for path in python_tests(root):
         found += file_problems(root, path, MAX_LINES)
     found += folder_cycles(root)

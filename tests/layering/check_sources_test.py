@@ -53,6 +53,20 @@ class CheckSourcesTest(unittest.TestCase):
             with self.subTest(path=path, included=included):
                 self.assert_one(problems_of_include(path, included), f"{path}:1", included)
 
+    def test_words(self):
+        listing = {"tests/layering/words.txt": "# A comment.\nplaces? | buffer | code | oneflow_core/plan\n"
+                                               "[Tt]enure | lifetime | text | oneflow_core/plan compiler/memory\n"}
+        good = ("// In the place of another; places.\nint places_taken = 0;  // places\n"
+                'Fail("two \\" places");\n')
+        self.assertEqual([], problems_of({**listing, "oneflow_core/plan/a.cc": good, "compiler/lower/a.cc": "int place;\n"}))
+        for line, word in [("int place;", "place"), ("int x = places_ + 1;  // buffers", "places_"), ("// A tenure.", "tenure"),
+                           ('Fail("of Tenure");', "Tenure")]:
+            with self.subTest(line=line):
+                self.assert_one(problems_of({**listing, "oneflow_core/plan/a.cc": "\n" + line + "\n"}),
+                                "oneflow_core/plan/a.cc:2", f'"{word}"')
+        with self.assertRaisesRegex(ValueError, "place: .*neither"):
+            problems_of({"tests/layering/words.txt": "place | buffer | names | proto\n"})
+
     def test_proto_imports(self):
         found = problems_of({"proto/a.proto": 'import "oneflow_core/plan/b.proto";\n'})
         self.assert_one(found, "proto must not include oneflow_core")

@@ -134,8 +134,8 @@ class Member {
       if (sums) setup.reduce_axes = {0};
       far.near.push_back(m == self_ ? 1 : 0);
     }
-    const ExchangeWindow window = WindowOf(LayoutOf(dims, from), LayoutOf(dims, to), mesh,
-                                           sums ? job_.processes : 1, sizeof(float), false);
+    const ExchangeWindow window = MakeWindow(LayoutOf(dims, from), LayoutOf(dims, to), mesh,
+                                             sums ? job_.processes : 1, sizeof(float), false);
     far.most = {window.piece};
     Made made;
     made.work = ExchangeWork::Make(setups, &far).value();

@@ -124,7 +124,7 @@ absl::StatusOr<StepSeconds> SecondsAStep(const proto::Plan& plan,
 
 absl::Status Measure(char** argv) {
   const CompileOptions options = OptionsOf(argv);
-  ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(options.train, options.mesh.stages()));
+  ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(options.train, options.mesh.stages()));
   const double f = std::atof(argv[6]) / 1e3 / schedule.chunks;
   const TaskSeconds seconds{f, schedule.splits_backward ? f : 2 * f, f};
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanOf(options, schedule));

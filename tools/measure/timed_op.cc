@@ -28,7 +28,7 @@ absl::StatusOr<Graph> GraphOf(const TimedOp& op) {
   }
   const OpId timed = graph.AddOp(op.kind, op.kind, inputs, op.attrs);
   RETURN_IF_ERROR(CheckGraph(graph));
-  RETURN_IF_ERROR(InferShapesOf(&graph, timed));
+  RETURN_IF_ERROR(InferOpShapes(&graph, timed));
   return graph;
 }
 

@@ -68,7 +68,7 @@ absl::Status Explain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan plan,
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
   const std::string only = args.Given("program") ? FLAGS_program : "";
-  if (!only.empty()) RETURN_IF_ERROR(ProgramOfFlag(plan, only).status());
+  if (!only.empty()) RETURN_IF_ERROR(FindProgramByFlag(plan, only).status());
   ASSIGN_OR_RETURN(const std::optional<Crossings> crossings, CrossingsFromFlags(args, plan));
   std::string text;
   if (format == "json") {

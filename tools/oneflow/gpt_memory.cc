@@ -104,7 +104,7 @@ void AddStates(const PlanNet& net, int stage, GptMemory* memory) {
 
 std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
   const std::vector<char> parts = PartsOf(net);
-  const proto::ProgramFacts& facts = FactsOf(*net.plan, *net.program);
+  const proto::ProgramFacts& facts = FindFacts(*net.plan, *net.program);
   const auto segment_of = [&net](int actor) { return net.actors[actor].segment; };
   std::vector<KeptRegister> result;
   for (int id = 0; id < static_cast<int>(net.registers.size()); ++id) {
@@ -121,7 +121,7 @@ std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
       if (part != 'B' && part != 'W') continue;
       if (kept.returned < 0 || part == 'W') kept.returned = segment;
       std::string_view rest;
-      kept.block = std::max(kept.block, BlockOf(FactsOf(facts, reader.actor).scope(), &rest));
+      kept.block = std::max(kept.block, BlockOf(FindFacts(facts, reader.actor).scope(), &rest));
     }
     if (kept.taken >= 0 && kept.returned >= 0) result.push_back(kept);
   }
@@ -130,9 +130,9 @@ std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
 
 absl::StatusOr<GptMemory> MemoryOfStage(const proto::Plan& plan, int stage) {
   ASSIGN_OR_RETURN(const PlanNet net, NetOfTrain(plan));
-  if (stage < 0 || stage >= StagesOf(plan)) {
+  if (stage < 0 || stage >= StageCount(plan)) {
     return InputError("stage " + std::to_string(stage), "is not of the plan",
-                      "it has " + std::to_string(StagesOf(plan)));
+                      "it has " + std::to_string(StageCount(plan)));
   }
   GptMemory memory;
   AddStates(net, stage, &memory);
@@ -152,7 +152,7 @@ absl::StatusOr<std::string> GptMemoryText(const proto::Plan& plan) {
   std::string text =
       "stage  matrices_of_blocks    other_states  kept_in_blocks  slots_in_blocks  kept_statistics"
       "  kept_elsewhere\n";
-  for (int stage = 0; stage < StagesOf(plan); ++stage) {
+  for (int stage = 0; stage < StageCount(plan); ++stage) {
     ASSIGN_OR_RETURN(const GptMemory m, MemoryOfStage(plan, stage));
     absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%17d%16d\n", stage, m.matrices_of_blocks,
                           m.other_states, m.kept_in_blocks, m.slots_in_blocks, m.kept_statistics,

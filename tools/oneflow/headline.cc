@@ -37,7 +37,7 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
   const proto::Program* train = FindProgram(plan, "train");
   if (train == nullptr) return absl::NotFoundError("the plan has no program train");
   if (!cluster.ok()) return cluster.status();
-  const std::vector<double> firings = FiringsOf(*train);
+  const std::vector<double> firings = FiringsPerStep(*train);
   const double all = std::accumulate(firings.begin(), firings.end(), 0.0);
   if (!(all <= kMostFirings)) {
     return absl::ResourceExhaustedError(

@@ -46,12 +46,12 @@ double FlopsOfStep(const proto::Plan& plan) {
   if (program == nullptr) return 0;
   int devices = 1;
   for (const auto& axis : plan.mesh().axis()) devices *= axis.size();
-  const double devices_a_stage = static_cast<double>(devices) / std::max(1, StagesOf(plan));
+  const double devices_a_stage = static_cast<double>(devices) / std::max(1, StageCount(plan));
   double flops = 0;
-  const std::vector<double> firings = FiringsOf(*program);
-  const proto::ProgramFacts& facts = FactsOf(plan, *program);
+  const std::vector<double> firings = FiringsPerStep(*program);
+  const proto::ProgramFacts& facts = FindFacts(plan, *program);
   for (int a = 0; a < program->actor_size(); ++a) {
-    const proto::ActorFacts& actor = FactsOf(facts, a);
+    const proto::ActorFacts& actor = FindFacts(facts, a);
     if (!actor.recomputed()) flops += firings[a] * actor.flops();
   }
   return flops * devices_a_stage;

@@ -198,7 +198,7 @@ int64_t Copies(const TensorCase& t) {
   return copies;
 }
 
-int64_t WindowOf(const ExchangeCase& c, bool accumulates, const NcclLimits& limits = {}) {
+int64_t MakeWindow(const ExchangeCase& c, bool accumulates, const NcclLimits& limits = {}) {
   int64_t bytes = 0;
   for (const TensorCase& t : c.tensors) {
     bytes += NcclWindow(LayoutOf(t.dims, t.from), LayoutOf(t.dims, t.to), t.mesh,
@@ -220,7 +220,7 @@ void Check(const ExchangeCase& c, const NcclLimits& limits, std::mt19937_64* ran
   bool messages = false;
   for (int m = 0; m < c.members(); ++m) {
     steps.push_back(layout->StepsOf(m, c.accumulate && !memory.out[m].empty()));
-    CHECK(steps[m].workspace_bytes <= WindowOf(c, c.accumulate, limits));
+    CHECK(steps[m].workspace_bytes <= MakeWindow(c, c.accumulate, limits));
     messages = messages || !steps[m].messages.empty();
   }
   CHECK(layout->HasMessages() == messages);
@@ -331,7 +331,7 @@ TEST_CASE("what goes from register to register, and what the window is") {
     t.reduce = wanted.from[0].partial() ? 1 : 0;
     const ExchangeCase c{.tensors = {t}, .accumulate = wanted.accumulates};
     INFO(Describe(c));
-    CHECK(WindowOf(c, wanted.accumulates) == wanted.window);
+    CHECK(MakeWindow(c, wanted.accumulates) == wanted.window);
     const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(SetupsOf(c));
     REQUIRE(layout.status() == absl::OkStatus());
     const NcclSteps steps = layout->StepsOf(0, wanted.accumulates);

@@ -103,7 +103,7 @@ std::string JobSpec::name() const {
 
 absl::StatusOr<int64_t> LargestHostBytes(const proto::Plan& plan, int64_t groups) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh()));
-  const int stages = StagesOf(plan);
+  const int stages = StageCount(plan);
   const int64_t ranks = mesh.devices() / groups;
   int64_t largest = 0;
   for (int64_t group = 0; group < groups; ++group) {
@@ -112,7 +112,7 @@ absl::StatusOr<int64_t> LargestHostBytes(const proto::Plan& plan, int64_t groups
       const int stage = mesh.StageOf(static_cast<int>(rank));
       bytes += HasHostArenas(plan)
                    ? HostArenaBytes(plan, stage)
-                   : plan.memory(ArenaOf(proto::DEVICE, stage, stages)).arena_bytes();
+                   : plan.memory(ArenaIndex(proto::DEVICE, stage, stages)).arena_bytes();
     }
     largest = std::max(largest, bytes);
   }

@@ -1,4 +1,4 @@
-#include "compiler/lower/hold_back.h"
+#include "compiler/lower/delay_receives.h"
 
 #include <set>
 #include <string>
@@ -22,7 +22,7 @@ std::vector<int> FirstReceives(const Lowered& lowered, int stage) {
   return receives;
 }
 
-void HoldBack(int stage, Lowered* lowered) {
+void DelayReceives(int stage, Lowered* lowered) {
   proto::Segment* update = FirstUpdate(lowered, stage);
   const std::vector<int> receives = FirstReceives(*lowered, stage);
   if (update == nullptr || receives.empty()) return;
@@ -40,9 +40,9 @@ void HoldBack(int stage, Lowered* lowered) {
 
 }  // namespace
 
-void HoldBackUpdateReceives(Lowered* lowered) {
-  const int stages = StagesOf(*lowered);
-  for (int stage = 0; stage < stages; ++stage) HoldBack(stage, lowered);
+void DelayUpdateReceives(Lowered* lowered) {
+  const int stages = StageCount(*lowered);
+  for (int stage = 0; stage < stages; ++stage) DelayReceives(stage, lowered);
 }
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-#include "compiler/memory/place_rings.h"
+#include "compiler/memory/buffer_rings.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-// A group as it comes about; fills are those that are looked at.
+// A group while it is built, with the times of its observed fills.
 struct Turn {
   int64_t slots = 1, bytes = 0;  // bytes: of a micro-batch
   std::vector<int> lives;
@@ -17,7 +17,7 @@ struct Turn {
   std::vector<int64_t> over;           // by fill: when this one and all before it are over
 };
 
-// Whether fills of the register begin in turn with those of the group.
+// True if fills of the register begin in turn with those of the group.
 bool InTurnWith(const Turn& turn, const Lifetime& life) {
   for (size_t i = 0; i + 1 < life.fills.size(); ++i) {
     if (std::max(turn.begun[i], life.fills[i].first) >=
@@ -41,7 +41,7 @@ void Join(const Lifetime& life, int index, Turn* turn) {
   }
 }
 
-std::vector<Turn> TurnsOf(const std::vector<Lifetime>& lives, int64_t fills_a_step) {
+std::vector<Turn> FindTurns(const std::vector<Lifetime>& lives, int64_t fills_a_step) {
   std::vector<int> order;
   for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
     const Lifetime& life = lives[i];
@@ -83,10 +83,11 @@ int64_t Distance(const Turn& behind, const Turn& ahead) {
   return distance;
 }
 
-// Whether groups may follow one another: none wastes more than a third of another's places.
+// True if groups may follow one another: their bytes are so similar that none wastes more than a
+// third of another's buffers.
 bool AlikeInBytes(int64_t more, int64_t fewer) { return fewer * 3 >= more * 2; }
 
-std::vector<std::vector<int64_t>> DistancesOf(std::span<const Turn> turns) {
+std::vector<std::vector<int64_t>> FindDistances(std::span<const Turn> turns) {
   std::vector<std::vector<int64_t>> distances;
   for (const Turn& behind : turns) {
     distances.emplace_back();
@@ -97,7 +98,8 @@ std::vector<std::vector<int64_t>> DistancesOf(std::span<const Turn> turns) {
   return distances;
 }
 
-// By group the one that it stays behind; itself, where that is no dearer.
+// By group, the group that it stays behind. Distances are doubled so that the discount of 1 makes a
+// group stay alone where a ring is no cheaper, and decides nothing else.
 std::vector<int> GroupsAhead(std::vector<std::vector<int64_t>> distances) {
   for (size_t i = 0; i < distances.size(); ++i) {
     for (int64_t& distance : distances[i]) distance *= 2;
@@ -106,39 +108,39 @@ std::vector<int> GroupsAhead(std::vector<std::vector<int64_t>> distances) {
   return Assignment(distances);
 }
 
-// Of groups that are alike in bytes.
-void AddRings(std::span<const Turn> turns, int64_t fills_a_step, std::vector<PlaceRing>* rings) {
-  const auto distances = DistancesOf(turns);
+// Adds the rings of groups that are alike in bytes: the cycles of the assignment.
+void AddRings(std::span<const Turn> turns, int64_t fills_a_step, std::vector<BufferRing>* rings) {
+  const auto distances = FindDistances(turns);
   const std::vector<int> ahead = GroupsAhead(distances);
   std::vector<bool> seen(turns.size(), false);
   for (int first = 0; first < static_cast<int>(turns.size()); ++first) {
-    PlaceRing ring{0, {}};
+    BufferRing ring{0, {}};
     int64_t most_slots = 0, most_bytes = 0, bytes_alone = 0;
     for (int i = first; !seen[i]; i = ahead[i]) {
       const Turn& turn = turns[i];
       seen[i] = true;
-      ring.groups.push_back({turn.lives, ring.places});
-      ring.places += distances[i][ahead[i]];
+      ring.groups.push_back({turn.lives, ring.buffers});
+      ring.buffers += distances[i][ahead[i]];
       most_slots = std::max(most_slots, turn.slots);
       most_bytes = std::max(most_bytes, turn.bytes);
       bytes_alone += turn.slots * turn.bytes;
     }
-    // Slots for what is fetched ahead may never all be full. With a place for each fill of a step
-    // there would be no turn, and one more micro-batch would need one more place.
-    ring.places = std::max(ring.places, most_slots);
-    const bool saves = ring.places * most_bytes < bytes_alone;
-    if (saves && ring.places < fills_a_step) rings->push_back(std::move(ring));
+    // Slots for what is fetched ahead may never all be full. With a buffer for each fill of a step
+    // there would be no turn, and one more micro-batch would need one more buffer.
+    ring.buffers = std::max(ring.buffers, most_slots);
+    const bool saves = ring.buffers * most_bytes < bytes_alone;
+    if (saves && ring.buffers < fills_a_step) rings->push_back(std::move(ring));
   }
 }
 
 }  // namespace
 
-std::vector<PlaceRing> FindPlaceRings(const StageLifetimes& stage) {
+std::vector<BufferRing> FindBufferRings(const StageLifetimes& stage) {
   std::set<int64_t> rates;
   for (const Lifetime& life : stage.registers) rates.insert(life.fills_a_step());
-  std::vector<PlaceRing> rings;
+  std::vector<BufferRing> rings;
   for (const int64_t fills_a_step : rates) {
-    std::vector<Turn> turns = TurnsOf(stage.registers, fills_a_step);
+    std::vector<Turn> turns = FindTurns(stage.registers, fills_a_step);
     std::stable_sort(turns.begin(), turns.end(),
                      [](const Turn& a, const Turn& b) { return a.bytes > b.bytes; });
     for (auto first = turns.begin(); first != turns.end();) {
@@ -152,9 +154,9 @@ std::vector<PlaceRing> FindPlaceRings(const StageLifetimes& stage) {
   return rings;
 }
 
-// Rows are added one by one: by the cheapest path on which rows already assigned change over, the
-// last of them to a column that nobody has (Hungarian method; potentials keep all costs that are
-// left at or above 0).
+// The Hungarian method. Rows are added one by one, each along the cheapest augmenting path: rows on
+// the path change columns, the last of them to a free column. Potentials keep all reduced costs at
+// or above 0.
 std::vector<int> Assignment(const std::vector<std::vector<int64_t>>& cost) {
   constexpr int64_t kInfinite = std::numeric_limits<int64_t>::max();
   const int n = static_cast<int>(cost.size());

@@ -1,4 +1,4 @@
-#include "compiler/memory/lay_frames.h"
+#include "compiler/memory/frame_layout.h"
 
 #include <algorithm>
 #include <functional>
@@ -20,34 +20,35 @@ bool Covers(const Spans& outer, const Spans& inner) {
 
 class FrameBuilder {
  public:
-  FrameBuilder(const std::vector<Lifetime>& lives, int64_t places, bool once) : lives_(lives) {
-    layout_.places = places;
+  FrameBuilder(const std::vector<Lifetime>& lives, int64_t buffers, bool once) : lives_(lives) {
+    layout_.buffers = buffers;
     layout_.once = once;
   }
 
   // Adds a register; the frame grows if it must.
-  void Add(int life, int64_t first_place) {
-    Put(life, OffsetOf(life, first_place), first_place);
-    layout_.spans = Union(layout_.spans, lives_[life].spans);
-    if (std::find(starts_.begin(), starts_.end(), first_place) == starts_.end()) {
-      starts_.push_back(first_place);
+  void Add(int life, int64_t first_buffer) {
+    Put(life, LeastOffset(life, first_buffer), first_buffer);
+    layout_.spans = UniteSpans(layout_.spans, lives_[life].spans);
+    if (std::find(starts_.begin(), starts_.end(), first_buffer) == starts_.end()) {
+      starts_.push_back(first_buffer);
     }
   }
 
-  // Adds a register if it fits into the frame of its micro-batch or of one next to it; into the
-  // time that the frames have anyway, or `longer`.
+  // Adds a register if it fits into the frame of its micro-batch or of a neighbouring one, and,
+  // unless `longer`, if the frames hold something during all of its lifetime anyway: a frame whose
+  // lifetime grows can share fewer bytes with registers outside of it.
   void AddInside(int life, bool longer) {
     const Lifetime& added = lives_[life];
     if (added.slot_bytes > layout_.bytes || !(longer || Covers(layout_.spans, added.spans))) {
       return;
     }
     for (const int64_t start : starts_) {
-      for (const int64_t next : {int64_t{0}, int64_t{1}, layout_.places - 1}) {
-        const int64_t first_place = (start + next) % layout_.places;
-        const int64_t offset = OffsetOf(life, first_place);
+      for (const int64_t next : {int64_t{0}, int64_t{1}, layout_.buffers - 1}) {
+        const int64_t first_buffer = (start + next) % layout_.buffers;
+        const int64_t offset = LeastOffset(life, first_buffer);
         if (offset + added.slot_bytes > layout_.bytes) continue;
-        Put(life, offset, first_place);
-        if (longer) layout_.spans = Union(layout_.spans, added.spans);
+        Put(life, offset, first_buffer);
+        if (longer) layout_.spans = UniteSpans(layout_.spans, added.spans);
         return;
       }
     }
@@ -56,48 +57,49 @@ class FrameBuilder {
   const FrameLayout& layout() const { return layout_; }
 
  private:
-  // The least offset that is free of the members so far.
-  int64_t OffsetOf(int life, int64_t first_place) const {
+  // The least offset at which it overlaps no member that holds something at the same time.
+  int64_t LeastOffset(int life, int64_t first_buffer) const {
     int64_t at = 0;
     for (const FrameLayout::Member& member : layout_.members) {
       const Lifetime& other = lives_[member.life];
       const int64_t end = member.offset + other.slot_bytes;
-      const int64_t further = member.first_place + layout_.places - first_place;
+      const int64_t further = member.first_buffer + layout_.buffers - first_buffer;
       if (member.offset - at >= lives_[life].slot_bytes) break;
-      if (end > at && MeetInPlace(lives_[life], other, layout_.places, further % layout_.places)) {
+      if (end > at &&
+          MeetInBuffer(lives_[life], other, layout_.buffers, further % layout_.buffers)) {
         at = end;
       }
     }
     return at;
   }
 
-  // Members stand by offset.
-  void Put(int life, int64_t offset, int64_t first_place) {
+  // Members are sorted by offset.
+  void Put(int life, int64_t offset, int64_t first_buffer) {
     const auto after = [](int64_t at, const FrameLayout::Member& m) { return at < m.offset; };
     auto& members = layout_.members;
     members.insert(std::upper_bound(members.begin(), members.end(), offset, after),
-                   {life, offset, first_place});
+                   {life, offset, first_buffer});
     layout_.bytes = std::max(layout_.bytes, offset + lives_[life].slot_bytes);
   }
 
   const std::vector<Lifetime>& lives_;
   FrameLayout layout_;
-  std::vector<int64_t> starts_;  // first places of what was added, each once
+  std::vector<int64_t> starts_;  // first buffers of what was added, each once
 };
 
-// Of all fills that are looked at.
+// Bytes times moments, over the observed fills.
 double SizeInTime(const Lifetime& life) {
-  return static_cast<double>(life.slot_bytes) * static_cast<double>(LengthOf(life.fills));
+  return static_cast<double>(life.slot_bytes) * static_cast<double>(TotalLength(life.fills));
 }
 
-// Registers that frames are made for, each with the place of its first fill.
+// Registers that frames are made for, each with the buffer of its first fill.
 struct Core {
-  int64_t places = 1, fills_a_step = 0;
+  int64_t buffers = 1, fills_a_step = 0;
   std::vector<std::pair<int, int64_t>> lives;
 };
 
-// Registers that may share frames: as many slots, fills a step, and all or none of them hold
-// something all step long (what is fetched ahead).
+// The key of registers that may share frames: equal slots and fills a step, and all or none of them
+// hold something during the whole step (tensors that are fetched ahead).
 struct Key {
   int64_t slots = 1;
   int64_t fills_a_step = 0;
@@ -105,21 +107,21 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-Key KeyOf(const Lifetime& life, int64_t length) {
+Key MakeKey(const Lifetime& life, int64_t length) {
   return {life.slots, life.fills_a_step(), life.spans == Spans{{0, length - 1}}};
 }
 
 // Registers in groups, those of most slots first.
 using Groups = std::map<Key, std::vector<int>, std::greater<>>;
 
-Groups GroupsOf(const StageLifetimes& stage, const std::vector<bool>& on_ring) {
+Groups FindGroups(const StageLifetimes& stage, const std::vector<bool>& on_ring) {
   Groups groups;
   for (int i = 0; i < std::ssize(stage.registers); ++i) {
     const Lifetime& life = stage.registers[i];
-    // A frame must come again in each step.
+    // Frames must repeat in every step.
     const bool comes_again = life.slots > 1 && life.slots <= life.fills_a_step();
     if (comes_again && !life.workspace && !on_ring[i]) {
-      groups[KeyOf(life, stage.length)].push_back(i);
+      groups[MakeKey(life, stage.length)].push_back(i);
     }
   }
   return groups;
@@ -130,9 +132,9 @@ bool MayJoin(const Key& more, const Key& fewer) {
          !fewer.whole_step;
 }
 
-// Whether what is over before the last that joins begins, or begins after the first of them is
-// over, in the same micro-batch, is as much as a quarter of them: with less to lie inside it never
-// paid.
+// True if a join may save bytes. Registers that are over before the last joined register begins, or
+// begin after the first of them is over, in the same micro-batch, fit into the extra buffers. With
+// less than a quarter of the joined bytes to fit in, no join saved any in our plans.
 bool MayPay(const StageLifetimes& stage, const Groups& groups, const Key& more, const Key& joins) {
   int64_t latest = 0, earliest = std::numeric_limits<int64_t>::max(), joined = 0;
   for (int i : groups.at(joins)) {
@@ -154,7 +156,7 @@ bool MayPay(const StageLifetimes& stage, const Groups& groups, const Key& more, 
 
 void Join(FrameJoin join, Groups* groups) {
   for (auto& [more, frame] : *groups) {
-    if (more.slots != join.places) continue;
+    if (more.slots != join.buffers) continue;
     for (auto it = groups->begin(); it != groups->end();) {
       if (it->first.slots == join.slots && MayJoin(more, it->first)) {
         frame.insert(frame.end(), it->second.begin(), it->second.end());
@@ -166,23 +168,23 @@ void Join(FrameJoin join, Groups* groups) {
   }
 }
 
-// The one of most places first, in each the registers of a group in the order in which a
-// micro-batch writes them.
-std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRing>& rings,
-                          FrameJoin join) {
+// Sorted by buffers, the most first. The registers of each are in the order in which a micro-batch
+// writes them, so that first fit inside a frame follows the order of allocation.
+std::vector<Core> FindCores(const StageLifetimes& stage, const std::vector<BufferRing>& rings,
+                            FrameJoin join) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<Core> cores;
   std::vector<bool> on_ring(lives.size(), false);
-  for (const PlaceRing& ring : rings) {
-    cores.push_back({ring.places, lives[ring.groups[0].lives[0]].fills_a_step(), {}});
+  for (const BufferRing& ring : rings) {
+    cores.push_back({ring.buffers, lives[ring.groups[0].lives[0]].fills_a_step(), {}});
     for (const RingGroup& group : ring.groups) {
       for (int i : group.lives) {
-        cores.back().lives.emplace_back(i, group.first_place);
+        cores.back().lives.emplace_back(i, group.first_buffer);
         on_ring[i] = true;
       }
     }
   }
-  Groups groups = GroupsOf(stage, on_ring);
+  Groups groups = FindGroups(stage, on_ring);
   Join(join, &groups);
   for (auto& [key, group] : groups) {
     std::stable_sort(group.begin(), group.end(), [&](int a, int b) {
@@ -192,7 +194,7 @@ std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRi
     for (int i : group) cores.back().lives.emplace_back(i, 0);
   }
   std::stable_sort(cores.begin(), cores.end(),
-                   [](const Core& a, const Core& b) { return a.places > b.places; });
+                   [](const Core& a, const Core& b) { return a.buffers > b.buffers; });
   return cores;
 }
 
@@ -200,7 +202,7 @@ std::vector<Core> CoresOf(const StageLifetimes& stage, const std::vector<PlaceRi
 
 std::vector<FrameJoin> FrameJoins(const StageLifetimes& stage) {
   std::set<std::pair<int64_t, int64_t>> joins;
-  const Groups groups = GroupsOf(stage, std::vector<bool>(stage.registers.size(), false));
+  const Groups groups = FindGroups(stage, std::vector<bool>(stage.registers.size(), false));
   for (const auto& [more, frame] : groups) {
     for (const auto& [fewer, joined] : groups) {
       if (MayJoin(more, fewer) && MayPay(stage, groups, more, fewer)) {
@@ -209,12 +211,12 @@ std::vector<FrameJoin> FrameJoins(const StageLifetimes& stage) {
     }
   }
   std::vector<FrameJoin> result;
-  for (const auto& [places, slots] : joins) result.push_back({places, slots});
+  for (const auto& [buffers, slots] : joins) result.push_back({buffers, slots});
   return result;
 }
 
-std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer,
-                                   const std::vector<PlaceRing>& rings, FrameJoin join) {
+std::vector<FrameLayout> MakeFrameLayouts(const StageLifetimes& stage, bool longer,
+                                          const std::vector<BufferRing>& rings, FrameJoin join) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<int> by_size;
   for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
@@ -224,17 +226,17 @@ std::vector<FrameLayout> LayFrames(const StageLifetimes& stage, bool longer,
                    [&](int a, int b) { return SizeInTime(lives[a]) > SizeInTime(lives[b]); });
   std::vector<bool> taken(lives.size(), false);
   std::vector<FrameLayout> result;
-  for (const Core& core : CoresOf(stage, rings, join)) {
-    const bool once = core.places == core.fills_a_step;
-    FrameBuilder frame(lives, core.places, once);
+  for (const Core& core : FindCores(stage, rings, join)) {
+    const bool once = core.buffers == core.fills_a_step;
+    FrameBuilder frame(lives, core.buffers, once);
     std::vector<bool> in_frame = taken;
-    for (const auto& [i, first_place] : core.lives) {
-      if (!taken[i]) frame.Add(i, first_place);
+    for (const auto& [i, first_buffer] : core.lives) {
+      if (!taken[i]) frame.Add(i, first_buffer);
       in_frame[i] = true;
     }
     for (int i : by_size) {
       const bool alike =
-          lives[i].slots < core.places && lives[i].fills_a_step() == core.fills_a_step;
+          lives[i].slots < core.buffers && lives[i].fills_a_step() == core.fills_a_step;
       if (alike && !in_frame[i]) frame.AddInside(i, longer);
     }
     if (frame.layout().members.size() < (once ? 1 : 2)) continue;

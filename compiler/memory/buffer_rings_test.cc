@@ -1,4 +1,4 @@
-#include "compiler/memory/place_rings.h"
+#include "compiler/memory/buffer_rings.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ namespace {
 constexpr int kSteps = 2;  // that lifetimes look at
 
 // A stage that holds one register a chunk, from its forward to its backward. A task is a moment.
-StageLifetimes LivesOf(const std::vector<Task>& step, const std::vector<int64_t>& bytes) {
+StageLifetimes PlayLifetimes(const std::vector<Task>& step, const std::vector<int64_t>& bytes) {
   StageLifetimes stage;
   stage.length = std::ssize(step);
   for (size_t c = 0; c < bytes.size(); ++c) {
@@ -45,25 +45,25 @@ int64_t MostInFlight(const std::vector<Task>& step) {
 }
 
 // That of rings, and of the slots of those on none.
-int64_t PlacesOf(const StageLifetimes& stage, const std::vector<PlaceRing>& rings) {
-  int64_t places = 0;
-  for (const Lifetime& life : stage.registers) places += life.slots;
-  for (const PlaceRing& ring : rings) {
-    places += ring.places;
-    for (const RingGroup& group : ring.groups) places -= stage.registers[group.lives[0]].slots;
+int64_t BuffersTaken(const StageLifetimes& stage, const std::vector<BufferRing>& rings) {
+  int64_t buffers = 0;
+  for (const Lifetime& life : stage.registers) buffers += life.slots;
+  for (const BufferRing& ring : rings) {
+    buffers += ring.buffers;
+    for (const RingGroup& group : ring.groups) buffers -= stage.registers[group.lives[0]].slots;
   }
-  return places;
+  return buffers;
 }
 
 // Nobody on a ring meets any other on it.
-void CheckApart(const StageLifetimes& stage, const PlaceRing& ring) {
+void CheckApart(const StageLifetimes& stage, const BufferRing& ring) {
   for (const RingGroup& a : ring.groups) {
     for (const RingGroup& b : ring.groups) {
       if (&a == &b) continue;
-      const int64_t further = (b.first_place + ring.places - a.first_place) % ring.places;
+      const int64_t further = (b.first_buffer + ring.buffers - a.first_buffer) % ring.buffers;
       for (int i : a.lives) {
         for (int j : b.lives) {
-          CHECK_FALSE(MeetInPlace(stage.registers[i], stage.registers[j], ring.places, further));
+          CHECK_FALSE(MeetInBuffer(stage.registers[i], stage.registers[j], ring.buffers, further));
         }
       }
     }
@@ -98,34 +98,34 @@ std::vector<Task> RandomStep(std::mt19937& random, int chunks, int64_t micro_bat
 TEST_CASE("chunks of a stage take little more than their micro-batches in flight") {
   struct Case {
     int stages, stage, chunks;
-    int64_t slots, places, in_flight;
+    int64_t slots, buffers, in_flight;
   };
   // The first and the last stage of 8; between them a chunk's forwards fall together with the
   // backwards of two others, and nobody can stay close behind both.
-  for (const auto& [stages, at, chunks, slots, places, in_flight] :
+  for (const auto& [stages, at, chunks, slots, buffers, in_flight] :
        {Case{8, 0, 3, 39, 32, 31}, Case{8, 2, 3, 35, 32, 27}, Case{8, 7, 3, 25, 19, 17},
         Case{8, 0, 4, 48, 40, 39}, Case{4, 0, 7, 43, 32, 31}, Case{8, 0, 2, 24, 24, 23}}) {
     INFO("stage " << at << " of " << stages << ", " << chunks << " chunks");
     const std::vector<Task> step = Interleaved(stages, at, chunks, 8 * stages);
-    const StageLifetimes stage = LivesOf(step, std::vector<int64_t>(chunks, 64));
-    const std::vector<PlaceRing> rings = FindPlaceRings(stage);
-    CHECK(PlacesOf(stage, {}) == slots);
-    CHECK(PlacesOf(stage, rings) == places);
+    const StageLifetimes stage = PlayLifetimes(step, std::vector<int64_t>(chunks, 64));
+    const std::vector<BufferRing> rings = FindBufferRings(stage);
+    CHECK(BuffersTaken(stage, {}) == slots);
+    CHECK(BuffersTaken(stage, rings) == buffers);
     CHECK(MostInFlight(step) == in_flight);
-    for (const PlaceRing& ring : rings) CheckApart(stage, ring);
+    for (const BufferRing& ring : rings) CheckApart(stage, ring);
   }
 }
 
 TEST_CASE("what a micro-batch saves of a chunk stays together") {
   const std::vector<Task> step = Interleaved(8, 0, 3, 64);
-  StageLifetimes stage = LivesOf(step, {64, 64, 64});
+  StageLifetimes stage = PlayLifetimes(step, {64, 64, 64});
   for (int c = 0; c < 3; ++c) {
     stage.registers.push_back(stage.registers[c]);
     stage.registers.back().slot_bytes = 128;
   }
-  const std::vector<PlaceRing> rings = FindPlaceRings(stage);
+  const std::vector<BufferRing> rings = FindBufferRings(stage);
   REQUIRE_FALSE(rings.empty());
-  for (const PlaceRing& ring : rings) {
+  for (const BufferRing& ring : rings) {
     for (const RingGroup& group : ring.groups) {
       REQUIRE(group.lives.size() == 2);
       CHECK(group.lives[1] == group.lives[0] + 3);
@@ -136,36 +136,36 @@ TEST_CASE("what a micro-batch saves of a chunk stays together") {
 
 TEST_CASE("groups that differ much in bytes, or more than a step fills, are on no ring") {
   const std::vector<Task> step = Interleaved(8, 0, 3, 64);
-  CHECK_FALSE(FindPlaceRings(LivesOf(step, {64, 64, 64})).empty());
-  CHECK(FindPlaceRings(LivesOf(step, {1024, 512, 64})).empty());
-  CHECK(FindPlaceRings(LivesOf(Interleaved(8, 0, 3, 8), {64, 64, 64})).empty());
+  CHECK_FALSE(FindBufferRings(PlayLifetimes(step, {64, 64, 64})).empty());
+  CHECK(FindBufferRings(PlayLifetimes(step, {1024, 512, 64})).empty());
+  CHECK(FindBufferRings(PlayLifetimes(Interleaved(8, 0, 3, 8), {64, 64, 64})).empty());
 }
 
 TEST_CASE("whatever the order, nobody on a ring meets any other, and bytes are saved") {
   std::mt19937 random(5);
-  int64_t found = 0, slots = 0, places = 0;
+  int64_t found = 0, slots = 0, buffers = 0;
   for (int i = 0; i < 300; ++i) {
     const int chunks = 2 + i % 5;
     std::vector<int64_t> bytes(chunks);
     for (int64_t& b : bytes) b = 64 * static_cast<int64_t>(4 + random() % 4);
-    const StageLifetimes stage = LivesOf(RandomStep(random, chunks, 40), bytes);
-    for (const PlaceRing& ring : FindPlaceRings(stage)) {
+    const StageLifetimes stage = PlayLifetimes(RandomStep(random, chunks, 40), bytes);
+    for (const BufferRing& ring : FindBufferRings(stage)) {
       int64_t alone = 0, most = 0;
       for (const RingGroup& group : ring.groups) {
         const Lifetime& life = stage.registers[group.lives[0]];
         alone += life.bytes(), slots += life.slots;
         most = std::max(most, life.slot_bytes);
-        CHECK(life.slots <= ring.places);
-        CHECK(group.first_place < ring.places);
+        CHECK(life.slots <= ring.buffers);
+        CHECK(group.first_buffer < ring.buffers);
       }
-      CHECK(ring.places <= 40);
-      CHECK(ring.places * most < alone);
+      CHECK(ring.buffers <= 40);
+      CHECK(ring.buffers * most < alone);
       CheckApart(stage, ring);
-      ++found, places += ring.places;
+      ++found, buffers += ring.buffers;
     }
   }
   CHECK(found > 30);
-  CHECK(places < slots);
+  CHECK(buffers < slots);
 }
 
 TEST_CASE("an assignment costs the least of all") {
