@@ -1,6 +1,6 @@
 // Reverse-mode differentiation: appends the backward ops of a loss with the gradient functions of
-// the op registry. It does not sum the gradients of a variable: each use has its own, since each
-// accumulates over the micro-batches alone (the order of sums must not depend on stages).
+// the op registry. It does not sum the gradients of a variable. Each use has its own gradient,
+// which accumulates over the micro-batches separately: the order of sums must not depend on stages.
 //
 // Gradient ops have Phase::kBackward, the stage of their forward op, and its scope. Only tensors
 // between a variable and the loss get a gradient. Gradients of an activation with several readers

@@ -10,7 +10,7 @@
 
 namespace oneflow {
 
-// Requires 1 <= chunks. An op that stands beyond the last position is an input error; with one
+// Requires 1 <= chunks. An op beyond the last position is an input error; with one
 // chunk nothing happens.
 absl::Status FoldStages(Graph* graph, int chunks);
 

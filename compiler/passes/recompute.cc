@@ -48,7 +48,7 @@ class Recomputation {
 
   void Run() {
     FindScopes();
-    // Later scopes first: what their clones read is kept.
+    // Later scopes first: the inputs of their clones must be kept by the scopes before them.
     for (size_t s = scopes_.size(); s-- > 0;) PlanScope(static_cast<int>(s));
     if (std::find(cloned_.begin(), cloned_.end(), true) == cloned_.end()) return;
     Rebuild();
@@ -87,7 +87,7 @@ class Recomputation {
     return std::any_of(uses_[t].begin(), uses_[t].end(),
                        [&](const Use& use) { return WouldRead(graph_->ops[use.op], t); });
   }
-  // Read, after the forward, as it is: by an op that will not read a clone.
+  // True if an op that will not read a clone reads the tensor after the forward.
   bool StaysAsItIs(TensorId t) const {
     const Op& producer = graph_->ops[graph_->tensors[t].producer];
     return std::any_of(uses_[t].begin(), uses_[t].end(), [&](const Use& use) {
@@ -105,7 +105,7 @@ class Recomputation {
            });
   }
 
-  // Adds to `ops` those of the scope that making `t` again takes, beyond those already cloned.
+  // Adds to `ops` those ops of the scope that recomputing `t` takes, beyond those already cloned.
   void AddAncestors(TensorId t, int scope, std::set<OpId>* ops) const {
     const OpId producer = graph_->tensors[t].producer;
     if (kept_[t] || scope_of_[producer] != scope || cloned_[producer]) return;

@@ -151,7 +151,7 @@ absl::Status Enter(PlanNet& net, int stream_id, int s, std::vector<int>& stream_
   return absl::OkStatus();
 }
 
-// Actors in the runs of all streams: a damaged file must not exhaust memory.
+// The most actors in the runs of all streams: a damaged file must not exhaust memory.
 constexpr int64_t kMostListed = int64_t{1} << 24;
 
 absl::Status IndexStreams(PlanNet& net) {
@@ -228,9 +228,9 @@ void SortUnique(std::vector<int>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-// A firing may free those that share a register with its stream, and those whose exchanges come
-// after it in the order of issue. One of a send is also one of its receive, so it may free whom
-// that may free.
+// A firing may unblock streams that share a register with its stream, and streams whose exchanges
+// come after it in the order of issue. A send fires together with its receive, so it may also
+// unblock all streams that the receive may.
 void JoinNeighbours(PlanNet& net) {
   std::vector<std::vector<int>> sharing(net.streams.size());
   const auto join = [&](int a, int b) {

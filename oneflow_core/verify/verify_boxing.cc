@@ -62,7 +62,9 @@ absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register
   return along.empty() ? absl::OkStatus() : CheckForm(actor, covering, where);
 }
 
-// An all_to_all is whatever does not reduce.
+// A covering proves that all elements are there. The form proves that the exchange is the
+// collective of its name, because libraries (NCCL) are called by that name. An all_to_all is any
+// exchange that does not reduce.
 absl::Status BoxingCheck::CheckForm(const proto::Actor& actor, const Covering& covering,
                                     const std::string& where) const {
   const Form* form = std::find_if(std::begin(kForms), std::end(kForms),
@@ -81,7 +83,8 @@ absl::Status BoxingCheck::CheckForm(const proto::Actor& actor, const Covering& c
                     absl::StrCat("does not go between its layouts as ", actor.kernel(), " does"));
 }
 
-// Members that hold the same part, where each is held as often.
+// How many members of the group hold the same part: an all_to_all reads each of them, so the
+// covering counts each part that often.
 int64_t BoxingCheck::CountCopies(const Layout& in, const std::vector<int>& along) const {
   int64_t copies = 1;
   for (const int axis : along) {
@@ -90,7 +93,8 @@ int64_t BoxingCheck::CountCopies(const Layout& in, const std::vector<int>& along
   return copies;
 }
 
-// A device that fills the rest with zeros keeps all of its own part.
+// zero_fill reads the device's own part only. If the output lacked some of it, these elements would
+// be lost, because no other device holds them.
 absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
                                     const std::string& where) const {
   if (actor.kernel() != "zero_fill") return Bad(where, "fills, but is no zero_fill");
@@ -129,7 +133,9 @@ std::string BoxingCheck::Uncovered(const Covering& covering) const {
   return "";
 }
 
-// One coordinate of the first stage for each that one of the layouts tells from others.
+// One coordinate of the first stage for each pair of slices. Coordinates along axes that split
+// neither layout have equal slices, so checking one of them is enough, and the cost does not grow
+// with them.
 std::vector<Coordinate> BoxingCheck::CoordinatesThatDiffer(const Layout& a, const Layout& b) const {
   std::vector<Coordinate> found = {Coordinate(mesh_.axes.size(), 0)};
   for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {

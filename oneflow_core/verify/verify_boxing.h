@@ -1,8 +1,8 @@
-// Part of verify_types: what an actor of the boxing family reads covers what it writes, on every
-// device: once, or once for each combination of members that are reduced or hold the same; and an
-// exchange does what its name says.
+// Part of verify_types: checks that the sources of an actor of the boxing family cover its output
+// on every device: once, or once for each combination of members that are reduced or hold the same
+// part. It also checks that an exchange performs the collective of its name.
 //
-// Requires an actor whose registers and group exist; takes nothing else in it for granted.
+// Requires an actor whose registers and group exist, and nothing else.
 #pragma once
 
 #include <compare>
@@ -18,7 +18,7 @@
 
 namespace oneflow {
 
-// The layers of a model repeat the same few coverings: each is worked out once.
+// The layers of a model repeat the same few coverings, so the check caches them.
 class BoxingCheck {
  public:
   explicit BoxingCheck(const Mesh& mesh) : mesh_(mesh) {}  // must outlive this

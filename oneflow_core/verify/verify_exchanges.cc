@@ -56,7 +56,7 @@ absl::Status VerifyCollective(const PlanNet& net, const proto::Actor& actor,
   return absl::OkStatus();
 }
 
-// A send, seen with its receive.
+// Checks a send together with its receive: neither alone shows which tensor goes where.
 absl::Status VerifySend(const PlanNet& net, const proto::Actor& send, const proto::Group& group,
                         const std::string& where, BoxingCheck* boxing) {
   const proto::Actor& receive = net.actor(send.exchange().partner());
@@ -102,7 +102,7 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
     return Bad(where,
                absl::StrCat("kernel ", kernel, pairs ? " has no partner" : " has a partner"));
   }
-  // The mode of an exchange is that of its outputs, and nothing is added to order.
+  // An exchange adds if its output accumulates. A control output has no data to add to.
   for (const int id : actor.output()) {
     const proto::Register& r = *net.registers[id].proto;
     if (r.slot_bytes() > 0 || r.fill_mode() == proto::Register::FRESH) continue;

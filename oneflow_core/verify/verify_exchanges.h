@@ -1,6 +1,7 @@
-// Part of verify_types: the exchanges of a program. Groups are groups of the mesh; an exchange
-// names one of its stage, a send and its receive name each other; exchanges stand on streams of
-// devices; and the order of issue of each stage holds its exchanges as often as they fire.
+// Part of verify_types: checks the exchanges of a program. Groups are groups of the mesh. An
+// exchange names a group of its stage; a send and its receive name each other. Exchanges are on
+// streams of devices. The order of issue of each stage contains every exchange as often as it
+// fires.
 #pragma once
 
 #include <string>

@@ -10,10 +10,14 @@
 namespace oneflow {
 namespace {
 
+// The game of one step, in the serial form: each device issues its exchanges one after another.
+// This form is the strictest, so a program that completes in it completes on free devices, too
+// (docs/firing.md).
+//
 // Invariants:
 //  1. A firing happens only when nothing blocks it: all or nothing.
-//  2. Firing order does not matter, so Run() may take streams in any order, and many cycles at
-//  once.
+//  2. The net has no conflicts, so the order of firings changes neither the outcome nor the blocked
+//     actors. Run() may therefore take streams in any order, and many cycles at once.
 class TokenGame {
  public:
   TokenGame(const PlanNet& net, Play play)
@@ -38,7 +42,7 @@ class TokenGame {
   }
 
  private:
-  // The shortest over all starts is printed.
+  // Several cycles of waits may exist; the shortest is the easiest to read.
   absl::Status Stuck() const {
     std::vector<int> best;
     for (size_t s = 0; s < net_.streams.size(); ++s) {
@@ -74,7 +78,8 @@ class TokenGame {
     if (wait.kind == Wait::kPartner) {
       return absl::StrCat("its partner, which comes after ", actor);
     }
-    // Neither tokens nor orders of issue go from stage to stage.
+    // Tokens and orders of issue are local to a stage, so a blocker on another stage blocks the
+    // partner.
     const bool of_partner = net_.actors[waiting].stage != net_.actors[wait.actor].stage;
     const std::string partner =
         of_partner ? absl::StrCat("its partner ", net_.NameOf(net_.actors[waiting].partner),

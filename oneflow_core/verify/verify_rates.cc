@@ -12,6 +12,8 @@ absl::Status Bad(const std::string& where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
 }
 
+// Rates below 1 would divide by zero in the games, and initial fills beyond the slots would make
+// the initial marking impossible.
 absl::Status CheckBounds(const PlanNet& net, const NetRegister& r, const std::string& where) {
   if (r.slots < 1 || r.proto->fires_per_fill() < 1) {
     return Bad(where, absl::StrCat("register ", r.proto->name(), " has ", r.slots, " slots and ",
@@ -27,6 +29,7 @@ absl::Status CheckBounds(const PlanNet& net, const NetRegister& r, const std::st
   return absl::OkStatus();
 }
 
+// A step must return to the initial marking: only then does one step prove all steps.
 absl::Status CheckBalance(const PlanNet& net, const NetRegister& r, const std::string& where) {
   if (r.writer < 0) return absl::OkStatus();
   const int64_t firings = net.actors[r.writer].firings, per_fill = r.proto->fires_per_fill();
