@@ -7,13 +7,16 @@ moment (those of VOLATILE) are not compared.
 
   bazel run //tests/e2e:documents -- --update README.md docs/walkthrough.md    # writes what the commands print now
 """
+import glob
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 
-from tests.e2e.cli import ONEFLOW
+from tests.e2e.cli import ONEFLOW, run
 
 VOLATILE = ["train", "generate", "calibrate", "devices"]
 
@@ -74,7 +77,15 @@ def play(path, examples):
             if done.returncode != 0:
                 raise AssertionError(f"{path}: {command.text}: exit code {done.returncode}\n{done.stdout}")
             printed[command.line] = (command, done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else [])
+        for job in glob.glob(folder + "/work/*/job.json"):
+            wait_until_over(os.path.dirname(job))
     return page, printed
+
+
+def wait_until_over(job_dir):
+    """Waits for the end of a job that the page submitted and cancelled."""
+    while json.loads(run("status", "--job_dir=" + job_dir, "--format=json", cwd="/")[0])["state"] in ("running", "queued"):
+        threading.Event().wait(0.05)
 
 
 def check(path, examples):
