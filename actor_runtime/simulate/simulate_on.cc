@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
 #include "actor_runtime/simulate/crossings.h"
@@ -168,17 +170,14 @@ absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan
                     "level in its file; without a size it is unlimited");
 }
 
-absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
-                                        std::string_view program, int64_t steps) {
-  RETURN_IF_ERROR(VerifyPlan(plan));
-  RETURN_IF_ERROR(CheckDevices(cluster, plan));
+namespace {
+
+// Of a program that is known to be live.
+absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const proto::Plan& plan,
+                                          std::string_view program,
+                                          const std::vector<FarTraffic>& far,
+                                          SimulateOptions options) {
   ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
-  SimulateOptions options{.steps = steps};
-  ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
-  std::vector<FarTraffic> far;
-  if (processes > 1) {
-    ASSIGN_OR_RETURN(far, FarTrafficOf(plan, program, processes));
-  }
   ASSIGN_OR_RETURN(const std::vector<ActorTime> times,
                    ActorTimes(plan, *found, FactsOf(plan, *found), cluster, far));
   const double slowdown = CoreSharingOf(cluster, plan).slowdown();
@@ -190,14 +189,42 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
   if (options.worker_a_device && cluster.level_size() > 0) {
     options.message_seconds = cluster.level(0).latency();
   }
-  ASSIGN_OR_RETURN(SimulatedRun run, Simulate(plan, program, options));
+  // The same whether or not the run that is asked for skips periods.
+  SimulateOptions alone = options;
+  alone.skip_after = std::min(alone.skip_after, kSkipAfter);
+  ASSIGN_OR_RETURN(SimulatedRun run, Simulate(plan, program, alone));
   std::vector<double> usage;
   for (const ActorTime& time : times) usage.push_back(time.processor_usage);
-  if (!AddInterference(run, usage, &options.actor_seconds)) return run;
+  const bool slower = AddInterference(run, usage, &options.actor_seconds);
+  if (!slower && alone.skip_after == options.skip_after) return run;
   return Simulate(plan, program, options);
 }
 
+}  // namespace
+
+absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
+                                        std::string_view program, int64_t steps,
+                                        int64_t skip_after) {
+  RETURN_IF_ERROR(VerifyPlan(plan));
+  RETURN_IF_ERROR(CheckDevices(cluster, plan));
+  RETURN_IF_ERROR(ProgramOfFlag(plan, program).status());
+  ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
+  std::vector<FarTraffic> far;
+  if (processes > 1) {
+    ASSIGN_OR_RETURN(far, FarTrafficOf(plan, program, processes));
+  }
+  return SimulateLive(cluster, plan, program, far, {.steps = steps, .skip_after = skip_after});
+}
+
+absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
+                                            std::string_view program) {
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateLive(cluster, plan, program, {}, {.steps = 2, .skip_after = 0}));
+  return run.StepSeconds();
+}
+
 std::string SimulatedTraceJson(const SimulatedRun& run) {
+  CHECK(run.repeats.empty()) << "a trace has every firing";
   Trace trace(static_cast<int64_t>(run.order.size()));
   trace.Begin(run.net, /*first_step=*/0, run.options.steps);
   std::vector<int64_t> fired(run.net.specs.size(), 0);

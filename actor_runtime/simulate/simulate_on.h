@@ -46,11 +46,20 @@ absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan
 // devices were busy all of the time. Where exchanges keep a part u of the processors busy
 // (Level.processor_usage) a kernel takes u s longer for s seconds beside one, on average over its
 // firings: so the run is simulated first without it, to see which kernels are. Proves the plan
-// first: a file may have been edited. CheckDevices, too.
+// first: a file may have been edited. CheckDevices, too. Periods are skipped after `skip_after`
+// firings; runs that are looked at firing by firing give SimulateOptions::kNeverSkip.
+inline constexpr int64_t kSkipAfter = int64_t{1} << 18;
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
-                                        std::string_view program, int64_t steps);
+                                        std::string_view program, int64_t steps,
+                                        int64_t skip_after = kSkipAfter);
 
-// The trace of a simulated run in the form of `train --trace`.
+// Seconds of a step of a program on the way of being compiled, of which offsets and proof are not
+// needed: for the compiler, to compare layouts. All processes are taken for one.
+absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
+                                            std::string_view program);
+
+// The trace of a simulated run in the form of `train --trace`. Requires one in which no period was
+// skipped.
 std::string SimulatedTraceJson(const SimulatedRun& run);
 
 }  // namespace oneflow

@@ -25,6 +25,11 @@ struct SimulationSummary {
     int64_t number = 0;   // the how many-th time in its step: its micro-batch
     int64_t step = 0;
     double begin = 0, end = 0;  // seconds
+    // Of one that stands for several (condense.h): how many, for how long one of them runs, and
+    // whether the critical path leads through it.
+    int64_t blocks = 1;
+    double busy = 0;
+    bool critical = false;
   };
   struct Stream {
     std::string name;
@@ -57,6 +62,13 @@ struct SimulationSummary {
     Block block;
   };
 
+  // A period of the run that repeats itself: blocks that end in the `times` periods after it are
+  // left out, and so is the critical path there. All sums are of all firings.
+  struct Repeat {
+    double begin = 0, seconds = 0;  // of the first, whose blocks are there
+    int64_t times = 0;
+  };
+
   std::string model, cluster, program;
   int devices = 0;
   int64_t steps = 0;  // simulated; where weights lag, rounds
@@ -66,6 +78,7 @@ struct SimulationSummary {
   double flops_a_device_second = 0;         // all that is computed, on average over the stages
   std::optional<ModelRates> rates;          // the caller's to give
   std::optional<CoreSharing> sharing;       // where devices share cores; the caller's to give
+  std::vector<Repeat> repeats;
   std::vector<Device> stages;
   std::vector<Actor> actors;             // the costliest first
   std::vector<PathPiece> critical_path;  // of the whole run

@@ -13,8 +13,13 @@ constexpr size_t kRows = 40;  // of the costliest actors and boxing
 // Blocks of the critical path, from its end; a long run has hundreds of thousands.
 constexpr size_t kPieces = 20000;
 
+// [segment, step, number, begin, end], and of a condensed run [..., blocks, busy, critical].
 Json BlockJson(const SimulationSummary::Block& block) {
-  return Json::array({block.segment, block.step, block.number, block.begin, block.end});
+  Json json = Json::array({block.segment, block.step, block.number, block.begin, block.end});
+  if (block.blocks > 1 || block.critical) {
+    json.insert(json.end(), {block.blocks, block.busy, block.critical});
+  }
+  return json;
 }
 
 Json StreamJson(const SimulationSummary::Stream& stream) {
@@ -132,6 +137,10 @@ std::string SummaryJson(const SimulationSummary& summary) {
   json["boxing"] = std::move(boxing.rows);
   json["boxing_left_out"] = boxing.left_out;
   json["critical_path"] = PathJson(summary);
+  for (const SimulationSummary::Repeat& repeat : summary.repeats) {
+    json["repeats"].push_back(
+        {{"begin", repeat.begin}, {"seconds", repeat.seconds}, {"times", repeat.times}});
+  }
   if (summary.crossings) json["crossings"] = Json::parse(CrossingsJson(*summary.crossings));
   return JsonText(json) + "\n";
 }

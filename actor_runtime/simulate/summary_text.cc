@@ -149,6 +149,11 @@ std::string SummaryText(const SimulationSummary& summary) {
         summary.sharing->threads, summary.sharing->cores, summary.sharing->slowdown());
   }
   if (summary.crossings) text += CrossingsText(*summary.crossings);
+  for (const SimulationSummary::Repeat& repeat : summary.repeats) {
+    absl::StrAppend(&text, "from ", Seconds(repeat.begin), " on a period of ",
+                    Seconds(repeat.seconds), " repeats itself exactly, ", repeat.times,
+                    " times more; these are counted, not simulated\n");
+  }
   return text + DevicesText(summary) + ActorsText(summary, false) + ActorsText(summary, true) +
          PathText(summary);
 }
