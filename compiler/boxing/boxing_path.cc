@@ -11,11 +11,18 @@
 
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/boxing/device_prices.h"
+#include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 namespace {
+
+// Accelerators have the simulator's prices (actor_cost.h): an exchange is its firing and its link,
+// a local primitive a kernel that reads what it writes.
+bool IsAccelerator(const BoxingPrices& prices) {
+  return prices.cluster.device().kind() != proto::Device::CPU;
+}
 
 // What is received over the slowest of the links, all latencies once.
 double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along, double bytes) {
@@ -28,15 +35,38 @@ double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along,
   return most;
 }
 
+// Bytes over links of a step that receives so many. A sum of all receives one from each member; on
+// accelerators it goes in a ring.
+double LinkBytes(const BoxingPrices& prices, const BoxingPrimitive& primitive, int64_t received) {
+  const auto bytes = static_cast<double>(received);
+  if (primitive.kind != "all_reduce" || !IsAccelerator(prices)) return bytes;
+  int devices = 1;
+  for (const int axis : primitive.along) devices *= prices.mesh.axes[axis].size;
+  return devices == 1 ? 0 : ReceivedBytes("all_reduce", bytes / (devices - 1), devices);
+}
+
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 // Sums in another order may be a rounding apart.
 constexpr double kRounding = 1 + 1e-12;
 
-// Of a step that leads to `to`, whatever is received: a firing, and what is written.
-double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
+double WrittenBytes(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
   const int64_t written = MaxElements(LayoutOf(tensor.dims, to), prices.mesh);
-  return FiringSeconds(prices.cluster) +
-         static_cast<double>(written * tensor.element_bytes) / MemoryBandwidth(prices.cluster);
+  return static_cast<double>(written * tensor.element_bytes);
+}
+
+// Of a step that leads to `to`, at least and whatever is received: a firing; on CPUs also what is
+// written.
+double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
+  const double firing = FiringSeconds(prices.cluster);
+  if (IsAccelerator(prices)) return firing;
+  return firing + WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
+}
+
+// What a local primitive of an accelerator takes beside its firing.
+double KernelSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
+  const CallWork call{.kernel = "slice", .bytes = 2 * WrittenBytes(prices, tensor, to)};
+  if (prices.kernels != nullptr) return prices.kernels->Seconds(call);
+  return KernelCost(KnownDevice(prices.cluster)).Seconds(call);
 }
 
 bool AnyPartial(const NdSbp& sbp) {
@@ -245,7 +275,8 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
   const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
   step.bytes = received * tensor.element_bytes;
   step.seconds = LocalSeconds(prices, tensor, to) +
-                 ReceiveSeconds(prices, primitive.along, static_cast<double>(step.bytes));
+                 ReceiveSeconds(prices, primitive.along, LinkBytes(prices, primitive, step.bytes));
+  if (received == 0 && IsAccelerator(prices)) step.seconds += KernelSeconds(prices, tensor, to);
   return step;
 }
 
