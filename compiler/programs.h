@@ -14,8 +14,8 @@
 
 namespace oneflow {
 
-// By which prices infer_sbp looks for layouts, and insert_boxing for ways within a stage. Each is
-// the optimum of a model; which of them makes the shortest step, the simulator says
+// By which prices infer_sbp looks for layouts, insert_boxing for ways within a stage, and the back
+// end for an order that hides exchanges. Which of them make the shortest step, the simulator says
 // (CompileOptions::step_seconds).
 struct LayoutSearch {
   enum Prices : uint8_t {
