@@ -12,6 +12,7 @@
 #include "compiler/schedule/micro_batches.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_text.h"
 
 namespace oneflow {
 namespace {
@@ -37,8 +38,8 @@ absl::StatusOr<double> StepSeconds(const CompileOptions& options, proto::Plan pl
   for (const proto::Group& group : draft.lower.groups) *plan.add_group() = group;
   ASSIGN_OR_RETURN(const Schedule schedule, FindSchedule("1f1b"));
   const int64_t all = draft.lower.micro_batches;
-  BackEndState state{plan, draft, ids, schedule, /*stages=*/1,
-                     FewMicroBatches(schedule, /*stages=*/1, all)};
+  BackEndState state{plan,     draft,        ids,
+                     schedule, /*stages=*/1, FewMicroBatches(schedule, /*stages=*/1, all)};
   RETURN_IF_ERROR(RunBackEnd(&state));
   if (state.micro_batches < all) SetMicroBatches(all, /*stages=*/1, schedule, &state.lowered);
   *plan.add_program() = std::move(state.lowered.program);
@@ -72,21 +73,19 @@ absl::StatusOr<std::vector<ComparedLayouts>> CompareLayouts(const CompileOptions
   for (const Candidate& candidate : kCandidates) {
     if (!candidate.search.split_positions && !one_stage.split_positions) continue;
     ASSIGN_OR_RETURN(ProgramDraft draft, make(candidate.search));
-    if (!seen.insert(draft.layouts.SerializeAsString()).second) continue;
+    if (!seen.insert(ToText(draft.graph)).second) continue;
     compared.push_back({candidate.search, candidate.name});
     drafts.push_back(std::move(draft));
   }
   for (size_t i = 0; i < drafts.size() && drafts.size() > 1; ++i) {
-    ASSIGN_OR_RETURN(compared[i].seconds,
-                     StepSeconds(one_stage, header, std::move(drafts[i])));
+    ASSIGN_OR_RETURN(compared[i].seconds, StepSeconds(one_stage, header, std::move(drafts[i])));
   }
   std::stable_sort(compared.begin(), compared.end(),
                    [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return compared;
 }
 
-std::string ComparisonNote(const std::vector<ComparedLayouts>& compared,
-                           const std::string& taken) {
+std::string ComparisonNote(const std::vector<ComparedLayouts>& compared, const std::string& taken) {
   if (compared.size() < 2) return "";
   std::string text = "layouts compared by the simulator, a step as one stage:";
   for (const ComparedLayouts& one : compared) {

@@ -37,8 +37,12 @@ struct Need {
 
 class BoxingInserter {
  public:
-  BoxingInserter(Graph* graph, const proto::Cluster& cluster, bool gather_again)
-      : graph_(graph), gather_again_(gather_again), prices_{cluster, graph->mesh} {
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster, const proto::Cluster& ways,
+                 bool gather_again)
+      : graph_(graph),
+        gather_again_(gather_again),
+        prices_{cluster, graph->mesh},
+        ways_{ways, graph->mesh} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -109,7 +113,7 @@ class BoxingInserter {
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
       const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
-      known->second = BoxingPath(prices_, boxed, tensor.sbp, to);
+      known->second = BoxingPath(ways_, boxed, tensor.sbp, to);
     }
     return known->second;
   }
@@ -275,7 +279,7 @@ class BoxingInserter {
 
   Graph* graph_;
   const bool gather_again_;
-  const BoxingPrices prices_;
+  const BoxingPrices prices_, ways_;  // of what crosses stages; of what stays in one
   std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
@@ -287,9 +291,10 @@ class BoxingInserter {
 }  // namespace
 
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster,
-                          bool gather_again) {
+                          bool gather_again, const proto::Cluster* ways) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  BoxingInserter(graph, cluster, gather_again).Run(choice);
+  const proto::Cluster& within = ways == nullptr ? cluster : *ways;
+  BoxingInserter(graph, cluster, within, gather_again).Run(choice);
   return absl::OkStatus();
 }
 
