@@ -96,7 +96,7 @@ absl::StatusOr<TokenFile> OpenLlmc(MappedFile file, const LlmcKind& kind) {
     return InputError(file.path(),
                       absl::StrCat("has ", size, " bytes of the ", kLlmcHeaderBytes,
                                    " of llm.c's header, with which it begins"),
-                      "it was cut short; make it again");
+                      "it is truncated; make it again");
   }
   const auto version = At<int32_t>(file.bytes(), 4);
   const int64_t count = At<int32_t>(file.bytes(), 8);
@@ -108,7 +108,7 @@ absl::StatusOr<TokenFile> OpenLlmc(MappedFile file, const LlmcKind& kind) {
   if (count < 0 || size != kLlmcHeaderBytes + kind.token_bytes * count) {
     return InputError(file.path(),
                       absl::StrCat("its header says ", count, " tokens, the file holds ", held),
-                      "it was cut short or damaged; make it again");
+                      "it is truncated or damaged; make it again");
   }
   return TokenFile{std::move(file), kLlmcHeaderBytes, count, kind.token_bytes};
 }
@@ -259,7 +259,7 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
     return InputError(
         MetaPath(path),
         absl::StrCat("says ", meta->tokens, " tokens, the .bin holds ", tokens.tokens),
-        "the .bin was cut short, or another one took its place: make both again with "
+        "the .bin is truncated, or another one took its place: make both again with "
         "`oneflow data`");
   }
   tokens.tokenizer = meta->tokenizer;

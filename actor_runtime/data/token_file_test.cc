@@ -171,7 +171,7 @@ TEST_CASE("other files of llm.c are refused by what they hold") {
   CHECK_THAT(refused(20240328), Catch::Contains("a tokenizer"));
 }
 
-TEST_CASE("llm.c headers that are cut short are no nanoGPT tokens") {
+TEST_CASE("truncated llm.c headers are no nanoGPT tokens") {
   const TemporaryDirectory dir;
   for (const int32_t magic : {20240520, 20240801}) {
     const std::string bytes = Llmc(magic, magic == 20240520 ? 1 : 7, 0, "");
@@ -186,16 +186,16 @@ TEST_CASE("llm.c headers that are cut short are no nanoGPT tokens") {
 
 TEST_CASE("ids of four bytes without a header are no nanoGPT tokens") {
   const TemporaryDirectory dir;
-  const auto raw = [](int count, int id, int high) {
+  const auto wide = [](int count, int id, int high) {
     std::string bytes;
     for (int i = 0; i < count; ++i) bytes += Bytes({id, 0, i % 2 == 0 ? high : 0, 0});
     return bytes;
   };
-  CHECK_THAT(Refused(dir.Write("r.bin", raw(64, 40, 1))),
+  CHECK_THAT(Refused(dir.Write("r.bin", wide(64, 40, 1))),
              Catch::Contains("these are ids of four bytes"));
-  CHECK(ReadAll(dir.Write("r.bin", raw(63, 40, 1)), 2).size() == 126);  // too few to tell
-  CHECK(ReadAll(dir.Write("r.bin", raw(64, 40, 4)), 2).size() == 128);
-  CHECK(ReadAll(dir.Write("r.bin", raw(64, 3, 0)), 2).size() == 128);  // all ids are small
+  CHECK(ReadAll(dir.Write("r.bin", wide(63, 40, 1)), 2).size() == 126);  // too few to tell
+  CHECK(ReadAll(dir.Write("r.bin", wide(64, 40, 4)), 2).size() == 128);
+  CHECK(ReadAll(dir.Write("r.bin", wide(64, 3, 0)), 2).size() == 128);  // all ids are small
 }
 
 TEST_CASE("facts beside a token file name its tokenizer") {

@@ -29,8 +29,8 @@ class AddedTokens {
   explicit AddedTokens(const std::vector<AddedToken>& tokens);
 
   void Split(std::string_view text, const OnPart& on_part) const;
-  // True if a token may begin before `at` < text.size() and end after it. Where it is false, both
-  // sides of `at` are split as the whole is.
+  // True if a token may begin before `at` < text.size() and end after it. If it is false, the two
+  // sides of `at` are split as they are in the whole text.
   bool MaySpan(std::string_view text, size_t at) const;
 
  private:

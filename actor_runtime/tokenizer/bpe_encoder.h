@@ -23,8 +23,8 @@ class BpeEncoder {
 
   // Appends the ids of `text`.
   void Encode(std::string_view text, std::vector<int32_t>* ids);
-  // The largest position <= limit at which `text` may be cut in two without changing its ids; 0 if
-  // there is none.
+  // The largest position <= limit at which `text` may be split in two without changing its ids; 0
+  // if there is none.
   size_t Cut(std::string_view text, size_t limit) const;
   const BpeVocabulary& vocabulary() const { return vocabulary_; }
 

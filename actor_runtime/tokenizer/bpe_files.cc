@@ -1,6 +1,8 @@
 #include "actor_runtime/tokenizer/bpe_files.h"
 
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "nlohmann/json.hpp"
@@ -192,10 +194,25 @@ absl::Status CheckPipeline(const std::string& path, const Json& json, const Json
   return absl::OkStatus();
 }
 
+// A file beside the vocabulary that adds tokens to it: it does not say which of them are special,
+// and those that are not would be found in texts.
+absl::Status CheckNoAdded(const std::string& folder) {
+  const std::string path = folder + "/added_tokens.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Json added, ReadJson(path));
+  if (added.empty()) return absl::OkStatus();
+  return InputError(path,
+                    "adds " + std::to_string(added.size()) +
+                        " tokens to vocab.json, and does not say which of them are special",
+                    "give the model's tokenizer.json, which does, instead of the folder");
+}
+
 }  // namespace
 
 absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder) {
   const std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
+  RETURN_IF_ERROR(CheckNoAdded(folder));
   BpeListing listing;
   ASSIGN_OR_RETURN(const Json json, ReadJson(vocab));
   RETURN_IF_ERROR(AddVocab(vocab, json, &listing));

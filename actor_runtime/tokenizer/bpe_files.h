@@ -8,7 +8,8 @@
 
 namespace oneflow {
 
-// vocab.json (token -> id) and merges.txt (a pair a line, "#version" lines aside) of `folder`.
+// vocab.json (token -> id) and merges.txt (a pair a line, "#version" lines aside) of `folder`. A
+// folder with an added_tokens.json that is not empty is refused.
 absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder);
 
 // A tokenizer.json whose model is a byte-level BPE that splits text as GPT-2 does. Others are

@@ -41,8 +41,9 @@ struct Arrival {
 };
 
 // Scores of arrivals, along the text. In a long text without a good piece they fall so far that a
-// float would round the scores of pieces away. Where one passes kMostSum, it is subtracted from all
-// that have been reached from there on, as the library does it: ties fall alike.
+// float would round the scores of pieces away. A score beyond kMostSum is therefore subtracted from
+// all arrivals from its position on, at the same positions as in the library: ties are decided
+// alike.
 class Arrivals {
  public:
   explicit Arrivals(size_t bytes) : best_(bytes + 1) {}

@@ -25,7 +25,7 @@ struct TokenizerId {
   bool operator==(const TokenizerId&) const = default;
 };
 
-// Of text whose bytes are the ids.
+// The tokenizer of text whose bytes are the ids.
 inline TokenizerId BytesTokenizerId() { return {"bytes", "0000000000000100"}; }
 
 }  // namespace oneflow

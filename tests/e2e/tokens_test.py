@@ -1,4 +1,4 @@
-"""Tokens as their libraries give them, from text to file to checkpoint: where texts are cut, what stands around documents, which
+"""Tokens as their libraries give them, from text to file to checkpoint: where texts are split, what stands around documents, which
 tokenizer made what; and input that is told or refused: pipes, empty files, repeated flags, a mistyped axis."""
 import json
 import os
@@ -59,14 +59,14 @@ class TokensTest(unittest.TestCase):
         for text, tokenizer in [("one_line.txt", PIECES), ("no_space.txt", PIECES), ("no_space.txt", GPT2), ("text.txt", PIECES)]:
             with self.subTest(text=text, tokenizer=tokenizer):
                 whole = os.path.getsize(f"{self.dir}/{text}")
-                train, val = self.data("cut", "--text=" + text, tokenizer, "--val_fraction=0.1")["files"]
+                train, val = self.data("split", "--text=" + text, tokenizer, "--val_fraction=0.1")["files"]
                 self.assertEqual(train["text_bytes"] + val["text_bytes"], whole)
                 self.assertGreaterEqual(val["text_bytes"], 0.1 * whole - 1)
                 self.assertLessEqual(val["text_bytes"], 0.11 * whole + 1)
                 if text == "no_space.txt":
-                    self.assertEqual(train["text_bytes"] % 3, 0)  # no character is cut in two
+                    self.assertEqual(train["text_bytes"] % 3, 0)  # no character is split
 
-    def test_a_cut_ends_no_document(self):
+    def test_a_split_ends_no_document(self):
         self.write("a.txt", "the program\n" * 50)
         self.write("b.txt", "of the license\n" * 50)
         for token_format in ["nanogpt", "megatron"]:
@@ -92,9 +92,10 @@ class TokensTest(unittest.TestCase):
         self.assertIn("warning: spaces.txt: the tokenizer makes no token of its text", error)
         self.assertNotIn("text.txt: the", error)
 
-    def with_template(self):
+    def with_template(self, end=("two",)):
         with open(TESTDATA + "/expected_templates.json", encoding="utf-8") as file:
             template = json.load(file)["cases"][2]["post_processor"]  # 0 before, 1 and 2 after
+        template["single"] = template["single"][:2] + [{"SpecialToken": {"id": name, "type_id": 0}} for name in end]
         with open(TESTDATA + "/tokenizer.json", encoding="utf-8") as file:
             tokenizer = json.load(file)
         tokenizer["post_processor"] = template
@@ -111,6 +112,14 @@ class TokensTest(unittest.TestCase):
         plain = self.ids("plain/train.bin")
         self.assertEqual(self.ids("around/train.bin"), [0] + plain[:first] + [1, 2] + [0] + plain[first:])
         self.assertEqual(self.ids("around/val.bin"), self.ids("plain/val.bin") + [1, 2])
+        for end_of_text, ids in [([], [1, 2]), (["--end_of_text"], [1, 2, 0])]:
+            self.data("end", "--text=c.txt", template, *end_of_text)
+            self.assertEqual(self.ids("end/train.bin"), [0] + plain[:first] + ids)
+        # A document that ends with the token already does not get it twice.
+        self.with_template(end=["<|endoftext|>"])
+        self.data("end", "--text=c.txt", template, "--end_of_text")
+        self.assertEqual(self.ids("end/train.bin"), [0] + plain[:first] + [0])
+        self.with_template()
         out = self.oneflow("data", "--text=c.txt", template, "--out=people")[0]
         self.assertIn('each document stands between "<|endoftext|>" and "!""', out)
         # The model is new: what it says depends on all it has seen, and so on the token before the prompt.
@@ -189,6 +198,9 @@ class TokensTest(unittest.TestCase):
     def test_an_axis_that_is_one_letter_off(self):
         error = self.oneflow("compile", "--graph=bytes.textproto", "--mesh=dat=2", "--batch=4", "--out=dat.plan")[1]
         self.assertIn("mesh axis dat: did you mean data?", error)
+        self.train("bytes", "text.txt", "--checkpoint_dir=axis")
+        error = self.oneflow("generate", "--checkpoint=axis", "--prompt=the", "--tokens=1", "--mesh=tenso=2")[1]
+        self.assertIn("mesh axis tenso: did you mean tensor?", error)
         error = self.oneflow("compile", "--graph=bytes.textproto", "--mesh=replica=2", "--batch=4", "--out=dat.plan")[1]
         self.assertIn("mesh axis replica: neither the model", error)
 

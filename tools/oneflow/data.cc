@@ -115,7 +115,7 @@ struct TokenizedFile {
   int token_bytes = 0;
 };
 
-// Text of which nothing is left is the user's mistake; of one document among several it is told.
+// A text without a token is the user's mistake; a document without one among others is told.
 absl::Status CheckEncoded(const EncodedText& encoded, const Texts& texts, const std::string& path) {
   if (encoded.text_tokens == 0) {
     return InputError("--text=" + FLAGS_text,
@@ -210,7 +210,7 @@ absl::Status Data(const Arguments& args) {
     RETURN_IF_ERROR(encoded.file.Finish());
     files.push_back({path, part.bytes(), encoded.file.tokens(), encoded.file.token_bytes()});
   }
-  // Of an earlier text.
+  // One of an earlier text may be there.
   if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(PathOf(kValidation)));
   format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
   return absl::OkStatus();

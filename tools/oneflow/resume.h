@@ -38,9 +38,9 @@ std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 // is told on stderr, not refused.
 void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now);
 
-// An error where the data of the checkpoint in `folder` was made with another tokenizer than `now`,
-// which the user named at `where`. Where one of the two is not known, a line on stderr says so,
-// unless `quiet`.
+// An error if the data of the checkpoint in `folder` was made with another tokenizer than `now`,
+// which the user named at `where`. If one of the two is not known, a line on stderr says so, unless
+// `quiet`.
 absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
                             const std::string& where, const TokenizerId& now, bool quiet = false);
 

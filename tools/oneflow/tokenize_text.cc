@@ -20,7 +20,8 @@ size_t NextPiece(std::string_view text, const Tokenizer& tokenizer) {
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Where to cut `text`: at or before `limit`, by no more than `reach` where that can be.
+// The position at which to split `text`: at most `limit`, and no more than `reach` below it unless
+// a character is in the way.
 size_t CutNear(std::string_view text, const Tokenizer& tokenizer, size_t limit, size_t reach) {
   if (const size_t at = tokenizer.cut(text, limit); limit - at <= reach) return at;
   for (size_t at = limit; at > 0 && limit - at <= reach; --at) {
@@ -55,10 +56,10 @@ TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokeni
     const bool whole = left >= document.size();
     const size_t size = whole ? document.size() : CutNear(document, tokenizer, left, reach);
     left = whole ? left - size : 0;
-    const bool cut = size > 0 && size < document.size();
-    if (size > 0) split.train.pieces.push_back({document.substr(0, size), d, true, !cut});
+    const bool both = size > 0 && size < document.size();
+    if (size > 0) split.train.pieces.push_back({document.substr(0, size), d, true, !both});
     if (size < document.size()) {
-      split.validation.pieces.push_back({document.substr(size), d, !cut, true});
+      split.validation.pieces.push_back({document.substr(size), d, !both, true});
     }
   }
   return split;

@@ -32,10 +32,10 @@ struct TextSplit {
   TextPart train, validation;
 };
 
-// The last `validation` of the bytes are for validation. One document may be cut: at the last place
-// where the tokenizer may cut, if that is within a tenth of the smaller part from the fraction;
-// else where white space begins, else between two characters. Only a cut of the first kind leaves
-// the ids of the whole.
+// The last `validation` of the bytes are for validation. One document may be split: at the last
+// position that the tokenizer allows, if that is within a tenth of the smaller part from the
+// fraction; else where white space begins; else between two characters. Only the first keeps the
+// ids of the whole.
 TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokenizer& tokenizer,
                     double validation);
 
@@ -55,7 +55,8 @@ struct EncodedText {
 
 // Encodes `part` piece by piece into the file `path`, which Finish of the result makes: memory does
 // not grow with the text, but for words (bytes without white space between) of more than a
-// megabyte. Where a document begins and ends, the ids of the tokenizer's template are put.
+// megabyte. The ids of the tokenizer's template stand at the beginning and the end of each
+// document.
 absl::StatusOr<EncodedText> EncodeText(const TextPart& part, const Tokenizer& tokenizer,
                                        const std::string& path, const TokenizeOptions& options);
 

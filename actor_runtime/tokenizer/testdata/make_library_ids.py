@@ -54,8 +54,8 @@ def write(name, libraries, fields, cases, encode):
         file.write(head + ', "cases": [\n' + ",\n".join(lines) + "\n]}\n")
 
 
-def changed_model(change):
-    with open("unigram.model", "rb") as file:
+def changed_model(base, change):
+    with open(base + ".model", "rb") as file:
         model = model_pb2.ModelProto.FromString(file.read())
     change(model)
     return model.SerializeToString()
@@ -72,6 +72,17 @@ def add_symbols(model):
         piece.type = model_pb2.ModelProto.SentencePiece.USER_DEFINED
 
 
+# Single characters, which fall into nothing, and longer pieces, which fall into what they were merged from.
+UNUSED = ["t", "e", "pro", "\u2581the", "am", "License", "\u2581\u2581"]
+
+
+def add_unused(model):
+    for piece in model.pieces:
+        if piece.piece in UNUSED:
+            piece.type = model_pb2.ModelProto.SentencePiece.UNUSED
+    add_symbols(model)
+
+
 def round_scores(model):
     for piece in model.pieces:
         piece.score = round(piece.score)
@@ -80,7 +91,7 @@ def round_scores(model):
 LONG = [[["🙃", 9000], ["the program", 1]], [["中", 4500], ["a the License ", 900]], [["abab", 5000]], [["the program", 3000]],
         [["a", 30000]], [["the License of programs. ", 2000], ["🙃", 1], ["abab ", 2000]]]
 
-# Of code models: runs of spaces, one inside another; a token that reaches over words; raw bytes beside their twins.
+# As in vocabularies for code: runs of spaces, one inside another; a token that reaches over words; bare bytes beside their twins.
 ADDED = ["  ", "    ", " \n", "\t\t", "def f", "b a", "|>"]
 PATCH = {
     "model": {"vocab": {"\n": 700, "\t": 701}},
@@ -133,10 +144,13 @@ def make_templates():
 
 
 def make_sentencepiece():
-    for name, change in {"symbols": add_symbols, "ties": round_scores}.items():
-        bytes_of_model = changed_model(change)
+    models = [("symbols", "unigram", add_symbols), ("ties", "unigram", round_scores), ("unused", "bpe", add_unused),
+              ("unused_unigram", "unigram", add_unused)]
+    for name, base, change in models:
+        bytes_of_model = changed_model(base, change)
         model = sentencepiece.SentencePieceProcessor(model_proto=bytes_of_model)
-        write(f"expected_{name}.json", library("sentencepiece"), {"symbols": SYMBOLS if name == "symbols" else []},
+        changes = {"symbols": [] if name == "ties" else SYMBOLS, "unused": UNUSED if "unused" in name else []}
+        write(f"expected_{name}.json", library("sentencepiece"), changes,
               random_cases(200) + LONG, model.encode)
 
 
