@@ -34,6 +34,11 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         std::string_view program, int64_t steps,
                                         int64_t skip_after = kSkipAfter);
 
+// Seconds of a step of a program on the way of being compiled, of which offsets and proof are not
+// needed: for the compiler, to compare layouts. All processes are taken for one.
+absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
+                                            std::string_view program);
+
 // The trace of a simulated run in the form of `train --trace`. Requires one in which no period was
 // skipped.
 std::string SimulatedTraceJson(const SimulatedRun& run);

@@ -23,6 +23,11 @@ struct SimulationSummary {
     int64_t number = 0;   // the how many-th time in its step: its micro-batch
     int64_t step = 0;
     double begin = 0, end = 0;  // seconds
+    // Of one that stands for several (condense.h): how many, for how long one of them runs, and
+    // whether the critical path leads through it.
+    int64_t blocks = 1;
+    double busy = 0;
+    bool critical = false;
   };
   struct Stream {
     std::string name;

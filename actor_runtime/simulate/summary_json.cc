@@ -12,8 +12,13 @@ constexpr size_t kRows = 40;  // of the costliest actors and boxing
 // Blocks of the critical path, from its end; a long run has hundreds of thousands.
 constexpr size_t kPieces = 20000;
 
+// [segment, step, number, begin, end], and of a condensed run [..., blocks, busy, critical].
 Json BlockJson(const SimulationSummary::Block& block) {
-  return Json::array({block.segment, block.step, block.number, block.begin, block.end});
+  Json json = Json::array({block.segment, block.step, block.number, block.begin, block.end});
+  if (block.blocks > 1 || block.critical) {
+    json.insert(json.end(), {block.blocks, block.busy, block.critical});
+  }
+  return json;
 }
 
 Json StreamJson(const SimulationSummary::Stream& stream) {

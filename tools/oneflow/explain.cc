@@ -33,7 +33,7 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
-  return ExplainPage(Summarize(plan, cluster.name(), run));
+  return ExplainPage(plan, ProofOf(plan), Summarize(plan, cluster.name(), run));
 }
 
 // What a step of --program sends between --processes; empty where none are given.
