@@ -10,7 +10,6 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/print/fold.h"
-#include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
 namespace {
