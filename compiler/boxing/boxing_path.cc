@@ -17,17 +17,6 @@
 namespace oneflow {
 namespace {
 
-// What is received over the slowest of the links, all latencies once.
-double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along, double bytes) {
-  double most = 0;
-  for (const int axis : along) {
-    if (prices.mesh.axes[axis].size == 1) continue;
-    const Link link = LinkOfAxis(prices.cluster, prices.mesh, axis);
-    most = std::max(most, link.latency + bytes / link.bandwidth);
-  }
-  return most;
-}
-
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 // Sums in another order may be a rounding apart.
 constexpr double kRounding = 1 + 1e-12;
@@ -236,6 +225,16 @@ class PathSearch {
 
 }  // namespace
 
+double ReceiveSeconds(const BoxingPrices& prices, const BoxingPrimitive& primitive, double bytes) {
+  if (bytes == 0 || primitive.along.empty()) return 0;
+  const GroupLinks links = LinksOfGroup(prices.cluster, prices.mesh, primitive.along);
+  const bool ring =
+      primitive.kind == "all_reduce" && prices.cluster.device().kind() != proto::Device::CPU;
+  const double received =
+      ring ? ReceivedBytes("all_reduce", bytes / (links.devices - 1), links.devices) : bytes;
+  return ExchangeSeconds(primitive.kind, received, links);
+}
+
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
                              const NdSbp& from, const NdSbp& to) {
   BoxingStep step{"", to};
@@ -245,7 +244,7 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
   const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
   step.bytes = received * tensor.element_bytes;
   step.seconds = LocalSeconds(prices, tensor, to) +
-                 ReceiveSeconds(prices, primitive.along, static_cast<double>(step.bytes));
+                 ReceiveSeconds(prices, primitive, static_cast<double>(step.bytes));
   return step;
 }
 
