@@ -27,6 +27,10 @@ struct KernelTime {
 absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget,
                                       int devices = 1);
 
+// The same of a kernel whose setup is given, e.g. as a plan has it. Each input has one source.
+absl::StatusOr<KernelTime> TimeSetup(const TimedKernel& kernel, int threads, double budget,
+                                     int devices = 1);
+
 // The machine's own matrix rate, what MFU is measured against: FLOP/s of products of size 768 on
 // `threads` threads at once, one each, the best of a few, in about a fifth of a second. It counts
 // the time that threads run, so it is as high while others use the cores, too.

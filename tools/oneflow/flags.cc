@@ -14,6 +14,9 @@ DEFINE_string(checkpoint_dir, "", "folder to write checkpoints to");
 DEFINE_string(checkpoint, "",
               "checkpoint to read: a step's folder, or a folder of them (the latest is taken)");
 DEFINE_string(trace, "", "file to write a Chrome/Perfetto trace to");
+DEFINE_bool(predict, false,
+            "write the predicted steps into --trace, too, beside the measured ones; on --cluster, "
+            "or by the times of the plan's kernels on this machine");
 DEFINE_string(format, "text", "text or json; explain: dot, html and memory, too");
 
 DEFINE_string(

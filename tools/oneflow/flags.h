@@ -14,6 +14,7 @@ DECLARE_string(metrics);
 DECLARE_string(checkpoint_dir);
 DECLARE_string(checkpoint);
 DECLARE_string(trace);
+DECLARE_bool(predict);
 DECLARE_string(format);
 
 // Model.
