@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/back_end.h"
+#include "compiler/compare_layouts.h"
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
 #include "compiler/front_end.h"
@@ -137,11 +138,12 @@ struct Boxed {
 // Front end: what is computed, and where. The first program decides how variables lie. If `program`
 // is named, it is the last, and its passes end with `pass`.
 absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptions& options,
-                                   const Schedule& schedule, std::string_view program = "",
-                                   std::string_view pass = "") {
+                                   const Schedule& schedule, const LayoutSearch& search,
+                                   std::string_view program = "", std::string_view pass = "") {
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
   Boxed boxed;
   ASSIGN_OR_RETURN(boxed.drafts, DraftPrograms(logical, options, schedule.rule));
+  for (ProgramDraft& draft : boxed.drafts) draft.search = search;
   const auto last = std::find_if(boxed.drafts.begin(), boxed.drafts.end(),
                                  [&](const auto& draft) { return draft.lower.name == program; });
   if (!program.empty()) {
@@ -168,14 +170,52 @@ absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptio
   return boxed;
 }
 
+// The options of the same model as one stage with all layers, which no schedule changes.
+CompileOptions AsOneStage(CompileOptions options) {
+  const int axis = options.mesh.stage_axis();
+  if (axis >= 0) options.mesh.axes.erase(options.mesh.axes.begin() + axis);
+  options.order.reset();
+  options.stage_layers.clear();
+  options.state_layouts = true;
+  options.train.set_schedule("1f1b");
+  options.train.clear_chunks();
+  options.train.clear_extra_in_flight();
+  return options;
+}
+
+// The searches to take, the fastest first. What cannot be compiled is compared by nobody: compiling
+// it with the first search says why.
+std::vector<ComparedLayouts> LayoutsToTry(GraphSource source, const CompileOptions& options) {
+  const std::vector<ComparedLayouts> first(1);
+  if (!ComparesLayouts(options)) return first;
+  const CompileOptions one = AsOneStage(options);
+  for (proto::Op& op : *source.graph.mutable_op()) op.clear_stage();
+  const absl::StatusOr<Schedule> schedule = ScheduleOf(one.train, /*stages=*/1);
+  if (!schedule.ok()) return first;
+  const proto::Plan header = PlanHeader(source.graph, one, *schedule);
+  const auto make = [&](const LayoutSearch& search) -> absl::StatusOr<ProgramDraft> {
+    ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, one, /*chunks=*/1));
+    ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts, DraftPrograms(logical, one, schedule->rule));
+    drafts.front().search = search;
+    RETURN_IF_ERROR(RunFrontEnd(logical, header, &drafts.front()));
+    return std::move(drafts.front());
+  };
+  const auto compared = CompareLayouts(one, header, make);
+  return compared.ok() ? *compared : first;
+}
+
 absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
-                                          Schedule schedule, const Mesh& written) {
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule));
+                                          Schedule schedule, const Mesh& written,
+                                          const std::vector<ComparedLayouts>& compared,
+                                          const ComparedLayouts& taken) {
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule, taken.search));
   auto& [drafts, plan, ids] = boxed;
   const int stages = options.mesh.stages();
   if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
   if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
+  const std::string comparison = ComparisonNote(compared, taken.name);
+  if (!comparison.empty()) plan.mutable_facts()->add_note(comparison);
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
   const int64_t capacity = options.cluster.device().memory_bytes();
@@ -229,7 +269,16 @@ absl::StatusOr<CompileOptions> Laid(const GraphSource& source, const CompileOpti
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions laid, Laid(source, options, schedule));
-  return CompileOnMesh(source, laid, schedule, options.mesh);
+  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, laid);
+  absl::StatusOr<proto::Plan> fastest;
+  for (const ComparedLayouts& one : compared) {
+    absl::StatusOr<proto::Plan> plan =
+        CompileOnMesh(source, laid, schedule, options.mesh, compared, one);
+    // Others may need less memory.
+    if (plan.ok() || !absl::IsResourceExhausted(plan.status())) return plan;
+    if (&one == &compared.front()) fastest = std::move(plan);
+  }
+  return fastest;
 }
 
 std::vector<std::string> PassNames() {
@@ -250,7 +299,9 @@ absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOp
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions laid, Laid(source, options, schedule));
   const bool front = found - names.begin() < std::ssize(FrontEndPasses());
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, laid, schedule, program, front ? pass : ""));
+  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, laid);
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, laid, schedule, compared.front().search,
+                                             program, front ? pass : ""));
   const ProgramDraft& draft = boxed.drafts.back();
   if (front) return ToText(draft.graph, {.why = true});
   const int stages = laid.mesh.stages();

@@ -20,6 +20,7 @@
 //                      that of the first; keys and values of earlier positions are in caches
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +72,12 @@ struct CompileOptions {
   // The graph in the plan states all layouts that were chosen (proto OpLayout): compiled again with
   // the same options, it lies the same, whatever ops and links are then said to cost.
   bool state_layouts = false;
+  // Seconds of a step of a program of `plan`, simulated on `cluster`; may be null. Where it is given
+  // and the cluster says how devices are joined, layouts that are optimal by several models are
+  // compared by it, and the fastest is taken (compare_layouts.h). The plan has neither offsets nor
+  // a proof.
+  std::function<absl::StatusOr<double>(const proto::Plan& plan, std::string_view program)>
+      step_seconds;
   // Of a GPT, the blocks of each place along the pipe (annotate_gpt.h); empty: balanced.
   std::vector<int> stage_layers;
 };

@@ -51,8 +51,8 @@ absl::Status ChooseSbp(FrontEndState* s) {
   ProgramDraft& draft = s->draft;
   SbpOptions options{.micro_batches = draft.lower.micro_batches,
                      .mirrors = s->gradients.mirrors,
-                     .cluster = draft.lower.cluster,
-                     .split_positions = draft.split_positions};
+                     .split_positions = draft.split_positions && draft.search.split_positions};
+  if (draft.search.prices == LayoutSearch::kCluster) options.cluster = draft.lower.cluster;
   ASSIGN_OR_RETURN(options.fixed, FixedRowsOf(s->plan.graph(), draft.lower.name, draft.graph));
   ASSIGN_OR_RETURN(s->choice, InferSbp(&draft.graph, options));
   if (draft.keep_layouts) AddLayouts(draft.lower.name, draft.graph, s->choice, &draft.layouts);

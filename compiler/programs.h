@@ -1,6 +1,7 @@
 // Which programs a plan gets, what goes into each and what leaves it. Part of compile.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,16 @@
 
 namespace oneflow {
 
+// By which prices infer_sbp looks for layouts. Each is the optimum of a model; which of them makes
+// the shortest step, the simulator says (CompileOptions::step_seconds).
+struct LayoutSearch {
+  enum Prices : uint8_t {
+    kCluster,  // the cluster's
+    kAlike,    // those of a cluster that says nothing: all links alike
+  } prices = kCluster;
+  bool split_positions = true;  // where CompileOptions::split_positions lets it
+};
+
 // One program on its way.
 struct ProgramDraft {
   LowerOptions lower;
@@ -22,6 +33,7 @@ struct ProgramDraft {
   size_t outputs = 0;            // keep so many outputs
   int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
   bool split_positions = false;  // see CompileOptions
+  LayoutSearch search;
   Graph graph;                   // boxed, once the front end has run
   std::vector<std::string> notes;
   bool keep_layouts = false;  // see CompileOptions::state_layouts

@@ -7,6 +7,7 @@
 //   do { Fire(order.PlaceAt(at)); } while (order.Next(&at));
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -50,6 +51,22 @@ class FiringOrder {
     cursor->repeat = 0;
     return true;
   }
+
+  // Where in its order a cursor is, whichever repeat of a run it is in.
+  std::array<int64_t, 2> PlaceOf(const Cursor& cursor) const {
+    return {static_cast<int64_t>(cursor.run), static_cast<int64_t>(cursor.at)};
+  }
+  bool BeginsRepeat(const Cursor& cursor) const { return cursor.at == runs_[cursor.run].begin; }
+  // Whole repeats of its run after the one that it is in.
+  int64_t RepeatsLeft(const Cursor& cursor) const {
+    return runs_[cursor.run].repeat - 1 - cursor.repeat;
+  }
+  // Requires cursors at one place.
+  static int64_t RepeatsBetween(const Cursor& from, const Cursor& to) {
+    return to.repeat - from.repeat;
+  }
+  // Requires that so many are left.
+  static void SkipRepeats(int64_t repeats, Cursor* cursor) { cursor->repeat += repeats; }
 
  private:
   struct Run {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "actor_runtime/simulate/dependencies.h"
@@ -9,13 +11,18 @@
 namespace oneflow {
 namespace {
 
-// The firings of a run and what each of them had to wait for. A firing is known by its place in
-// SimulatedRun::spans.
+using Stored = SimulatedRun::Stored;
+using Repeat = SimulatedRun::Repeat;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// The firings of a run and what each of them had to wait for.
 class Firings {
  public:
   explicit Firings(const SimulatedRun& run)
       : run_(run),
         dependencies_(DependenciesOf(run.net)),
+        actor_of_(run.spans.size(), -1),
         by_worker_(run.spans.size(), -1),
         by_stream_(run.spans.size(), -1) {
     std::vector<int64_t> next(run.first.begin(), run.first.end() - 1);
@@ -24,47 +31,65 @@ class Firings {
     std::vector<int64_t> last_of_stream(run.net.streams.size(), -1);
     for (size_t i = 0; i < run.order.size(); ++i) {
       const int32_t actor = run.order[i], stream = run.net.stream_of[actor];
-      const int64_t place = next[actor]++;
-      by_stream_[place] = std::exchange(last_of_stream[stream], place);
+      const int64_t index = next[actor]++;
+      actor_of_[index] = actor;
+      by_stream_[index] = std::exchange(last_of_stream[stream], index);
       if (run.occupies[i] != 0) {
-        by_worker_[place] = std::exchange(last[run.worker_of[stream]], place);
+        by_worker_[index] = std::exchange(last[run.worker_of[stream]], index);
       }
-      places_.push_back(place);
+      indices_.push_back(index);
     }
   }
 
-  // In the order in which they began.
-  const std::vector<int64_t>& places() const { return places_; }
+  // Indices of spans, in the order in which they began.
+  const std::vector<int64_t>& indices() const { return indices_; }
 
-  // Calls fn(place, seconds from its end on) for what must be over before `place` of `actor`
-  // begins; of an exchange, before any of its members can.
+  // Of a stored firing: its number in the run.
+  CriticalFiring FiringAt(int64_t index) const {
+    const int32_t actor = actor_of_[index];
+    const int64_t stored = index - run_.first[actor];
+    int64_t firing = stored;
+    for (const Repeat& repeat : run_.repeats) {
+      if (stored >= repeat.stored[actor]) firing += repeat.times * repeat.firings[actor];
+    }
+    return {actor, firing};
+  }
+
+  // Calls fn(actor, firing, seconds from its end on) for what must be over before a firing begins;
+  // of an exchange, before any of its members can.
   template <typename Fn>
-  void ForBefore(int32_t actor, int64_t place, Fn fn) const {
-    ForBeforeMember(actor, place, fn);
+  void ForBefore(int32_t actor, int64_t firing, Fn fn) const {
+    ForBeforeMember(actor, firing, fn);
     const int32_t x = run_.net.member_of[actor].exchange;
     if (x < 0) return;
     const NetExchange& exchange = run_.net.exchanges[x];
-    const int64_t firing = place - run_.first[actor];
     for (int32_t m = 0; m < run_.net.members(exchange); ++m) {
       const int32_t member = run_.net.MemberOf(exchange, m);
-      if (member != actor) ForBeforeMember(member, run_.first[member] + firing, fn);
+      if (member != actor) ForBeforeMember(member, firing, fn);
     }
-  }
-
-  int32_t ActorOf(int64_t place) const {
-    const auto after = std::upper_bound(run_.first.begin(), run_.first.end(), place);
-    return static_cast<int32_t>(after - run_.first.begin()) - 1;
   }
 
  private:
   template <typename Fn>
-  void ForBeforeMember(int32_t actor, int64_t place, Fn fn) const {
-    if (by_worker_[place] >= 0) fn(by_worker_[place], 0.0);
-    if (by_stream_[place] >= 0) fn(by_stream_[place], 0.0);
-    for (const Dependency& d : dependencies_[actor]) {
-      const int64_t firing = FiringBefore(d, place - run_.first[actor]);
-      if (firing >= 0) fn(run_.first[d.actor] + firing, Delay(d.actor, actor));
+  void ForBeforeMember(int32_t actor, int64_t firing, Fn fn) const {
+    const Stored stored = run_.Find(actor, firing);
+    for (const auto* before : {&by_worker_, &by_stream_}) {
+      const int64_t index = (*before)[stored.index];
+      if (index >= 0) fn(actor_of_[index], As(index, stored), 0.0);
     }
+    for (const Dependency& d : dependencies_[actor]) {
+      const int64_t before = FiringBefore(d, firing);
+      if (before >= 0) fn(d.actor, before, Delay(d.actor, actor));
+    }
+  }
+
+  // The firing that is to `later` what the stored one is to later's stored one: as many periods
+  // later as that.
+  int64_t As(int64_t index, const Stored& later) const {
+    const int32_t actor = actor_of_[index];
+    const int64_t of_period =
+        later.period == 0 ? 0 : later.period * run_.repeats[later.repeats].firings[actor];
+    return index - run_.first[actor] + run_.SkippedOf(actor, later.repeats) + of_period;
   }
 
   double Delay(int32_t from, int32_t to) const {
@@ -75,56 +100,235 @@ class Firings {
 
   const SimulatedRun& run_;
   const std::vector<std::vector<Dependency>> dependencies_;
-  // By place: the firing before it that kept its worker, if it does, and on its stream; -1: none.
+  std::vector<int32_t> actor_of_;  // by index
+  // By index: the stored firing before it that kept its worker, if it does, and on its stream; -1:
+  // none.
   std::vector<int64_t> by_worker_, by_stream_;
-  std::vector<int64_t> places_;
+  std::vector<int64_t> indices_;
 };
 
-std::vector<CriticalFiring> PathOf(const SimulatedRun& run, const Firings& firings) {
-  const auto later = [&](int64_t a, int64_t b) { return run.spans[a].end < run.spans[b].end; };
-  const std::vector<int64_t>& places = firings.places();
-  std::vector<CriticalFiring> path;
-  int64_t at = places.empty() ? -1 : *std::max_element(places.begin(), places.end(), later);
-  while (at >= 0) {
-    const int32_t actor = firings.ActorOf(at);
-    path.push_back({actor, at - run.first[actor]});
-    int64_t before = -1;
-    double latest = 0;
-    firings.ForBefore(actor, at, [&](int64_t place, double delay) {
-      // Of equals the first: the one before it on its worker.
-      if (before >= 0 && run.spans[place].end + delay <= latest) return;
-      before = place;
-      latest = run.spans[place].end + delay;
-    });
-    at = before;
+// The path, from its end back.
+class PathFinder {
+ public:
+  PathFinder(const SimulatedRun& run, const Firings& firings, CriticalPath* path)
+      : run_(run), firings_(firings), path_(*path) {
+    path_.skipped_seconds.assign(run.net.specs.size(), 0);
   }
-  std::reverse(path.begin(), path.end());
-  return path;
-}
 
-std::vector<double> SlackOf(const SimulatedRun& run, const Firings& firings) {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  const double end = run.seconds();
-  std::vector<double> latest(run.spans.size(), end);  // end of each firing that delays nothing
-  std::vector<double> slack(run.net.specs.size(), kNever);
-  for (auto place = firings.places().rbegin(); place != firings.places().rend(); ++place) {
-    const int32_t actor = firings.ActorOf(*place);
-    const SimulatedRun::Span& span = run.spans[*place];
-    // Sums in another order may be a rounding below 0.
-    slack[actor] = std::min(slack[actor], std::max(0.0, latest[*place] - span.end));
-    const double latest_begin = latest[*place] - (span.end - span.begin);
-    firings.ForBefore(actor, *place, [&](int64_t before, double delay) {
-      latest[before] = std::min(latest[before], latest_begin - delay);
+  void Find() {
+    const auto later = [&](int64_t a, int64_t b) { return run_.spans[a].end < run_.spans[b].end; };
+    const std::vector<int64_t>& indices = firings_.indices();
+    if (indices.empty()) return;
+    CriticalFiring at = firings_.FiringAt(*std::max_element(indices.begin(), indices.end(), later));
+    while (at.firing >= 0) {
+      LeaveOutCycles(&at);
+      const CriticalFiring before = Before(&at);
+      const Stored stored = run_.Find(at.actor, at.firing);
+      if (stored.period == 0) {
+        path_.firings.push_back(at);
+      } else {
+        const SimulatedRun::Span& span = run_.spans[stored.index];
+        Add({at.actor, span.end - span.begin, at.waited}, 1);
+      }
+      at = before;
+    }
+    std::reverse(path_.firings.begin(), path_.firings.end());
+  }
+
+ private:
+  struct Piece {
+    int32_t actor = 0;
+    double seconds = 0, waited = 0;
+  };
+  // When the path came to a stored firing in a skipped period.
+  struct Visit {
+    int64_t period = 0;
+    size_t pieces = 0;  // before it
+  };
+
+  void Add(const Piece& piece, int64_t times) {
+    const auto n = static_cast<double>(times);
+    path_.skipped_seconds[piece.actor] += n * piece.seconds;
+    path_.skipped_messages += n * piece.waited;
+    if (times == 1) pieces_.push_back(piece);
+  }
+
+  // What ended last of what `at` waited for; firing -1: nothing. Sets at->waited.
+  CriticalFiring Before(CriticalFiring* at) const {
+    CriticalFiring before{-1, -1};
+    double latest = 0, end = 0;
+    firings_.ForBefore(at->actor, at->firing, [&](int32_t actor, int64_t firing, double delay) {
+      // Of equals the first: the one before it on its worker.
+      const double here = run_.SpanOf(actor, firing).end;
+      if (before.firing >= 0 && here + delay <= latest) return;
+      before = {actor, firing};
+      end = here;
+      latest = here + delay;
+    });
+    at->waited = std::max(0.0, run_.SpanOf(at->actor, at->firing).begin - end);
+    return before;
+  }
+
+  // Skipped periods are all alike, so when the path comes to a firing of one that it came to in a
+  // later one, too, it goes on as it did there. Moves `at` as many such cycles back as there are.
+  void LeaveOutCycles(CriticalFiring* at) {
+    const Stored stored = run_.Find(at->actor, at->firing);
+    if (stored.period == 0 || stored.repeats != repeat_) {
+      visits_.clear();
+      pieces_.clear();
+      period_ = -1;
+      repeat_ = stored.period == 0 ? -1 : stored.repeats;
+    }
+    if (stored.period == 0 || stored.period == period_) return;
+    period_ = stored.period;
+    const auto [visit, fresh] = visits_.try_emplace(stored.index);
+    if (fresh) {
+      visit->second = {stored.period, pieces_.size()};
+      return;
+    }
+    const int64_t cycle = visit->second.period - stored.period;
+    const int64_t times = (stored.period - 1) / cycle;
+    if (times <= 1) return;
+    const std::vector<Piece> pieces(pieces_.begin() + static_cast<ptrdiff_t>(visit->second.pieces),
+                                    pieces_.end());
+    for (const Piece& piece : pieces) Add(piece, times);
+    period_ -= times * cycle;
+    at->firing -= times * cycle * run_.repeats[repeat_].firings[at->actor];
+    visits_.clear();
+  }
+
+  const SimulatedRun& run_;
+  const Firings& firings_;
+  CriticalPath& path_;
+  int32_t repeat_ = -1;  // in whose skipped periods the path is
+  int64_t period_ = -1;
+  std::unordered_map<int64_t, Visit> visits_;  // by index
+  std::vector<Piece> pieces_;                  // of the path in these periods
+};
+
+// How late each firing might end, from the last back.
+class SlackFinder {
+ public:
+  SlackFinder(const SimulatedRun& run, const Firings& firings)
+      : run_(run),
+        firings_(firings),
+        latest_(run.spans.size(), run.seconds()),
+        skipped_(run.repeats.size()),
+        slack_(run.net.specs.size(), kNever) {}
+
+  std::vector<double> Find() {
+    auto repeat = static_cast<int32_t>(run_.repeats.size()) - 1;
+    const std::vector<int64_t>& indices = firings_.indices();
+    for (auto i = static_cast<int64_t>(indices.size()) - 1; i >= 0; --i) {
+      if (repeat >= 0 && i + 1 == run_.repeats[repeat].end) LookAtSkipped(repeat--);
+      const CriticalFiring at = firings_.FiringAt(indices[i]);
+      LookAt(at, run_.spans[indices[i]], latest_[indices[i]]);
+    }
+    return std::move(slack_);
+  }
+
+ private:
+  // How late the firings of a skipped period might end, by place in the order of the stored one.
+  using Latest = std::vector<double>;
+
+  void LookAt(const CriticalFiring& at, const SimulatedRun::Span& span, double latest) {
+    slack_[at.actor] = std::min(slack_[at.actor], std::max(0.0, latest - span.end));
+    const double latest_begin = latest - (span.end - span.begin);
+    firings_.ForBefore(at.actor, at.firing, [&](int32_t actor, int64_t firing, double delay) {
+      double& before = LatestOf(actor, firing);
+      before = std::min(before, latest_begin - delay);
     });
   }
-  return slack;
-}
+
+  double& LatestOf(int32_t actor, int64_t firing) {
+    const Stored stored = run_.Find(actor, firing);
+    if (stored.period == 0) return latest_[stored.index];
+    const Repeat& repeat = run_.repeats[stored.repeats];
+    Latest& latest = skipped_[stored.repeats][stored.period];
+    if (stored.repeats == repeat_) deepest_ = std::max(deepest_, looked_at_ - stored.period);
+    if (latest.empty()) {
+      latest.assign(repeat.end - repeat.first, run_.seconds());
+    }
+    if (place_of_.empty()) place_of_.assign(run_.spans.size(), -1);
+    int64_t& place = place_of_[stored.index];
+    if (place < 0) {
+      for (int64_t i = repeat.first; i < repeat.end; ++i) {
+        place_of_[firings_.indices()[i]] = i - repeat.first;
+      }
+    }
+    return latest[place];
+  }
+
+  // From the last period back. When several periods in a row leave the same slack, so do all
+  // before them, down to those that reach into what is stored.
+  void LookAtSkipped(int32_t r) {
+    const Repeat& repeat = run_.repeats[r];
+    std::map<int64_t, Latest>& skipped = skipped_[r];
+    Latest later;  // slack of the period after this one
+    int64_t alike = 0;
+    deepest_ = 0;
+    repeat_ = r;
+    for (int64_t period = repeat.times; period > 0; --period) {
+      looked_at_ = period;
+      Latest slack = LookAtPeriod(r, period);
+      alike = slack == later ? alike + 1 : 0;
+      later = std::move(slack);
+      skipped.erase(period);
+      const int64_t depth = deepest_ + 1;
+      if (alike < depth || period <= 2 * depth) continue;
+      // Those that wait to be looked at are as far from their periods as if they were first ones.
+      const int64_t left_out = period - depth - 1;
+      if (!skipped.empty() && skipped.begin()->first <= left_out) continue;
+      std::map<int64_t, Latest> moved;
+      for (auto& [of, latest] : skipped) {
+        for (double& seconds : latest) {
+          seconds -= static_cast<double>(left_out) * repeat.seconds;
+        }
+        moved[of - left_out] = std::move(latest);
+      }
+      skipped = std::move(moved);
+      period -= left_out;
+      alike = std::numeric_limits<int64_t>::min() / 2;  // once
+    }
+    repeat_ = -1;
+  }
+
+  Latest LookAtPeriod(int32_t r, int64_t period) {
+    const Repeat& repeat = run_.repeats[r];
+    const double shift = static_cast<double>(period) * repeat.seconds;
+    Latest slack(repeat.end - repeat.first, 0);
+    for (int64_t i = repeat.end - 1; i >= repeat.first; --i) {
+      const int64_t index = firings_.indices()[i];
+      CriticalFiring at = firings_.FiringAt(index);
+      at.firing += period * repeat.firings[at.actor];
+      const SimulatedRun::Span& stored = run_.spans[index];
+      const SimulatedRun::Span span{stored.begin + shift, stored.end + shift};
+      const double latest = LatestOf(at.actor, at.firing);
+      slack[i - repeat.first] = latest - span.end;
+      LookAt(at, span, latest);
+    }
+    return slack;
+  }
+
+  const SimulatedRun& run_;
+  const Firings& firings_;
+  Latest latest_;                                   // by index: the latest end that delays nothing
+  std::vector<std::map<int64_t, Latest>> skipped_;  // by repeat, then by period
+  std::vector<int64_t> place_of_;                   // by index: in its stored period
+  int32_t repeat_ = -1;                             // whose periods are looked at
+  int64_t looked_at_ = 0;                           // period
+  int64_t deepest_ = 0;                             // periods from a firing to what it waits for
+  std::vector<double> slack_;
+};
 
 }  // namespace
 
 CriticalPath CriticalPathOf(const SimulatedRun& run) {
   const Firings firings(run);
-  return {PathOf(run, firings), SlackOf(run, firings)};
+  CriticalPath path;
+  PathFinder(run, firings, &path).Find();
+  path.slack = SlackFinder(run, firings).Find();
+  return path;
 }
 
 }  // namespace oneflow

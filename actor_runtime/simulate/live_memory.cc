@@ -1,6 +1,7 @@
 #include "actor_runtime/simulate/live_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "actor_runtime/simulate/dependencies.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -25,18 +26,48 @@ double EndOf(const SimulatedRun& run, const ActorSpec& writer, const ActorOutput
   return end;
 }
 
+// Whether it is in skipped periods.
+bool Skipped(const SimulatedRun& run, double time) {
+  return std::any_of(run.repeats.begin(), run.repeats.end(), [time](const auto& repeat) {
+    return time > repeat.skipped_begin() && time <= repeat.skipped_end();
+  });
+}
+
+// The fills of an output of which the begin or the end may be outside of skipped periods: all but
+// those that are both begun and returned inside, of which no more than the slots are left over.
+std::vector<std::pair<int64_t, int64_t>> FillsOf(const SimulatedRun& run, int32_t actor,
+                                                 const ActorOutput& output) {
+  const int64_t rate = output.fires_per_fill;
+  std::vector<std::pair<int64_t, int64_t>> fills;  // from, to before
+  int64_t from = 0, skipped = 0;
+  for (const SimulatedRun::Repeat& repeat : run.repeats) {
+    const int64_t begin = repeat.stored[actor] + skipped;
+    skipped += repeat.times * repeat.firings[actor];
+    const int64_t last = (repeat.stored[actor] + skipped) / rate - output.slots - 1;
+    if (last <= begin / rate + 1) continue;
+    fills.push_back({from, begin / rate + 1});
+    from = last;
+  }
+  fills.push_back({from, run.FiringsOf(actor) / rate});
+  return fills;
+}
+
+// Skipped periods are left out: in them what is in use goes up and down as in the one before.
 void AddChanges(const SimulatedRun& run, int32_t actor, const ActorOutput& output, int64_t bytes,
                 std::vector<Change>* changes) {
   const int64_t rate = output.fires_per_fill;
-  for (int64_t fill = 0; fill < run.FiringsOf(actor) / rate; ++fill) {
-    const double written = run.SpanOf(actor, (fill + 1) * rate - 1).end;
-    const double end = EndOf(run, run.net.specs[actor], output, fill, written);
-    changes->push_back({run.SpanOf(actor, fill * rate).begin, bytes});
-    changes->push_back({end, -bytes});
+  for (const auto& [from, to] : FillsOf(run, actor, output)) {
+    for (int64_t fill = from; fill < to; ++fill) {
+      const double begin = run.SpanOf(actor, fill * rate).begin;
+      const double written = run.SpanOf(actor, (fill + 1) * rate - 1).end;
+      const double end = EndOf(run, run.net.specs[actor], output, fill, written);
+      if (!Skipped(run, begin)) changes->push_back({begin, bytes});
+      if (!Skipped(run, end)) changes->push_back({end, -bytes});
+    }
   }
 }
 
-LiveMemory Accumulated(std::vector<Change> changes) {
+LiveMemory Accumulated(const SimulatedRun& run, std::vector<Change> changes) {
   // What is given back at a moment is there for what begins at it.
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return a.time != b.time ? a.time < b.time : a.bytes < b.bytes;
@@ -44,7 +75,22 @@ LiveMemory Accumulated(std::vector<Change> changes) {
   LiveMemory memory;
   memory.curve.push_back({0, 0});
   int64_t bytes = 0;
+  auto repeat = run.repeats.begin();
+  // From its first change on, a skipped stretch is drawn at the height of its period.
+  const auto add_stretch = [&] {
+    LiveMemory::Point highest{0, bytes};
+    for (auto p = memory.curve.rbegin(); p != memory.curve.rend(); ++p) {
+      if (p->time <= repeat->begin) break;
+      highest = {p->time + repeat->seconds, std::max(highest.bytes, p->bytes)};
+    }
+    if (highest.time > 0) {
+      memory.curve.push_back(highest);
+      memory.curve.push_back({repeat->skipped_end(), bytes});
+    }
+    ++repeat;
+  };
   for (const Change& change : changes) {
+    while (repeat != run.repeats.end() && change.time > repeat->skipped_begin()) add_stretch();
     bytes += change.bytes;
     memory.peak_bytes = std::max(memory.peak_bytes, bytes);
     if (memory.curve.back().time != change.time) memory.curve.push_back({change.time, 0});
@@ -70,7 +116,7 @@ std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun
     }
   }
   std::vector<LiveMemory> all;
-  for (std::vector<Change>& of_rank : changes) all.push_back(Accumulated(std::move(of_rank)));
+  for (std::vector<Change>& of_rank : changes) all.push_back(Accumulated(run, std::move(of_rank)));
   return all;
 }
 

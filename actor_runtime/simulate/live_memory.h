@@ -1,6 +1,7 @@
 // Which bytes of a simulated run are in use, when: a slot from the begin of the firing that starts
 // to fill it to the end of the last firing that reads it. Registers of the program; persistent ones
-// are always in use, and workspaces are not counted.
+// are always in use, and workspaces are not counted. Over periods that the simulator skipped the
+// curve is at their highest; the peak is that of all firings.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,6 +10,8 @@
 #include "actor_runtime/actor/actor_state.h"
 #include "actor_runtime/exec/describe_wait.h"
 #include "actor_runtime/exec/instantiate.h"
+#include "actor_runtime/simulate/clock_state.h"
+#include "actor_runtime/simulate/period.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -26,40 +28,31 @@ StageMesh OneDeviceAStage(StageMesh mesh) {
   return mesh;
 }
 
-// A firing ends, what it waits for on links is here, or a message arrives.
-struct Event {
-  double time = 0;
-  int64_t number = 0;   // events of one moment come in the order in which they were made
-  int32_t stream = -1;  // whose firing it is of; -1: a message
-  Message message;
-  bool landed = false;                        // else the firing ends
-  bool operator<(const Event& other) const {  // the earliest first
-    return time != other.time ? time > other.time : number > other.number;
-  }
-};
-
 // The events of one run, one after the other.
 class Clock {
  public:
-  explicit Clock(SimulatedRun* run) : run_(*run), net_(run->net) {
+  explicit Clock(SimulatedRun* run) : run_(*run), net_(run->net), finder_(run->net) {
     for (const StreamOrder& stream : net_.streams) {
-      states_.push_back(InitialStates(stream.table));
-      streams_.emplace_back();
+      at_.actors.push_back(InitialStates(stream.table));
+      at_.streams.emplace_back();
     }
-    missing_.resize(net_.exchanges.size());
-    for (size_t x = 0; x < missing_.size(); ++x) missing_[x] = net_.members(net_.exchanges[x]);
+    at_.missing.resize(net_.exchanges.size());
+    for (size_t x = 0; x < at_.missing.size(); ++x) {
+      at_.missing[x] = net_.members(net_.exchanges[x]);
+    }
+    at_.recorded.resize(net_.specs.size());
     AssignWorkers();
-    CountFirings();
     run_.step_ends.assign(run_.options.steps, 0);
   }
 
   absl::Status Run() {
-    for (Worker& worker : workers_) FireNext(&worker);
-    while (!events_.empty()) {
-      now_ = events_.top().time;
-      while (!events_.empty() && events_.top().time == now_) {
-        const Event event = events_.top();
-        events_.pop();
+    for (Worker& worker : at_.workers) FireNext(&worker);
+    while (!at_.events.empty()) {
+      if (Begun() > kMostFirings) return TooMany();
+      if (at_.events.front().time > at_.now) SkipPeriods();
+      at_.now = at_.events.front().time;
+      while (!at_.events.empty() && at_.events.front().time == at_.now) {
+        const ClockState::Event event = at_.Pop();
         if (event.stream < 0) {
           Hand(event.message);
         } else if (event.landed) {
@@ -69,57 +62,95 @@ class Clock {
         }
       }
       for (const int32_t worker : woken_) {
-        workers_[worker].woken = false;
-        FireNext(&workers_[worker]);
+        at_.workers[worker].woken = false;
+        FireNext(&at_.workers[worker]);
       }
       woken_.clear();
     }
-    return CheckEnd();
+    RETURN_IF_ERROR(CheckEnd());
+    StoreByActor();
+    return absl::OkStatus();
   }
 
  private:
-  struct Stream {
-    FiringOrder::Cursor next = {};
-    int64_t step = 0;
-    int32_t running = -1;  // place of the actor whose firing has been issued
-    int64_t running_step = 0;
-    int64_t firing = 0;
-    bool entered = false;   // it is an exchange, and not over
-    bool landed = false;    // it waits for its worker to do its part
-    bool occupies = false;  // its worker, which does the work
-  };
-  struct Worker {
-    std::vector<int32_t> streams;
-    size_t look_first = 0;  // in `streams`: after the one that fired last
-    bool busy = false, woken = false;
-  };
+  using Stream = ClockState::Stream;
+  using Worker = ClockState::Worker;
 
   void AssignWorkers() {
     const bool shared = run_.options.worker_a_device;
-    workers_.resize(shared ? net_.own.size() + 1 : net_.streams.size());
+    at_.workers.resize(shared ? net_.own.size() + 1 : net_.streams.size());
     for (size_t s = 0; s < net_.streams.size(); ++s) {
       const StreamOrder& stream = net_.streams[s];
       const size_t of_device = stream.host ? net_.own.size() : stream.rank;
       const size_t worker = shared ? of_device : s;
       run_.worker_of.push_back(static_cast<int32_t>(worker));
-      workers_[worker].streams.push_back(static_cast<int32_t>(s));
+      at_.workers[worker].streams.push_back(static_cast<int32_t>(s));
     }
   }
 
-  void CountFirings() {
-    run_.first.assign(1, 0);
-    for (const int64_t a_step : net_.firings) {
-      run_.first.push_back(run_.first.back() + a_step * run_.options.steps);
+  int64_t Begun() const { return static_cast<int64_t>(run_.order.size()); }
+
+  absl::Status TooMany() const {
+    return InputError(absl::StrCat("program ", net_.program),
+                      absl::StrCat("has more than ", kMostFirings, " firings in ",
+                                   run_.options.steps, " steps that do not repeat themselves"),
+                      "simulate fewer steps, or fewer micro-batches");
+  }
+
+  // If the state of now was there before, all that follows from it follows once more.
+  void SkipPeriods() {
+    if (Begun() < run_.options.skip_after || !finder_.Due(at_, Begun())) return;
+    const std::optional<Period> period = finder_.Look(at_, Begun());
+    if (!period) return;
+    FinishOnLinks(*period);
+    SimulatedRun::Repeat repeat;
+    repeat.times = period->times;
+    repeat.begin = at_.now - period->seconds;
+    repeat.seconds = period->seconds;
+    repeat.first = period->firings_before;
+    repeat.end = Begun();
+    repeat.firings = period->recorded;
+    repeat.stored = at_.recorded;
+    repeat.order_repeats = period->repeats;
+    for (const StreamOrder& stream : net_.streams) {
+      int64_t& fired = repeat.fired.emplace_back(0);
+      for (const int32_t actor : stream.actors) {
+        fired +=
+            at_.recorded[actor] + run_.SkippedOf(actor, static_cast<int32_t>(run_.repeats.size()));
+      }
     }
-    run_.spans.resize(run_.first.back());
-    run_.order.reserve(run_.first.back());
-    run_.occupies.reserve(run_.first.back());
+    run_.repeats.push_back(std::move(repeat));
+    Skip(net_, *period, &at_);
+    finder_.Forget();
+  }
+
+  // An exchange that is on its links now ends as the one of a period before did; the one that ends
+  // after the skipped periods is one of theirs.
+  void FinishOnLinks(const Period& period) {
+    for (size_t s = 0; s < at_.streams.size(); ++s) {
+      Stream& stream = at_.streams[s];
+      if (stream.record < 0 || spans_[stream.record].end >= at_.now) continue;
+      const int32_t actor = net_.streams[s].actors[stream.running];
+      int64_t before = stream.record, back = period.recorded[actor];
+      while (back > 0) back -= run_.order[--before] == actor ? 1 : 0;
+      spans_[stream.record].end = spans_[before].end + period.seconds;
+      stream.record = -1;
+    }
+  }
+
+  // From the order in which they began to that of actors.
+  void StoreByActor() {
+    run_.first.assign(1, 0);
+    for (const int64_t stored : at_.recorded) run_.first.push_back(run_.first.back() + stored);
+    std::vector<int64_t> next(run_.first.begin(), run_.first.end() - 1);
+    run_.spans.resize(spans_.size());
+    for (size_t i = 0; i < spans_.size(); ++i) run_.spans[next[run_.order[i]]++] = spans_[i];
   }
 
   bool MayFire(int32_t s) const {
-    const Stream& stream = streams_[s];
+    const Stream& stream = at_.streams[s];
     return stream.step < run_.options.steps && !stream.entered &&
-           CanFire(states_[s], net_.streams[s].firings.PlaceAt(stream.next));
+           CanFire(at_.actors[s], net_.streams[s].firings.PlaceAt(stream.next));
   }
 
   // The streams of the worker that may fire do, in turn, until one keeps it busy.
@@ -141,16 +172,16 @@ class Clock {
   // Whether it keeps the worker busy: an exchange does once all have entered, with the work that
   // the last of them carries.
   bool BeginFiring(int32_t s) {
-    Stream& stream = streams_[s];
+    Stream& stream = at_.streams[s];
     const StreamOrder& order = net_.streams[s];
     stream.running = order.firings.PlaceAt(stream.next);
     stream.running_step = stream.step;
-    stream.firing = Issue(order.table, stream.running, &states_[s]).firing;
+    stream.firing = Issue(order.table, stream.running, &at_.actors[s]).firing;
     if (!order.firings.Next(&stream.next)) ++stream.step;
     const int32_t actor = order.actors[stream.running];
     const int32_t x = net_.member_of[actor].exchange;
     stream.entered = x >= 0;
-    if (stream.entered && --missing_[x] > 0) return false;
+    if (stream.entered && --at_.missing[x] > 0) return false;
     if (stream.entered && LinkSeconds(actor) > 0) {
       BeginOnLinks(x, LinkSeconds(actor));
       return false;
@@ -161,7 +192,7 @@ class Clock {
       return true;
     }
     const NetExchange& exchange = net_.exchanges[x];
-    missing_[x] = net_.members(exchange);
+    at_.missing[x] = net_.members(exchange);
     for (int32_t m = 0; m < net_.members(exchange); ++m) {
       Run(net_.stream_of[net_.MemberOf(exchange, m)]);
     }
@@ -176,55 +207,62 @@ class Clock {
   // All members have entered, and nobody's worker is kept by what is under way.
   void BeginOnLinks(int32_t x, double seconds) {
     const NetExchange& exchange = net_.exchanges[x];
-    missing_[x] = net_.members(exchange);
+    at_.missing[x] = net_.members(exchange);
     for (int32_t m = 0; m < net_.members(exchange); ++m) {
       const int32_t actor = net_.MemberOf(exchange, m), s = net_.stream_of[actor];
-      run_.spans[run_.first[actor] + streams_[s].firing].begin = now_;
-      run_.order.push_back(actor);
-      run_.occupies.push_back(0);
-      events_.push({now_ + seconds, ++number_, s, {}, true});
+      Record(s, {at_.now, -1}, /*occupies=*/false);
+      at_.Push(at_.now + seconds, s, {}, /*landed=*/true);
     }
   }
 
   void Land(int32_t s) {
-    streams_[s].landed = true;
+    at_.streams[s].landed = true;
     Wake(run_.worker_of[s]);
   }
 
   // The worker's part of an exchange whose packets are here. Whether there was one.
   bool FinishLanded(int32_t s) {
-    Stream& stream = streams_[s];
+    Stream& stream = at_.streams[s];
     if (!std::exchange(stream.landed, false)) return false;
     const int32_t actor = net_.streams[s].actors[stream.running];
-    const double end = now_ + run_.options.actor_seconds[net_.specs[actor].actor];
-    run_.spans[run_.first[actor] + stream.firing].end = end;
+    const double end = at_.now + run_.options.actor_seconds[net_.specs[actor].actor];
+    if (stream.record >= 0) spans_[stream.record].end = end;
     stream.occupies = true;
-    events_.push({end, ++number_, s, {}});
+    at_.Push(end, s, {});
     return true;
   }
 
   void Run(int32_t s) {
-    const int32_t actor = net_.streams[s].actors[streams_[s].running];
-    const double end = now_ + run_.options.actor_seconds[net_.specs[actor].actor];
-    run_.spans[run_.first[actor] + streams_[s].firing] = {now_, end};
+    const int32_t actor = net_.streams[s].actors[at_.streams[s].running];
+    const double end = at_.now + run_.options.actor_seconds[net_.specs[actor].actor];
+    Record(s, {at_.now, end}, at_.streams[s].occupies);
+    at_.Push(end, s, {});
+  }
+
+  // The running firing of a stream begins.
+  void Record(int32_t s, const SimulatedRun::Span& span, bool occupies) {
+    const int32_t actor = net_.streams[s].actors[at_.streams[s].running];
+    at_.streams[s].record = Begun();
     run_.order.push_back(actor);
-    run_.occupies.push_back(streams_[s].occupies ? 1 : 0);
-    events_.push({end, ++number_, s, {}});
+    run_.occupies.push_back(occupies ? 1 : 0);
+    spans_.push_back(span);
+    ++at_.recorded[actor];
   }
 
   void EndFiring(int32_t s) {
-    Stream& stream = streams_[s];
+    Stream& stream = at_.streams[s];
     const ActorTable& table = net_.streams[s].table;
     sends_.clear();
     // A launch that waits for an event begins when that has come.
-    Announce(table, states_[s], stream.running, &sends_);
-    Complete(table, stream.running, &states_[s], &sends_);
+    Announce(table, at_.actors[s], stream.running, &sends_);
+    Complete(table, stream.running, &at_.actors[s], &sends_);
     for (const int32_t peer : sends_) {
-      Send(s, MessageTo(table, states_[s], stream.running, peer));
+      Send(s, MessageTo(table, at_.actors[s], stream.running, peer));
     }
-    run_.step_ends[stream.running_step] = std::max(run_.step_ends[stream.running_step], now_);
+    run_.step_ends[stream.running_step] = std::max(run_.step_ends[stream.running_step], at_.now);
     stream.entered = false;
-    Worker& worker = workers_[run_.worker_of[s]];
+    stream.record = -1;
+    Worker& worker = at_.workers[run_.worker_of[s]];
     worker.busy = worker.busy && !std::exchange(stream.occupies, false);
     Wake(run_.worker_of[s]);
   }
@@ -233,42 +271,38 @@ class Clock {
     const int32_t to = net_.stream_of[net_.ReceiverOf(message)];
     const double delay = run_.options.message_seconds;
     if (delay == 0 || run_.worker_of[from] == run_.worker_of[to]) return Hand(message);
-    events_.push({now_ + delay, ++number_, -1, message});
+    at_.Push(at_.now + delay, -1, message);
   }
 
   void Hand(const Message& message) {
     const int32_t actor = net_.ReceiverOf(message), s = net_.stream_of[actor];
-    Receive(net_.streams[s].table, message, net_.place_of[actor], &states_[s]);
+    Receive(net_.streams[s].table, message, net_.place_of[actor], &at_.actors[s]);
     Wake(run_.worker_of[s]);
   }
 
   void Wake(int32_t worker) {
-    if (std::exchange(workers_[worker].woken, true)) return;
+    if (std::exchange(at_.workers[worker].woken, true)) return;
     woken_.push_back(worker);
   }
 
   absl::Status CheckEnd() const {
-    for (size_t s = 0; s < streams_.size(); ++s) {
-      if (streams_[s].step == run_.options.steps) continue;
+    for (size_t s = 0; s < at_.streams.size(); ++s) {
+      if (at_.streams[s].step == run_.options.steps) continue;
       const StreamOrder& stream = net_.streams[s];
       return absl::InternalError(absl::StrCat(
           "program ", net_.program, " is stuck after ", run_.order.size(), " firings: ",
-          DescribeWait(net_, stream, stream.firings.PlaceAt(streams_[s].next), states_[s])));
+          DescribeWait(net_, stream, stream.firings.PlaceAt(at_.streams[s].next), at_.actors[s])));
     }
     return absl::OkStatus();
   }
 
   SimulatedRun& run_;
   const ActorNet& net_;
-  std::vector<ActorStates> states_;  // by stream
-  std::vector<Stream> streams_;
-  std::vector<Worker> workers_;
+  ClockState at_;
+  PeriodFinder finder_;
+  std::vector<SimulatedRun::Span> spans_;  // in the order in which they began
   std::vector<int32_t> woken_;
-  std::vector<int64_t> missing_;  // by exchange: members that have not entered
-  std::priority_queue<Event> events_;
   std::vector<int32_t> sends_;
-  double now_ = 0;
-  int64_t number_ = 0;
 };
 
 std::vector<Doing> DoingOf(const ActorNet& net, const proto::Program& program) {
@@ -319,17 +353,71 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
   return absl::OkStatus();
 }
 
-absl::Status CheckFirings(const ActorNet& net, int64_t steps) {
-  int64_t a_step = 0;
-  for (const StreamOrder& stream : net.streams) a_step += stream.firings.size();
-  const int64_t most = std::max<int64_t>(1, kMostFirings / std::max<int64_t>(1, a_step));
-  if (steps <= most) return absl::OkStatus();
-  return InputError(absl::StrCat("--steps=", steps),
+// Of each actor a firing is stored in each step, whatever is skipped.
+absl::Status CheckFirings(const ActorNet& net, const SimulateOptions& options) {
+  int64_t a_step = 0, at_least = 0;
+  for (const StreamOrder& stream : net.streams) {
+    a_step += stream.firings.size();
+    at_least += static_cast<int64_t>(stream.actors.size());
+  }
+  const bool skips = options.skip_after != SimulateOptions::kNeverSkip;
+  const int64_t stored = std::max<int64_t>(1, skips ? at_least : a_step);
+  const int64_t most = std::max<int64_t>(1, kMostFirings / stored);
+  if (options.steps <= most) return absl::OkStatus();
+  return InputError(absl::StrCat("--steps=", options.steps),
                     absl::StrCat("are too many to simulate: one takes ", a_step, " firings"),
                     absl::StrCat("use at most ", most));
 }
 
+// Rounds all seconds to multiples of a power of two, so that no sum of them in the run is rounded:
+// no chain of firings takes longer than all firings one after the other, each with its message.
+void RoundSeconds(const ActorNet& net, SimulateOptions* options) {
+  const auto link = [&](size_t a) {
+    return options->link_seconds.empty() ? 0 : options->link_seconds[a];
+  };
+  double longest = 0;
+  for (size_t a = 0; a < net.specs.size(); ++a) {
+    const uint32_t actor = net.specs[a].actor;
+    longest += static_cast<double>(net.firings[a] * options->steps) *
+               (options->actor_seconds[actor] + link(actor) + options->message_seconds);
+  }
+  if (!(longest > 0)) return;
+  constexpr int kDigits = 51;
+  const double quantum = std::ldexp(1.0, std::ilogb(longest) + 1 - kDigits);
+  if (!std::isnormal(quantum)) return;
+  const auto round = [quantum](double* seconds) {
+    *seconds = std::nearbyint(*seconds / quantum) * quantum;
+  };
+  for (double& seconds : options->actor_seconds) round(&seconds);
+  for (double& seconds : options->link_seconds) round(&seconds);
+  round(&options->message_seconds);
+}
+
 }  // namespace
+
+SimulatedRun::Stored SimulatedRun::Find(int32_t actor, int64_t firing) const {
+  int64_t skipped = 0;
+  for (size_t r = 0; r < repeats.size(); ++r) {
+    const Repeat& repeat = repeats[r];
+    const int64_t in_period = repeat.firings[actor], after = firing - skipped;
+    if (after < repeat.stored[actor]) return {first[actor] + after, static_cast<int32_t>(r), 0};
+    const int64_t past = after - repeat.stored[actor];
+    if (past < repeat.times * in_period) {
+      return {first[actor] + repeat.stored[actor] - in_period + past % in_period,
+              static_cast<int32_t>(r), past / in_period + 1};
+    }
+    skipped += repeat.times * in_period;
+  }
+  return {first[actor] + firing - skipped, static_cast<int32_t>(repeats.size()), 0};
+}
+
+SimulatedRun::Span SimulatedRun::SpanOf(int32_t actor, int64_t firing) const {
+  const Stored stored = Find(actor, firing);
+  const Span& span = spans[stored.index];
+  if (stored.period == 0) return span;
+  const double later = static_cast<double>(stored.period) * repeats[stored.repeats].seconds;
+  return {span.begin + later, span.end + later};
+}
 
 double SimulatedRun::StepSeconds() const {
   const size_t others = step_ends.size() - 1;
@@ -347,8 +435,9 @@ absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view 
     mesh = OneDeviceAStage(std::move(mesh));
     SimulatedRun run;
     ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, mesh, {0, mesh.ranks()}));
-    RETURN_IF_ERROR(CheckFirings(run.net, options.steps));
+    RETURN_IF_ERROR(CheckFirings(run.net, options));
     run.options = options;
+    RoundSeconds(run.net, &run.options);
     run.doing = DoingOf(run.net, plan.program(p));
     run.steps_a_round = std::max<int64_t>(1, plan.program(p).steps_a_round());
     RETURN_IF_ERROR(Clock(&run).Run());

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
 #include "actor_runtime/exec/trace_json.h"
@@ -56,16 +58,14 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
       "give --processes=N, a number that divides them");
 }
 
-absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
-                                        std::string_view program, int64_t steps) {
-  RETURN_IF_ERROR(VerifyPlan(plan));
+namespace {
+
+// Of a program that is known to be live.
+absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const proto::Plan& plan,
+                                          std::string_view program,
+                                          const std::vector<FarTraffic>& far,
+                                          SimulateOptions options) {
   ASSIGN_OR_RETURN(const proto::Program* found, ProgramOfFlag(plan, program));
-  SimulateOptions options{.steps = steps};
-  ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
-  std::vector<FarTraffic> far;
-  if (processes > 1) {
-    ASSIGN_OR_RETURN(far, FarTrafficOf(plan, program, processes));
-  }
   ASSIGN_OR_RETURN(const std::vector<ActorTime> times,
                    ActorTimes(plan, *found, FactsOf(plan, *found), cluster, far));
   for (const ActorTime& time : times) {
@@ -79,8 +79,32 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
   return Simulate(plan, program, options);
 }
 
+}  // namespace
+
+absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
+                                        std::string_view program, int64_t steps,
+                                        int64_t skip_after) {
+  RETURN_IF_ERROR(VerifyPlan(plan));
+  RETURN_IF_ERROR(ProgramOfFlag(plan, program).status());
+  ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
+  std::vector<FarTraffic> far;
+  if (processes > 1) {
+    ASSIGN_OR_RETURN(far, FarTrafficOf(plan, program, processes));
+  }
+  return SimulateLive(cluster, plan, program, far, {.steps = steps, .skip_after = skip_after});
+}
+
+absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
+                                            std::string_view program) {
+  ASSIGN_OR_RETURN(
+      const SimulatedRun run,
+      SimulateLive(cluster, plan, program, {}, {.steps = 2, .skip_after = 0}));
+  return run.StepSeconds();
+}
+
 proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& run,
                                    int64_t first_step) {
+  CHECK(run.repeats.empty()) << "a trace has every firing";
   Trace trace(static_cast<int64_t>(run.order.size()));
   trace.Begin(run.net, first_step, run.options.steps);
   std::vector<int64_t> fired(run.net.specs.size(), 0);

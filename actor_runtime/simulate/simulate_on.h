@@ -28,12 +28,21 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
 // On CPU devices one worker drives all streams of a device and messages between workers take the
 // first level's latency, as in the threaded runtime. On others every stream goes by itself, and
 // latencies are the primitives' own. What crosses processes takes the time of its link. Proves the
-// plan first: a file may have been edited.
+// plan first: a file may have been edited. Periods are skipped after `skip_after` firings; runs
+// that are looked at firing by firing give SimulateOptions::kNeverSkip.
+inline constexpr int64_t kSkipAfter = int64_t{1} << 18;
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
-                                        std::string_view program, int64_t steps);
+                                        std::string_view program, int64_t steps,
+                                        int64_t skip_after = kSkipAfter);
+
+// Seconds of a step of a program on the way of being compiled, of which offsets and proof are not
+// needed: for the compiler, to compare layouts. All processes are taken for one.
+absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
+                                            std::string_view program);
 
 // A simulated run in the form of the traces of processes (trace_json.h), from moment 0 on, as
-// predicted. `first_step`: number of its first step. Requires the plan that was simulated.
+// predicted. `first_step`: number of its first step. Requires the plan that was simulated, and a
+// run in which no period was skipped.
 proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& run,
                                    int64_t first_step = 0);
 // The same alone, as JSON in the form of `train --trace`.

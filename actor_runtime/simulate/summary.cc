@@ -45,7 +45,7 @@ class Summarizer {
     for (size_t s = 0; s < run_.net.streams.size(); ++s) {
       const StreamOrder& stream = run_.net.streams[s];
       summary->stages[stream.rank].streams.push_back(
-          {stream.name, stream.host, use.stream_busy[s], BlocksOf(stream)});
+          {stream.name, stream.host, use.stream_busy[s], BlocksOf(s)});
     }
   }
 
@@ -75,14 +75,16 @@ class Summarizer {
   }
 
   void AddPath(const CriticalPath& path, SimulationSummary* summary) const {
-    double before = 0;  // end of the firing before
+    for (size_t a = 0; a < path.skipped_seconds.size(); ++a) {
+      if (path.skipped_seconds[a] > 0)
+        summary->critical_seconds[KernelOf(a)] += path.skipped_seconds[a];
+    }
+    double messages = path.skipped_messages;
     for (const CriticalFiring& at : path.firings) {
-      const SimulatedRun::Span& span = run_.SpanOf(at.actor, at.firing);
+      const SimulatedRun::Span span = run_.SpanOf(at.actor, at.firing);
       const ActorSpec& spec = run_.net.specs[at.actor];
-      const proto::Actor& actor = program_.actor(static_cast<int>(spec.actor));
-      summary->critical_seconds[actor.kernel()] += span.end - span.begin;
-      if (span.begin > before) summary->critical_seconds["(messages)"] += span.begin - before;
-      before = span.end;
+      summary->critical_seconds[KernelOf(at.actor)] += span.end - span.begin;
+      messages += at.waited;
       const StreamOrder& stream = run_.net.streams[run_.net.stream_of[at.actor]];
       const int64_t a_step = run_.net.firings[at.actor];
       const SimulationSummary::Block block{SegmentOf(at.actor), at.firing % a_step,
@@ -94,9 +96,14 @@ class Summarizer {
         pieces.push_back({static_cast<int>(spec.rank), stream.name, block});
       }
     }
+    if (messages > 0) summary->critical_seconds["(messages)"] = messages;
   }
 
  private:
+  const std::string& KernelOf(size_t actor) const {
+    return program_.actor(static_cast<int>(run_.net.specs[actor].actor)).kernel();
+  }
+
   const std::string& SegmentOf(int32_t actor) const {
     return program_.segment(segment_of_[run_.net.specs[actor].actor]).name();
   }
@@ -108,23 +115,39 @@ class Summarizer {
            piece.block.step == block.step;
   }
 
-  std::vector<SimulationSummary::Block> BlocksOf(const StreamOrder& stream) const {
+  std::vector<SimulationSummary::Block> BlocksOf(size_t s) const {
+    const StreamOrder& stream = run_.net.streams[s];
     std::vector<SimulationSummary::Block> blocks;
     std::vector<int64_t> fired(stream.actors.size(), 0);
+    int64_t fired_together = 0;
+    auto repeat = run_.repeats.begin();
     for (int64_t step = 0; step < run_.options.steps; ++step) {
       FiringOrder::Cursor at;
       for (bool more = true; more;) {
         const int32_t first = stream.firings.PlaceAt(at), actor = stream.actors[first];
         const int segment = segment_of_[run_.net.specs[actor].actor];
-        SimulationSummary::Block block{SegmentOf(actor),
-                                       fired[first] - step * run_.net.firings[actor], step,
-                                       run_.SpanOf(actor, fired[first]).begin};
+        const int64_t before = fired[first];
+        SimulationSummary::Block block{SegmentOf(actor), 0, step};
         // A segment fires all its actors, one after the other.
+        int64_t skipped = 0;  // firings of the first since this block began
         for (int i = 0; i < program_.segment(segment).actor_size(); ++i) {
+          while (repeat != run_.repeats.end() && fired_together == repeat->fired[s]) {
+            for (size_t j = 0; j < fired.size(); ++j) {
+              const int64_t n = repeat->times * repeat->firings[stream.actors[j]];
+              fired[j] += n;
+              fired_together += n;
+            }
+            skipped += repeat->times * repeat->firings[actor];
+            FiringOrder::SkipRepeats(repeat->times * repeat->order_repeats[s], &at);
+            ++repeat;
+          }
           const int32_t place = stream.firings.PlaceAt(at);
           block.end = run_.SpanOf(stream.actors[place], fired[place]++).end;
+          ++fired_together;
           more = stream.firings.Next(&at);
         }
+        block.number = before + skipped - step * run_.net.firings[actor];
+        block.begin = run_.SpanOf(actor, before + skipped).begin;
         block.busy = block.end - block.begin;
         blocks.push_back(std::move(block));
       }
@@ -152,6 +175,9 @@ SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
   summary.steps_a_round = run.steps_a_round;
   summary.step_seconds = run.StepSeconds();
   summary.seconds = run.seconds();
+  for (const SimulatedRun::Repeat& repeat : run.repeats) {
+    summary.repeats.push_back({repeat.begin, repeat.seconds, repeat.times});
+  }
   const CriticalPath path = CriticalPathOf(run);
   const Summarizer summarizer(plan, run);
   summarizer.AddDevices(&summary);

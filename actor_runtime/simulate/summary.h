@@ -62,6 +62,13 @@ struct SimulationSummary {
     Block block;
   };
 
+  // A period of the run that repeats itself: blocks that end in the `times` periods after it are
+  // left out, and so is the critical path there. All sums are of all firings.
+  struct Repeat {
+    double begin = 0, seconds = 0;  // of the first, whose blocks are there
+    int64_t times = 0;
+  };
+
   std::string model, cluster, program;
   int devices = 0;
   int64_t steps = 0;  // simulated; where weights lag, rounds
@@ -69,6 +76,7 @@ struct SimulationSummary {
   double step_seconds = 0, seconds = 0;
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   double flops_a_device_second = 0;
+  std::vector<Repeat> repeats;
   std::vector<Device> stages;
   std::vector<Actor> actors;             // the costliest first
   std::vector<PathPiece> critical_path;  // of the whole run

@@ -112,6 +112,10 @@ std::string SummaryJson(const SimulationSummary& summary) {
                {"actors", ActorsJson(summary, false)},
                {"boxing", ActorsJson(summary, true)},
                {"critical_path", PathJson(summary)}};
+  for (const SimulationSummary::Repeat& repeat : summary.repeats) {
+    json["repeats"].push_back(
+        {{"begin", repeat.begin}, {"seconds", repeat.seconds}, {"times", repeat.times}});
+  }
   if (summary.crossings) json["crossings"] = Json::parse(CrossingsJson(*summary.crossings));
   return JsonText(json) + "\n";
 }

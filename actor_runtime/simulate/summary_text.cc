@@ -133,6 +133,11 @@ std::string SummaryText(const SimulationSummary& summary) {
                         Seconds(summary.step_seconds), Percent(summary.bubble),
                         Percent(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
   if (summary.crossings) text += CrossingsText(*summary.crossings);
+  for (const SimulationSummary::Repeat& repeat : summary.repeats) {
+    absl::StrAppend(&text, "from ", Seconds(repeat.begin), " on a period of ",
+                    Seconds(repeat.seconds), " repeats itself exactly, ", repeat.times,
+                    " times more; these are counted, not simulated\n");
+  }
   return text + DevicesText(summary) + ActorsText(summary, false) + ActorsText(summary, true) +
          PathText(summary);
 }

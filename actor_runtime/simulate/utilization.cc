@@ -14,6 +14,11 @@ class Together {
     length_ += std::max(0.0, span.end - std::max(span.begin, end_));
     end_ = std::max(end_, span.end);
   }
+  // What was added since `period` is added `times` times more, each `seconds` later.
+  void Repeat(const Together& period, int64_t times, double seconds) {
+    length_ += static_cast<double>(times) * (length_ - period.length_);
+    end_ += static_cast<double>(times) * seconds;
+  }
   double length() const { return length_; }
 
  private:
@@ -25,16 +30,33 @@ struct Covered {
   Together compute, exchange;
   Together with_stage;  // compute and exchanges within the stage
   Together with_all;    // compute and exchanges
+
+  void Repeat(const Covered& period, int64_t times, double seconds) {
+    compute.Repeat(period.compute, times, seconds);
+    exchange.Repeat(period.exchange, times, seconds);
+    with_stage.Repeat(period.with_stage, times, seconds);
+    with_all.Repeat(period.with_all, times, seconds);
+  }
 };
 
 std::vector<Covered> CoveredOf(const SimulatedRun& run, int64_t first_step) {
-  std::vector<Covered> covered(run.net.own.size());
+  std::vector<Covered> covered(run.net.own.size()), period;
   std::vector<int64_t> fired(run.net.specs.size(), 0);
-  for (const int32_t actor : run.order) {
+  size_t next = 0;  // of run.repeats
+  for (int64_t i = 0; i < static_cast<int64_t>(run.order.size()); ++i) {
+    if (next < run.repeats.size() && i == run.repeats[next].end) {
+      const SimulatedRun::Repeat& repeat = run.repeats[next++];
+      for (size_t d = 0; d < covered.size(); ++d) {
+        covered[d].Repeat(period[d], repeat.times, repeat.seconds);
+      }
+      for (size_t a = 0; a < fired.size(); ++a) fired[a] += repeat.times * repeat.firings[a];
+    }
+    if (next < run.repeats.size() && i == run.repeats[next].first) period = covered;
+    const int32_t actor = run.order[i];
     const int64_t firing = fired[actor]++;
     const Doing doing = run.doing[actor];
     if (doing == Doing::kHost) continue;
-    const SimulatedRun::Span& span = run.SpanOf(actor, firing);
+    const SimulatedRun::Span span = run.SpanOf(actor, firing);
     Covered& device = covered[run.net.specs[actor].rank];
     const bool computes = doing == Doing::kComputing;
     if (!computes && firing < first_step * run.net.firings[actor]) continue;

@@ -248,7 +248,7 @@ TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even
           }
           INFO(p << ": " << ToString(from) << " to " << ToString(to));
           const double bytes = 4 * static_cast<double>(Product(dims));
-          CHECK(TransitionSeconds(PricesOn(cluster, mesh, 0), from, to, bytes) == Approx(seconds));
+          CHECK(TransitionPrices(cluster, mesh, 0).Seconds(from, to, bytes) == Approx(seconds));
         }
       }
     }

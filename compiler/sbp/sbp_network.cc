@@ -14,9 +14,6 @@
 namespace oneflow {
 namespace {
 
-// A split variable that its readers need whole is fetched before every micro-batch and stands in
-// its way: worth twice, unless the user asked for it.
-constexpr double kGatherVariable = 2;
 // What a gradient that does not lie as its tensor costs, in boxings of it: more than boxing it, or
 // splitting its work, can gain.
 constexpr double kMirror = 6;
@@ -58,7 +55,7 @@ class TermBuilder {
         network_(network),
         tables_(tables) {
     for (const int axis : labels_.axes()) {
-      prices_.push_back(PricesOn(problem.options.cluster, graph_.mesh, axis));
+      prices_.emplace_back(problem.options.cluster, graph_.mesh, axis);
     }
   }
 
@@ -158,7 +155,7 @@ class TermBuilder {
   // Of a tensor of `bytes` before these axes cut it as `lies`: what axis k works on.
   double BytesOn(int k, double bytes, const NdSbp& lies) const {
     for (int j = 0; j < k; ++j) {
-      if (lies[j].split()) bytes /= prices_[j].devices;
+      if (lies[j].split()) bytes /= prices_[j].devices();
     }
     return bytes;
   }
@@ -204,9 +201,6 @@ class TermBuilder {
 
   // In `phase`.
   void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
-    const Tensor& tensor = graph_.tensors[t];
-    const bool asked = ConstraintOn(tensor, graph_.mesh, labels_.axes()[k]).has_value();
-    const double gather = IsOfVariable(graph_.ProducerOf(t)) && !asked ? kGatherVariable : 1;
     const double bytes = BytesBefore(t);
     const double fires = Fires(phase);
     std::vector<End> ends;
@@ -215,12 +209,10 @@ class TermBuilder {
       ends.push_back(EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }
     const auto whole = [](double x) { return static_cast<int64_t>(x); };
-    tables_->AddShared(std::move(ends), {kBoxing, k, whole(bytes), whole(fires), whole(gather)},
+    tables_->AddShared(std::move(ends), {kBoxing, k, whole(bytes), whole(fires)},
                        [=, this](const NdSbp& from, const NdSbp& need) {
-                         const double worth = need[0].split() ? 1 : gather;
-                         return CostOfSeconds(fires * worth *
-                                              TransitionSeconds(prices_[k], from[k], need[0],
-                                                                BytesOn(k, bytes, from)));
+                         return CostOfSeconds(
+                             fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from)));
                        });
   }
 
@@ -232,7 +224,7 @@ class TermBuilder {
                    [=, this](const std::vector<NdSbp>& lies) {
                      const Sbp from = lies[0][k], to = from.partial() ? B() : from;
                      return CostOfSeconds(
-                         TransitionSeconds(prices_[k], from, to, BytesOn(k, bytes, lies[0])));
+                         prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0])));
                    });
     }
   }
@@ -253,7 +245,7 @@ class TermBuilder {
       }));
       both.push_back(
           EndOn(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
-      const double boxing = TransitionSeconds(prices_[k], P(), B(), BytesBefore(mirror.grad));
+      const double boxing = prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad));
       const Cost cost =
           CostOfSeconds(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
       tables_->Add(
@@ -277,7 +269,7 @@ class TermBuilder {
   OpPrices ops_;
   ChoiceNetwork* network_;
   SbpTables* tables_;
-  std::vector<AxisPrices> prices_;      // of each axis that is chosen
+  std::vector<TransitionPrices> prices_;  // of each axis that is chosen
   std::vector<std::vector<Use>> uses_;  // of each tensor
 };
 

@@ -1,32 +1,60 @@
 #include "compiler/sbp/transition_price.h"
 
 #include <algorithm>
-
-#include "compiler/boxing/device_prices.h"
-#include "oneflow_core/cost/link_cost.h"
+#include <cmath>
+#include <cstdint>
+#include <limits>
 
 namespace oneflow {
+namespace {
 
-AxisPrices PricesOn(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
-  const Link link = LinkOfAxis(cluster, mesh, axis);
-  return {static_cast<double>(mesh.axes[axis].size), link.latency, link.bandwidth,
-          MemoryBandwidth(cluster), FiringSeconds(cluster)};
+// A tensor of about so many bytes, of which any of the dimensions that are split has even parts.
+BoxedTensor EvenTensor(Sbp from, Sbp to, double bytes, int64_t devices) {
+  BoxedTensor tensor{{}, /*element_bytes=*/1};
+  double rest = bytes;
+  const int dims = std::max({1, from.split() ? from.dim + 1 : 0, to.split() ? to.dim + 1 : 0});
+  for (int d = 0; d < dims; ++d) {
+    const bool split = (from.split() && from.dim == d) || (to.split() && to.dim == d);
+    tensor.dims.push_back(split ? devices : 1);
+    if (split) rest /= static_cast<double>(devices);
+  }
+  tensor.dims.push_back(std::max<int64_t>(1, std::llround(rest)));
+  // A sum may be taken in parts of its last dimension.
+  if (from.partial()) {
+    tensor.dims.back() = (tensor.dims.back() + devices - 1) / devices * devices;
+  }
+  return tensor;
 }
 
-double TransitionSeconds(const AxisPrices& prices, Sbp from, Sbp to, double bytes) {
-  if (from == to || prices.devices == 1) return 0;
-  const double p = prices.devices;
-  const auto local = [&](double written) { return prices.firing + written / prices.memory; };
-  const auto exchange = [&](double received, double written) {
-    return local(written) + prices.latency + received / prices.bandwidth;
-  };
-  const double scatter = exchange((p - 1) / p * bytes, bytes / p);
-  const double gather = exchange((p - 1) / p * bytes, bytes);
-  if (from.partial() && to.partial()) return scatter + local(bytes);
-  if (from.partial() && to.split()) return scatter;
-  if (from.partial()) return std::min(exchange((p - 1) * bytes, bytes), scatter + gather);
-  if (to.partial() || from.broadcast()) return local(to.split() ? bytes / p : bytes);
-  return to.split() ? exchange((p - 1) / (p * p) * bytes, bytes / p) : gather;
+// Seconds of one primitive; infinite where there is none.
+double StepSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& from,
+                   const NdSbp& to) {
+  const BoxingStep step = BoxingStepBetween(prices, tensor, from, to);
+  return step.kind.empty() ? std::numeric_limits<double>::infinity() : step.seconds;
+}
+
+}  // namespace
+
+// On one axis no way is shorter than one primitive, or two with B or a split between.
+double TransitionPrices::Seconds(Sbp from, Sbp to, double bytes) const {
+  if (from == to || devices() == 1) return 0;
+  const Key key = {static_cast<int>(from.kind), from.dim, static_cast<int>(to.kind), to.dim, bytes};
+  const auto [known, fresh] = known_.try_emplace(key, 0);
+  if (!fresh) return known->second;
+  const Mesh& mesh = prices_.mesh;
+  NdSbp before(mesh.axes.size(), B()), after = before, between = before;
+  before[axis_] = from, after[axis_] = to;
+  const BoxedTensor tensor = EvenTensor(from, to, bytes, mesh.axes[axis_].size);
+  double& seconds = known->second;
+  seconds = StepSeconds(prices_, tensor, before, after);
+  for (int d = -1; d < static_cast<int>(tensor.dims.size()); ++d) {
+    between[axis_] = d < 0 ? B() : S(d);
+    const bool even = d < 0 || tensor.dims[d] % mesh.axes[axis_].size == 0;
+    if (!even || between == before || between == after) continue;
+    seconds = std::min(seconds, StepSeconds(prices_, tensor, before, between) +
+                                    StepSeconds(prices_, tensor, between, after));
+  }
+  return seconds;
 }
 
 }  // namespace oneflow

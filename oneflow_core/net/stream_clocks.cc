@@ -59,9 +59,7 @@ class StreamClocks::EdgesBuilder {
       clocks.returned[k] = AddClocks(reg, k, r.readers[k].actor);
       crosses = true;
     }
-    if (!crosses) return;
-    clocks.filled = AddClocks(reg, -1, r.writer);
-    edges_.most_slots = std::max(edges_.most_slots, r.slots);
+    if (crosses) clocks.filled = AddClocks(reg, -1, r.writer);
   }
 
   void BeginActor() {

@@ -65,9 +65,6 @@ class StreamClocks {
   // Whether every count of every stream's clock has since then either stood still or gone as far as
   // the stream that it counts: what has to be so if all goes on alike (steady_state.h).
   bool MovesAlong(const Snapshot& since) const;
-  // The most slots of a register whose fills or returns carry knowledge: so many fills after the
-  // streams' clocks have settled, what is on its way has, too.
-  int64_t most_slots() const { return edges_->most_slots; }
 
   // All that is known, by the streams and on its way between them: counts, which lie alike in all
   // games over the net.
@@ -121,7 +118,6 @@ class StreamClocks {
     std::vector<Credit> credits;
     std::vector<Fill> fills;
     std::vector<int> first_read, first_credit, first_fill;
-    int64_t most_slots = 1;
   };
   class EdgesBuilder;
 

@@ -1,5 +1,6 @@
 #include "oneflow_core/verify/verify_memory.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -16,14 +17,26 @@ namespace {
 // The wrap-around from one step to the next is covered by the second.
 constexpr int64_t kSteps = 2;
 
+// Cycles in which every register that is read on another stream fills as often as it has slots.
+int64_t CyclesOfSlots(const PlanNet& net, const Marking& begin, const Marking& end) {
+  int64_t cycles = 1;
+  for (const NetRegister& r : net.registers) {
+    const bool crosses = std::any_of(r.readers.begin(), r.readers.end(),
+                                     [&](const auto& reader) { return Crosses(net, r, reader); });
+    if (r.writer < 0 || !crosses) continue;
+    const int64_t fills = end.fills(r) - begin.fills(r);
+    if (fills > 0) cycles = std::max(cycles, (r.slots + fills - 1) / fills);
+  }
+  return cycles;
+}
+
 // Plays the game to its end. Where a round is a cycle of the marking, it tries to skip. Knowledge
 // takes longer to settle than the marking, and a trial copies the game, so the first comes when
-// what streams know has moved along for as many cycles as registers have slots, in which older
-// knowledge lies; each further one a quarter later.
+// what streams know has moved along for so many cycles that every slot, in which older knowledge
+// is kept, has been filled in them; each further one a quarter later.
 class MemoryProof {
  public:
-  MemoryProof(const PlanNet& net, Play play)
-      : net_(net), play_(play), game_(net, kSteps), next_trial_(game_.clocks().most_slots()) {}
+  MemoryProof(const PlanNet& net, Play play) : net_(net), play_(play), game_(net, kSteps) {}
 
   absl::Status Run() {
     for (bool going = true; going && refusal_.ok();) going = PlayRound();
@@ -39,7 +52,7 @@ class MemoryProof {
  private:
   bool PlayRound() {
     const Round round(net_, game_.marking());
-    const bool trial = play_ == Play::kSkipCycles && settled_ >= next_trial_;
+    const bool trial = play_ == Play::kSkipCycles && settled_ > 0 && settled_ >= next_trial_;
     std::optional<HappensBefore> begin;
     if (trial) begin = game_;
     const StreamClocks::Snapshot known = game_.clocks().Now();
@@ -52,9 +65,10 @@ class MemoryProof {
     const Cycle cycle = CycleBetween(net_, round.begin(), game_.marking());
     const bool goes_on = fired && cycle.times > 0;
     if (!goes_on || (trial && game_.SkipCycles(*begin, firings, cycle))) {
-      settled_ = 0, next_trial_ = game_.clocks().most_slots();
+      settled_ = 0;
       return fired;
     }
+    if (settled_ == 0) next_trial_ = CyclesOfSlots(net_, round.begin(), game_.marking());
     if (trial) next_trial_ = settled_ + settled_ / 4 + 1;
     settled_ = game_.clocks().MovesAlong(known) ? settled_ + 1 : 0;
     return fired;
@@ -64,8 +78,8 @@ class MemoryProof {
   const Play play_;
   HappensBefore game_;
   absl::Status refusal_;
-  int64_t settled_ = 0;  // cycles in a row in which what streams know moved along
-  int64_t next_trial_;   // after so many
+  int64_t settled_ = 0;     // cycles in a row in which what streams know moved along
+  int64_t next_trial_ = 0;  // after so many; known once there was one
 };
 
 // A gigabyte; GPT 1T takes a few million.

@@ -83,7 +83,7 @@ class BadInputTest(BadInputCase):
                               (["--program=tran", "no such program", "train, eval"], "--program=tran"),
                               (["absent.textproto"], "--cluster=absent.textproto"),
                               (["gpt.textproto:", "Cluster", "op"], "--cluster=gpt.textproto"),
-                              (["--format=dot", "text, json"], "--format=dot"),
+                              (["--format=dot", "text or json"], "--format=dot"),
                               (["--trace", "absent/trace"], "--trace=absent/trace")]:
             self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
         for fields, words in [(b"device { peak_flops: 1e-9 }", ["device.peak_flops is 1e-09 a second", "leave it out"]),
@@ -287,7 +287,13 @@ class BadInputTest(BadInputCase):
             generate(["--top_p", "above 0"], prompt, "--top_p=" + value)
         generate(["--tokenizer=gpt3", "gpt2:FOLDER"], prompt, "--tokenizer=gpt3")
         generate(["absent/vocab.json"], prompt, "--tokenizer=gpt2:absent")
-        generate(["700 tokens", "vocabulary 256"], prompt, "--tokenizer=gpt2:" + VOCABULARY)
+        gpt2 = "--tokenizer=gpt2:" + VOCABULARY
+        generate([gpt2, "the tokenizer is gpt2:testdata (", "tokens of bytes ("], prompt, gpt2)
+        self.write("foreign.bin", b"a\0b\0" * 100)  # of a tokenizer that nobody knows
+        run("train", "--plan=gpt.plan", "--data=foreign.bin", "--steps=1", "--checkpoint_dir=foreign", cwd=self.dir)
+        error = run("generate", "--checkpoint=foreign", prompt, gpt2, cwd=self.dir, code=2)[1]
+        for words in ["700 tokens", "vocabulary 256"]:
+            self.assertIn(words, error)
         generate(["tensor=3", "heads"], prompt, "--mesh=tensor=3")
         generate(["bytes"], prompt, "--memory=10KB")
         run("model", "gpt", *[f.replace("vocab=256", "vocab=128") for f in SMALL], "--out=ascii.textproto", cwd=self.dir)

@@ -68,11 +68,11 @@ class DataTest(unittest.TestCase):
         byte = ["--tokenizer=bytes", "--token_format=megatron"]
         self.data("again", *byte, "--val_fraction=0.3")
         names = lambda: sorted(os.listdir(self.dir + "/again"))
-        self.assertEqual(names(), ["train.bin", "train.idx", "val.bin", "val.idx"])
+        self.assertEqual(names(), ["train.bin", "train.idx", "train.meta.json", "val.bin", "val.idx", "val.meta.json"])
         with open(self.dir + "/again/notes.txt", "w") as notes:
             notes.write("of no concern")
         self.data("again", "--tokenizer=bytes", "--token_format=llmc")
-        self.assertEqual(names(), ["notes.txt", "train.bin"])
+        self.assertEqual(names(), ["notes.txt", "train.bin", "train.meta.json"])
         self.assertEqual(self.losses("again/train.bin"), self.losses("a.txt,b.txt"))
 
     def test_documents_may_end_in_a_token(self):
@@ -85,7 +85,8 @@ class DataTest(unittest.TestCase):
     def test_text_for_people(self):
         out = run("data", "--text=a.txt", "--out=people", cwd=self.dir)[0]
         self.assertRegex(out, r"people/train.bin: \d+ tokens of 2 bytes, for .* \(1.00 bytes a token\)")
-        self.assertRegex(out, r"vocabulary of 256; [\d.]+ MB/s")
+        self.assertRegex(out, r"tokenizer bytes \(0000000000000100\), vocabulary of 256; [\d.]+ MB/s")
+        self.assertNotIn("post-processor", out)
 
 
 if __name__ == "__main__":

@@ -229,6 +229,7 @@ function timeline() {
   const scale = scaleOf(c);
   patterns(c.svg, "fill");
   axis(c, bottom);
+  repeats(c, bottom);
   ROWS.forEach((row, r) => {
     const y = 4 + r * rowHeight;
     const label = c.left < 100 ? `${row.stage} ${row.stream.name}`.slice(0, 9) : `stage ${row.stage} ${row.stream.name}`;
@@ -255,6 +256,19 @@ function timeline() {
       }
     }
   });
+}
+
+// Where the run repeats itself, blocks are not listed, and nothing is drawn but how often.
+function repeats(c, bottom) {
+  const x = t => c.left + (Math.min(Math.max(t, view.from), view.to) - view.from) * scaleOf(c);
+  for (const repeat of data.repeats || []) {
+    const from = x(repeat.begin + repeat.seconds), to = x(repeat.begin + (repeat.times + 1) * repeat.seconds);
+    if (to <= from) continue;
+    const rect = node(c.svg, "rect", { class: "repeat", x: from.toFixed(2), y: 0, width: (to - from).toFixed(2), height: bottom });
+    const words = `${repeat.times} times more what the ${seconds(repeat.seconds)} before are`;
+    rect.described = () => words;
+    if (to - from > 7 * words.length) node(c.svg, "text", { x: (from + to) / 2, y: bottom / 2, "text-anchor": "middle" }, words);
+  }
 }
 
 function memory() {

@@ -63,9 +63,11 @@ void AddTimes(const DeviceTime& time, double bubble, Json* json) {
 }  // namespace
 
 absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluster& cluster,
-                                    std::string basis) {
+                                    std::string basis, bool traced) {
   Promise promise{std::move(basis)};
-  ASSIGN_OR_RETURN(promise.run, SimulateOn(cluster, plan, "train", /*steps=*/2));
+  ASSIGN_OR_RETURN(promise.run,
+                   SimulateOn(cluster, plan, "train", /*steps=*/2,
+                              traced ? SimulateOptions::kNeverSkip : kSkipAfter));
   const Utilization use = UtilizationOf(promise.run);
   promise.step_seconds = promise.run.StepSeconds();
   promise.mean = Mean(use.devices);

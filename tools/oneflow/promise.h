@@ -1,7 +1,7 @@
 // Promised and took: what a run of `oneflow train` is expected to take, said before its first step,
 // and beside it what it took, said after its last.
 //
-//   ASSIGN_OR_RETURN(const Promise promise, MakePromise(plan, cluster, basis));
+//   ASSIGN_OR_RETURN(const Promise promise, MakePromise(plan, cluster, basis, /*traced=*/false));
 //   std::fputs(PromiseText(promise).c_str(), stdout);
 //   ... the run ...
 //   std::fputs(TookText(promise, took).c_str(), stdout);
@@ -40,9 +40,10 @@ struct Took {
   int64_t device_bytes = 0;  // of the largest device of this process
 };
 
-// Requires a plan that passed VerifyPlan. Refuses clusters that SimulateOn refuses.
+// Requires a plan that passed VerifyPlan. Refuses clusters that SimulateOn refuses. `traced`: the
+// run is looked at firing by firing, so that no period of it is skipped.
 absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluster& cluster,
-                                    std::string basis);
+                                    std::string basis, bool traced);
 
 // The seconds of steps, in a bounded place: those of the first many.
 class StepTimes {

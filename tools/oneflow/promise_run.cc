@@ -28,7 +28,7 @@ absl::StatusOr<Promise> PromiseHere(const Runtime& runtime, const KernelSetups& 
     ASSIGN_OR_RETURN(cluster, WithProcesses(std::move(cluster), plan, processes));
     basis += "; links between processes assumed, 10 GB/s";
   }
-  return MakePromise(plan, cluster, std::move(basis));
+  return MakePromise(plan, cluster, std::move(basis), FLAGS_predict);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
   const proto::Plan& plan = runtime.plan();
   if (!FLAGS_cluster.empty()) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
-    ASSIGN_OR_RETURN(Promise promise, MakePromise(plan, cluster, "simulated on " + cluster.name()));
+    ASSIGN_OR_RETURN(Promise promise, MakePromise(plan, cluster, "simulated on " + cluster.name(), FLAGS_predict));
     return promise;
   }
   if (plan.device_kind() != proto::CPU) {

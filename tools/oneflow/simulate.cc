@@ -1,4 +1,5 @@
 // oneflow simulate: what a plan would do on a cluster, without running it.
+#include <cstdint>
 #include <cstdio>
 
 #include "actor_runtime/simulate/simulate_on.h"
@@ -16,8 +17,10 @@ absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
+  // A trace has every firing.
+  const int64_t skip_after = FLAGS_trace.empty() ? kSkipAfter : SimulateOptions::kNeverSkip;
   ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
+                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args), skip_after));
   if (!FLAGS_trace.empty()) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
   }
@@ -34,15 +37,12 @@ absl::Status SimulatePlan(const Arguments& args) {
 }  // namespace
 
 Verb SimulateVerb() {
-  return {"simulate", "say how long a plan takes on a cluster, without running it",
-          "  oneflow simulate --plan=gpt.plan --cluster=examples/clusters/a100.textproto\n"
-          "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --steps=3 "
-          "--trace=simulated.json\n"
-          "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --processes=2\n"
-          "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
+  return {verbs::kSimulate, "say how long a plan takes on a cluster, without running it",
+          "oneflow simulate --plan=gpt.plan --cluster=a100\n"
+          "oneflow simulate --plan=gpt.plan --cluster=a100 --steps=3 --trace=simulated.json\n"
+          "oneflow simulate --plan=gpt.plan --processes=2\n"
+          "oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
           "--format=json\n",
-          Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "program",
-                               "steps", "trace", "format"}),
           SimulatePlan};
 }
 

@@ -1,0 +1,199 @@
+// A simulation that skips whole periods says what one that plays every firing says: the spans of
+// all firings to the bit, and all that is made of them.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/simulate/critical_path.h"
+#include "actor_runtime/simulate/live_memory.h"
+#include "actor_runtime/simulate/simulate.h"
+#include "actor_runtime/simulate/summary.h"
+#include "actor_runtime/simulate/utilization.h"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+using Seconds = std::vector<double>;
+
+// Of each kernel of `program` on each stage, which are uneven: at random, of a wide range, as those
+// of real kernels are, or small whole numbers, so that many things happen at one moment.
+Seconds RandomSeconds(const proto::Program& program, bool whole, std::mt19937* random) {
+  std::uniform_real_distribution<double> magnitude(-6, -2);
+  std::uniform_int_distribution<int> few(0, 3);
+  Seconds seconds;
+  for (int a = 0; a < program.actor_size(); ++a) {
+    seconds.push_back(whole ? few(*random) : std::pow(10, magnitude(*random)));
+  }
+  for (const proto::Actor& actor : program.actor()) {
+    if (actor.has_exchange() && actor.exchange().has_partner()) {
+      seconds[actor.id()] = seconds[actor.exchange().partner()];
+    }
+  }
+  return seconds;
+}
+
+SimulatedRun Run(const proto::Plan& plan, SimulateOptions options, int64_t skip_after) {
+  options.skip_after = skip_after;
+  absl::StatusOr<SimulatedRun> run = Simulate(plan, "train", options);
+  INFO(run.status());
+  REQUIRE(run.ok());
+  return *std::move(run);
+}
+
+void CheckSpans(const SimulatedRun& skipped, const SimulatedRun& whole) {
+  int64_t different = 0;
+  for (int32_t a = 0; a < static_cast<int32_t>(whole.net.specs.size()); ++a) {
+    for (int64_t f = 0; f < whole.FiringsOf(a); ++f) {
+      different += skipped.SpanOf(a, f) == whole.SpanOf(a, f) ? 0 : 1;
+    }
+  }
+  CHECK(different == 0);
+  CHECK(skipped.step_ends == whole.step_ends);
+}
+
+void CheckSums(const proto::Plan& plan, const SimulatedRun& skipped, const SimulatedRun& whole) {
+  const Utilization a = UtilizationOf(skipped), b = UtilizationOf(whole);
+  CHECK(a.stream_busy == b.stream_busy);
+  CHECK(a.devices == b.devices);
+  CHECK(a.bubble == b.bubble);
+  const std::vector<LiveMemory> memory = LiveMemoryOf(plan, skipped);
+  const std::vector<LiveMemory> whole_memory = LiveMemoryOf(plan, whole);
+  for (size_t d = 0; d < memory.size(); ++d) {
+    CHECK(memory[d].peak_bytes == whole_memory[d].peak_bytes);
+    CHECK(memory[d].curve.back() == whole_memory[d].curve.back());
+    CHECK(std::is_sorted(memory[d].curve.begin(), memory[d].curve.end(),
+                         [](const auto& p, const auto& q) { return p.time < q.time; }));
+  }
+  CHECK(CriticalPathOf(skipped).slack == CriticalPathOf(whole).slack);
+  const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", whole);
+  REQUIRE(s.critical_seconds.size() == t.critical_seconds.size());
+  for (const auto& [kernel, seconds] : t.critical_seconds) {
+    INFO(kernel);
+    REQUIRE(s.critical_seconds.contains(kernel));
+    CHECK(s.critical_seconds.at(kernel) == Approx(seconds).epsilon(1e-9));
+  }
+}
+
+// The blocks that are there are those of the whole run.
+void CheckBlocks(const proto::Plan& plan, const SimulatedRun& skipped, const SimulatedRun& whole) {
+  const auto key = [](const SimulationSummary::Block& b) {
+    return std::make_pair(std::make_pair(b.segment, b.number),
+                          std::make_pair(b.step, std::make_pair(b.begin, b.end)));
+  };
+  const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", whole);
+  for (size_t d = 0; d < s.stages.size(); ++d) {
+    for (size_t i = 0; i < s.stages[d].streams.size(); ++i) {
+      const auto& some = s.stages[d].streams[i].blocks;
+      const auto& all = t.stages[d].streams[i].blocks;
+      size_t left_out = 0, next = 0;
+      for (const auto& block : all) {
+        if (next < some.size() && key(some[next]) == key(block)) {
+          ++next;
+          continue;
+        }
+        // What is not there ended in skipped periods.
+        const bool in_one = std::any_of(
+            skipped.repeats.begin(), skipped.repeats.end(), [&](const auto& repeat) {
+              return block.end >= repeat.skipped_begin() && block.begin <= repeat.skipped_end();
+            });
+        CHECK(in_one);
+        ++left_out;
+      }
+      CHECK(next == some.size());
+      CHECK(left_out + some.size() == all.size());
+    }
+  }
+}
+
+SmallRun Small(const std::string& schedule, int stages, int64_t micro_batches) {
+  SmallRun small;
+  small.model.layers = stages;
+  small.mesh = "pipe=" + std::to_string(stages);
+  small.schedule = schedule;
+  small.batch = small.micro_batches = micro_batches;
+  if (schedule == "interleaved") {
+    small.chunks = 2;
+    small.model.layers = 2 * stages;
+  }
+  if (schedule == "2bw") {
+    small.model.tied = false;
+    small.global_norm = false;
+  }
+  return small;
+}
+
+const proto::Program& Train(const proto::Plan& plan) {
+  const proto::Program& program = plan.program(1);
+  REQUIRE(program.name() == "train");
+  return program;
+}
+
+TEST_CASE("skipping changes nothing, over schedules, micro-batches and times") {
+  std::mt19937 random(20);
+  int64_t periods = 0, of_workers = 0, of_links = 0;
+  for (const std::string schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble", "2bw"}) {
+    for (const auto& [stages, m] : std::vector<std::pair<int, int64_t>>{
+             {2, 8}, {2, 37}, {3, 100}, {4, 64}, {4, 200}}) {
+      const proto::Plan plan = CompileSmall(Small(schedule, stages, m));
+      const proto::Program& program = Train(plan);
+      for (int trial = 0; trial < 4; ++trial) {
+        INFO(schedule << " on " << stages << " stages, " << m << " micro-batches, " << trial);
+        SimulateOptions options{.steps = 2};
+        options.actor_seconds = RandomSeconds(program, /*whole=*/trial == 1, &random);
+        if (trial >= 2) options.worker_a_device = true, options.message_seconds = 1e-5;
+        if (trial == 3) options.link_seconds = RandomSeconds(program, /*whole=*/false, &random);
+        for (int a = 0; a < program.actor_size() && trial == 3; ++a) {
+          if (!program.actor(a).has_exchange()) options.link_seconds[a] = 0;
+        }
+        const SimulatedRun skipped = Run(plan, options, /*skip_after=*/0);
+        const SimulatedRun whole = Run(plan, options, SimulateOptions::kNeverSkip);
+        CHECK(whole.repeats.empty());
+        CheckSpans(skipped, whole);
+        CheckSums(plan, skipped, whole);
+        CheckBlocks(plan, skipped, whole);
+        for (const SimulatedRun::Repeat& repeat : skipped.repeats) {
+          (trial == 3 ? of_links : trial == 2 ? of_workers : periods) += repeat.times;
+        }
+      }
+    }
+  }
+  CHECK(periods > 100);
+  CHECK(of_workers > 100);
+  CHECK(of_links > 100);
+}
+
+TEST_CASE("ten times the micro-batches store no more firings") {
+  for (const std::string schedule : {"1f1b", "interleaved", "zero_bubble"}) {
+    INFO(schedule);
+    std::vector<size_t> stored;
+    for (const int64_t m : {80, 800}) {
+      const proto::Plan plan = CompileSmall(Small(schedule, /*stages=*/4, m));
+      SimulateOptions options{.steps = 2};
+      options.actor_seconds.assign(Train(plan).actor_size(), 1);
+      const SimulatedRun run = Run(plan, options, /*skip_after=*/0);
+      CHECK(run.repeats.size() == 2);
+      stored.push_back(run.order.size());
+    }
+    CHECK(stored[1] == stored[0]);
+  }
+}
+
+TEST_CASE("periods are skipped after as many firings as are asked for") {
+  const proto::Plan plan = CompileSmall(Small("1f1b", /*stages=*/2, /*micro_batches=*/64));
+  SimulateOptions options{.steps = 2};
+  options.actor_seconds.assign(Train(plan).actor_size(), 1);
+  const auto whole = static_cast<int64_t>(Run(plan, options, SimulateOptions::kNeverSkip).order.size());
+  CHECK(Run(plan, options, whole).repeats.empty());
+  const SimulatedRun run = Run(plan, options, whole / 2);
+  REQUIRE(run.repeats.size() == 1);
+  CHECK(run.repeats[0].end >= whole / 2);
+}
+
+}  // namespace
+}  // namespace oneflow
