@@ -45,7 +45,8 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
   const proto::Plan& plan = runtime.plan();
   if (!FLAGS_cluster.empty()) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
-    ASSIGN_OR_RETURN(Promise promise, MakePromise(plan, cluster, "simulated on " + cluster.name(), FLAGS_predict));
+    ASSIGN_OR_RETURN(Promise promise,
+                     MakePromise(plan, cluster, "simulated on " + cluster.name(), FLAGS_predict));
     return promise;
   }
   if (plan.device_kind() != proto::CPU) {
