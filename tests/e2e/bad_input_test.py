@@ -247,8 +247,8 @@ class BadInputTest(BadInputCase):
     def test_axes_that_nothing_lies_on_are_told(self):
         warnings = lambda mesh, *verb: run(*verb, "--mesh=" + mesh, "--batch=4", cwd=self.dir)[1]
         compile_gpt = ["compile", "--graph=gpt.textproto", "--out=axes.plan"]
-        self.assertIn("warning: mesh axis dp: neither", warnings("dp=2", *compile_gpt))
-        self.assertIn("mesh axis tp.1: neither", warnings("data=2,tp=1x2", *compile_gpt))
+        self.assertIn("warning: mesh axis dp: did you mean data? neither", warnings("dp=2", *compile_gpt))
+        self.assertIn("mesh axis tp.1: did you mean tensor? neither", warnings("data=2,tp=1x2", *compile_gpt))
         self.assertEqual("", warnings("pipe=2,data=2x1,tensor=2", *compile_gpt))
         with open(self.dir + "/gpt.textproto", encoding="utf-8") as file:  # the graph may say it
             own = file.read().replace('name: "embed" ', 'name: "embed" sbp { on { key: "dp" value: "S(2)" } } ', 1)

@@ -98,8 +98,8 @@ void CheckBlocks(const proto::Plan& plan, const SimulatedRun& skipped, const Sim
           continue;
         }
         // What is not there ended in skipped periods.
-        const bool in_one = std::any_of(
-            skipped.repeats.begin(), skipped.repeats.end(), [&](const auto& repeat) {
+        const bool in_one =
+            std::any_of(skipped.repeats.begin(), skipped.repeats.end(), [&](const auto& repeat) {
               return block.end >= repeat.skipped_begin() && block.begin <= repeat.skipped_end();
             });
         CHECK(in_one);
@@ -138,8 +138,8 @@ TEST_CASE("skipping changes nothing, over schedules, micro-batches and times") {
   std::mt19937 random(20);
   int64_t periods = 0, of_workers = 0, of_links = 0;
   for (const std::string schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble", "2bw"}) {
-    for (const auto& [stages, m] : std::vector<std::pair<int, int64_t>>{
-             {2, 8}, {2, 37}, {3, 100}, {4, 64}, {4, 200}}) {
+    for (const auto& [stages, m] :
+         std::vector<std::pair<int, int64_t>>{{2, 8}, {2, 37}, {3, 100}, {4, 64}, {4, 200}}) {
       const proto::Plan plan = CompileSmall(Small(schedule, stages, m));
       const proto::Program& program = Train(plan);
       for (int trial = 0; trial < 4; ++trial) {
@@ -188,7 +188,8 @@ TEST_CASE("periods are skipped after as many firings as are asked for") {
   const proto::Plan plan = CompileSmall(Small("1f1b", /*stages=*/2, /*micro_batches=*/64));
   SimulateOptions options{.steps = 2};
   options.actor_seconds.assign(Train(plan).actor_size(), 1);
-  const auto whole = static_cast<int64_t>(Run(plan, options, SimulateOptions::kNeverSkip).order.size());
+  const auto whole =
+      static_cast<int64_t>(Run(plan, options, SimulateOptions::kNeverSkip).order.size());
   CHECK(Run(plan, options, whole).repeats.empty());
   const SimulatedRun run = Run(plan, options, whole / 2);
   REQUIRE(run.repeats.size() == 1);

@@ -9,7 +9,7 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
-#include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/print/fold.h"
 
 namespace oneflow {
 namespace {

@@ -389,6 +389,7 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   ASSIGN_OR_RETURN(options.device_kind, DeviceKindFromFlags());
   options.state_layouts = !FLAGS_layouts_out.empty();
   ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
+  WarnOfAxes(graph, options.mesh);
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
