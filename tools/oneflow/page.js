@@ -116,7 +116,7 @@ function seen(blocks, view, scale) {
   const shown = [];
   let drawn = -Infinity;
   for (const block of blocks) {
-    if (block[4] < view.from || block[3] > view.to) continue;
+    if ((block[4] <= view.from && block[3] < view.from) || block[3] > view.to) continue;
     const end = (block[4] - view.from) * scale;
     if (end < drawn + 0.25) continue;
     drawn = Math.max(end, (block[3] - view.from) * scale + 0.25);
