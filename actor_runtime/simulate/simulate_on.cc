@@ -96,9 +96,8 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
 
 absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
                                             std::string_view program) {
-  ASSIGN_OR_RETURN(
-      const SimulatedRun run,
-      SimulateLive(cluster, plan, program, {}, {.steps = 2, .skip_after = 0}));
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateLive(cluster, plan, program, {}, {.steps = 2, .skip_after = 0}));
   return run.StepSeconds();
 }
 
