@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
+#include "actor_runtime/exec/trace_json.h"
 #include "actor_runtime/simulate/crossings.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
@@ -223,10 +224,11 @@ absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const
   return run.StepSeconds();
 }
 
-std::string SimulatedTraceJson(const SimulatedRun& run) {
+proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& run,
+                                   int64_t first_step) {
   CHECK(run.repeats.empty()) << "a trace has every firing";
   Trace trace(static_cast<int64_t>(run.order.size()));
-  trace.Begin(run.net, /*first_step=*/0, run.options.steps);
+  trace.Begin(run.net, first_step, run.options.steps);
   std::vector<int64_t> fired(run.net.specs.size(), 0);
   for (const int32_t actor : run.order) {
     const int64_t firing = fired[actor]++;
@@ -234,7 +236,14 @@ std::string SimulatedTraceJson(const SimulatedRun& run) {
     trace.buffer(run.net.stream_of[actor])
         ->Add({Nanoseconds(span.begin), Nanoseconds(span.end), firing, actor});
   }
-  return trace.ToJson();
+  proto::ProcessTrace part = trace.ToProto(plan);
+  part.set_predicted(true);
+  return part;
+}
+
+std::string SimulatedTraceJson(const proto::Plan& plan, const SimulatedRun& run) {
+  const proto::ProcessTrace part = SimulatedTrace(plan, run);
+  return TraceJson({&part, 1}, 1, TraceFactsOf(plan));
 }
 
 }  // namespace oneflow

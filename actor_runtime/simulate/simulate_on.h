@@ -11,6 +11,7 @@
 #include "actor_runtime/simulate/simulate.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/trace.pb.h"
 
 namespace oneflow {
 
@@ -58,8 +59,12 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
 absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
                                             std::string_view program);
 
-// The trace of a simulated run in the form of `train --trace`. Requires one in which no period was
-// skipped.
-std::string SimulatedTraceJson(const SimulatedRun& run);
+// A simulated run in the form of the traces of processes (trace_json.h), from moment 0 on, as
+// predicted. `first_step`: number of its first step. Requires the plan that was simulated, and a
+// run in which no period was skipped.
+proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& run,
+                                   int64_t first_step = 0);
+// The same alone, as JSON in the form of `train --trace`.
+std::string SimulatedTraceJson(const proto::Plan& plan, const SimulatedRun& run);
 
 }  // namespace oneflow

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actor_runtime/simulate/crossings.h"
@@ -25,11 +26,12 @@ struct SimulationSummary {
     int64_t number = 0;   // the how many-th time in its step: its micro-batch
     int64_t step = 0;
     double begin = 0, end = 0;  // seconds
-    // Of one that stands for several (condense.h): how many, for how long one of them runs, and
-    // whether the critical path leads through it.
+    // Of one that stands for several (condense.h): how many, for how long one of them runs, whether
+    // the critical path leads through it, and, of different segments, for how long each runs.
     int64_t blocks = 1;
     double busy = 0;
     bool critical = false;
+    std::vector<std::pair<std::string, double>> parts;
   };
   struct Stream {
     std::string name;

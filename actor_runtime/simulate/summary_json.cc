@@ -13,11 +13,17 @@ constexpr size_t kRows = 40;  // of the costliest actors and boxing
 // Blocks of the critical path, from its end; a long run has hundreds of thousands.
 constexpr size_t kPieces = 20000;
 
-// [segment, step, number, begin, end], and of a condensed run [..., blocks, busy, critical].
+// [segment, step, number, begin, end], and of a condensed run [..., blocks, busy, critical];
+// of several segments [..., {segment: seconds}], too.
 Json BlockJson(const SimulationSummary::Block& block) {
   Json json = Json::array({block.segment, block.step, block.number, block.begin, block.end});
   if (block.blocks > 1 || block.critical) {
     json.insert(json.end(), {block.blocks, block.busy, block.critical});
+    if (!block.parts.empty()) {
+      Json parts = Json::object();
+      for (const auto& [segment, seconds] : block.parts) parts[segment] = seconds;
+      json.push_back(std::move(parts));
+    }
   }
   return json;
 }

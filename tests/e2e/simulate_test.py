@@ -17,8 +17,9 @@ def tracks(trace):
         if event["ph"] == "M" and event["name"] == "thread_name":
             names[event["pid"], event["tid"]] = event["args"]["name"]
     for event in trace["traceEvents"]:
-        if event["ph"] == "X" and event["cat"] == "train":
-            slices[event["pid"], names[event["pid"], event["tid"]], event["name"], event["args"]["step"]] += 1
+        if event["ph"] == "X" and event["args"]["program"] == "train":
+            # Processes of what is predicted are counted from a million on.
+            slices[event["pid"] % 1000000, names[event["pid"], event["tid"]], event["name"], event["args"]["step"]] += 1
     return slices
 
 

@@ -113,6 +113,11 @@ class Bench {
 
 absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget, int devices) {
   ASSIGN_OR_RETURN(const TimedKernel kernel, MakeTimedKernel(op, proto::CPU, threads));
+  return TimeSetup(kernel, threads, budget, devices);
+}
+
+absl::StatusOr<KernelTime> TimeSetup(const TimedKernel& kernel, int threads, double budget,
+                                     int devices) {
   Bench bench(kernel, threads);
   std::atomic<bool> done = false;
   std::latch called(devices - 1);

@@ -27,6 +27,10 @@ struct KernelTime {
 absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget,
                                       int devices = 1);
 
+// The same of a kernel whose setup is given, e.g. as a plan has it. Each input has one source.
+absl::StatusOr<KernelTime> TimeSetup(const TimedKernel& kernel, int threads, double budget,
+                                     int devices = 1);
+
 // The machine's own matrix rate, which MFU is relative to: FLOP/s of products of two sizes on
 // `threads` threads at once, one each, in about 0.6 seconds. It is the best of many calls, in
 // several rounds, for whatever else runs on the machine makes a call longer and none shorter. It

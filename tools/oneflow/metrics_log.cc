@@ -204,6 +204,9 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (options_.machine_flops > 0) {
     line += ", \"mfu\": " + JsonNumber(mfu);
   }
+  if (options_.promised_step_seconds > 0) {
+    line += ", \"promised_step_seconds\": " + JsonNumber(options_.promised_step_seconds);
+  }
   if (options_.worked) line += ", \"host_seconds\": " + JsonNumber(entry.host_seconds);
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
   line += "}\n";

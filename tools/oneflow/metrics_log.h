@@ -33,6 +33,7 @@ struct MetricsOptions {
   double tokens_a_step = 0;
   double flops_a_step = 0;   // of matrix products
   double machine_flops = 0;  // the machine's own matrix rate, as measured; 0: unknown
+  double promised_step_seconds = 0;  // promise.h; 0: nothing was promised
   // Of devices that run by themselves: for how long the worker of each of `ranks` ranks has worked
   // since the run began, up to `now`. Called by the host worker; null: of CPUs.
   int ranks = 0;

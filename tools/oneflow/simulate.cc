@@ -22,7 +22,7 @@ absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args), skip_after));
   if (!FLAGS_trace.empty()) {
-    RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(run)), "--trace"));
+    RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
   ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
