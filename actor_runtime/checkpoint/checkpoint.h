@@ -45,6 +45,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/kernel/run_context.h"
+#include "actor_runtime/tokenizer/tokenizer_id.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
@@ -52,9 +53,10 @@
 namespace oneflow {
 
 struct CheckpointInfo {
-  int64_t step = 0;    // Steps done: the first one to run after a resume.
-  uint64_t seed = 0;   // Orders the data.
-  int64_t tokens = 0;  // Of the data that is trained on; 0: not known.
+  int64_t step = 0;            // Steps done: the first one to run after a resume.
+  uint64_t seed = 0;           // Orders the data.
+  int64_t tokens = 0;          // Of the data that is trained on; 0: not known.
+  TokenizerId tokenizer = {};  // That made this data, where it is known.
   // Of the run, where its numbers are not the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;
 };
@@ -141,6 +143,7 @@ class CheckpointReader {
   uint64_t seed() const;
   const std::string& mesh() const;  // that wrote it, as text; empty: not known, as of older ones
   int64_t tokens() const;           // of the data that it was trained on; 0: not known
+  const TokenizerId& tokenizer() const;  // that made this data; unknown: as of older checkpoints
   const proto::Graph& graph() const;
   const proto::Train& train() const;
 

@@ -42,6 +42,7 @@ absl::StatusOr<Manifest> ManifestOf(const proto::Plan& plan, const CheckpointInf
   manifest.step = info.step;
   manifest.seed = info.seed;
   manifest.tokens = info.tokens;
+  manifest.tokenizer = info.tokenizer;
   ASSIGN_OR_RETURN(manifest.variables, MergeParts(plan, info.step, attempt, parts));
   return manifest;
 }

@@ -27,6 +27,9 @@ Json HeaderOf(const Manifest& m) {
                  {"step", m.step},    {"seed", m.seed},       {"plan", m.plan}};
   if (!m.mesh.empty()) header["mesh"] = m.mesh;
   if (m.tokens > 0) header["tokens"] = m.tokens;
+  if (m.tokenizer.known()) {
+    header["tokenizer"] = {{"name", m.tokenizer.name}, {"hash", m.tokenizer.hash}};
+  }
   header["block"] = m.block;
   header["graph"] = ToObject(m.graph);
   header["train"] = ToObject(m.train);
@@ -92,6 +95,11 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
   manifest.seed = fields.Unsigned("seed");
   if (fields.Has("mesh")) manifest.mesh = fields.String("mesh");
   if (fields.Has("tokens")) manifest.tokens = fields.Int("tokens");
+  if (fields.Has("tokenizer")) {
+    Fields tokenizer(fields.Object("tokenizer"), where);
+    manifest.tokenizer = {tokenizer.String("name"), tokenizer.String("hash")};
+    RETURN_IF_ERROR(tokenizer.status());
+  }
   const bool old = manifest.version == 1;
   manifest.block = old ? std::numeric_limits<int64_t>::max() : fields.Bytes("block");
   const Json& variables = fields.List("variables");

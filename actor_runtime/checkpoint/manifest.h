@@ -5,7 +5,8 @@
 //   "format": "oneflow checkpoint",
 //   "version": 2,
 //   "model": "gpt", "step": 20, "seed": 1, "plan": "0123...",       (a line each)
-//   "mesh": "data=2", "tokens": 1000,       (only where they are known)
+//   "mesh": "data=2", "tokens": 1000,       (only where they are known; a line each)
+//   "tokenizer": {"name":"bytes","hash":"0123456789abcdef"},     (where it is known)
 //   "block": 4194304,
 //   "graph": {"file":"graph.textproto","offset":0,"bytes":900,"xxh3":["0123456789abcdef"]},
 //   "train": {"file":"train.textproto","offset":0,"bytes":90,"xxh3":["0123456789abcdef"]},
@@ -35,6 +36,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/tokenizer/tokenizer_id.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/layout.h"
 
@@ -74,6 +76,7 @@ struct Manifest {
   int64_t step = 0;
   uint64_t seed = 0;
   int64_t tokens = 0;      // of training data; 0: not said
+  TokenizerId tokenizer;   // of training data; unknown: not said
   StoredRun graph, train;  // whole files; of version 1 without names and checksums
   std::vector<StoredVariable> variables;
   bool operator==(const Manifest&) const = default;

@@ -59,6 +59,13 @@ TEST_CASE("Manifest: of mesh and data, where they are known") {
   const std::string text = ToJson(manifest);
   CHECK_THAT(text, Catch::Contains("\"mesh\": \"data=2\",\n\"tokens\": 1000,\n"));
   CHECK(*ParseManifest(text, "manifest.json") == manifest);
+  manifest.tokenizer = {"gpt2:small", "0123456789abcdef"};
+  const std::string named = ToJson(manifest);
+  CHECK_THAT(named, Catch::Contains("\"tokens\": 1000,\n\"tokenizer\": {\"name\":\"gpt2:small\","
+                                    "\"hash\":\"0123456789abcdef\"},\n"));
+  CHECK(*ParseManifest(named, "manifest.json") == manifest);
+  CHECK_THAT(Error(Signed(Replace(named, "\"hash\"", "\"has\""))),
+             Catch::Contains("\"hash\" is missing or odd"));
   CHECK_THAT(Error(Replace(text, "\"tokens\": 1000", "\"tokens\": 1001")),
              Catch::Contains("does not match its own checksum"));
 }

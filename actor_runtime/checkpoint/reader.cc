@@ -266,6 +266,7 @@ int64_t CheckpointReader::step() const { return impl_->manifest.step; }
 uint64_t CheckpointReader::seed() const { return impl_->manifest.seed; }
 const std::string& CheckpointReader::mesh() const { return impl_->manifest.mesh; }
 int64_t CheckpointReader::tokens() const { return impl_->manifest.tokens; }
+const TokenizerId& CheckpointReader::tokenizer() const { return impl_->manifest.tokenizer; }
 const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
 const proto::Train& CheckpointReader::train() const { return impl_->train; }
 

@@ -23,6 +23,15 @@ absl::Status CannotRead(const std::string& path, int error) {
                     "give a file that this user may read");
 }
 
+absl::Status CheckKind(const std::string& path, mode_t mode) {
+  if (S_ISREG(mode)) return absl::OkStatus();
+  if (S_ISDIR(mode)) return CannotRead(path, EISDIR);
+  const char* kind = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+  return InputError(path,
+                    std::string("is ") + kind + ", no regular file: data is read in any order",
+                    "write it to a file first, and give that");
+}
+
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -32,13 +41,20 @@ struct Descriptor {
 
 }  // namespace
 
+absl::Status CheckRegularFile(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return CannotRead(path, errno);
+  return CheckKind(path, info.st_mode);
+}
+
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  RETURN_IF_ERROR(CheckRegularFile(path));
+  // Not blocking: a pipe may have taken the file's place since.
+  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return CannotRead(path, errno);
   struct stat info;
   if (fstat(file.fd, &info) != 0) return CannotRead(path, errno);
-  if (S_ISDIR(info.st_mode)) return CannotRead(path, EISDIR);
-  if (!S_ISREG(info.st_mode)) return InputError(path, "is no regular file", "give a file");
+  RETURN_IF_ERROR(CheckKind(path, info.st_mode));
   if (info.st_size == 0) return MappedFile(path, {});
   void* base = mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, file.fd, 0);
   if (base == MAP_FAILED) return CannotRead(path, errno);

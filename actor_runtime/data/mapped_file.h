@@ -6,14 +6,19 @@
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace oneflow {
 
+// OK if `path` leads to a regular file. It waits for nobody: a pipe without a writer is refused at
+// once. Errors as of MappedFile::Open.
+absl::Status CheckRegularFile(const std::string& path);
+
 class MappedFile {
  public:
-  // NOT_FOUND where there is no such file, INVALID_ARGUMENT where it cannot be read. An empty file
-  // maps to no bytes.
+  // NOT_FOUND where there is no such file, INVALID_ARGUMENT where it cannot be read or is a pipe, a
+  // socket or a device. An empty file maps to no bytes.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

@@ -39,6 +39,16 @@ absl::Status CheckTokens(const TokenFile& file, int64_t vocab) {
                                              " or other data"));
 }
 
+// Ids of two tokenizers mean different things.
+absl::Status CheckTokenizers(const TokenFile& first, const TokenFile& file) {
+  const TokenizerId &a = first.tokenizer, &b = file.tokenizer;
+  if (!a.known() || !b.known() || a.SameAs(b)) return absl::OkStatus();
+  return InputError(file.file.path(),
+                    absl::StrCat("was made with tokenizer ", b.Text(), ", but ", first.file.path(),
+                                 " with ", a.Text()),
+                    "make all files with one tokenizer");
+}
+
 absl::Status CheckLength(std::string_view where, std::string_view part, int64_t tokens,
                          int64_t sequence) {
   if (tokens >= sequence + 1) return absl::OkStatus();
@@ -72,6 +82,20 @@ TokenDataset TokenDataset::Part(int64_t begin, int64_t end) const {
   return TokenDataset(files_, begin_ + begin, begin_ + end);
 }
 
+TokenizerId TokenDataset::tokenizer() const {
+  const auto it = std::find_if(files_->begin(), files_->end(),
+                               [](const File& file) { return file.tokens.tokenizer.known(); });
+  return it == files_->end() ? TokenizerId() : it->tokens.tokenizer;
+}
+
+std::vector<std::string> TokenDataset::EmptyFiles() const {
+  std::vector<std::string> empty;
+  for (const File& file : *files_) {
+    if (file.tokens.tokens == 0) empty.push_back(file.tokens.file.path());
+  }
+  return empty;
+}
+
 const std::string& TokenDataset::path() const { return files_->front().tokens.file.path(); }
 
 absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& paths,
@@ -82,6 +106,7 @@ absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& 
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path));
     RETURN_IF_ERROR(CheckTokens(file, vocab));
+    for (const File& other : *files) RETURN_IF_ERROR(CheckTokenizers(other.tokens, file));
     const int64_t tokens = file.tokens;
     files->push_back({std::move(file), total});
     total += tokens;

@@ -24,7 +24,8 @@ namespace oneflow {
 class TokenDataset {
  public:
   // Opens the files and checks every token. Errors: no file, one that OpenTokenFile refuses, a
-  // token outside [0, vocab) (with its position), fewer than sequence + 1 tokens in all.
+  // token outside [0, vocab) (with its position), files of two tokenizers, fewer than sequence + 1
+  // tokens in all.
   static absl::StatusOr<TokenDataset> Open(const std::vector<std::string>& paths, int64_t vocab,
                                            int64_t sequence);
 
@@ -42,6 +43,10 @@ class TokenDataset {
   std::unique_ptr<TokenSource> Source(uint64_t seed) const;
   // Path of the first file, for messages.
   const std::string& path() const;
+  // That made the tokens, where a file says it.
+  TokenizerId tokenizer() const;
+  // Paths of the files that hold no token.
+  std::vector<std::string> EmptyFiles() const;
 
  private:
   struct File {

@@ -46,6 +46,36 @@ TEST_CASE("Several files are joined, empty ones too") {
   CHECK(Read(data.Part(1, 4), 1, 2) == std::vector<int32_t>{'c', 'd'});
 }
 
+TEST_CASE("Files without a token are listed") {
+  const TemporaryDirectory dir;
+  const std::string a = dir.Write("a", ""), b = dir.Write("b", "abc"), c = dir.Write("c.bin", "");
+  CHECK(TokenDataset::Open({a, b, c}, 256, 2)->EmptyFiles() == std::vector<std::string>{a, c});
+  CHECK(TokenDataset::Open({b}, 256, 2)->EmptyFiles().empty());
+}
+
+TEST_CASE("Files of two tokenizers are not joined") {
+  const TemporaryDirectory dir;
+  const auto write = [&](const std::string& name, const TokenizerId& tokenizer) {
+    const std::string path = dir.path() + "/" + name;
+    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 256, tokenizer);
+    REQUIRE(out.ok());
+    REQUIRE(out->Append(std::vector<int32_t>{1, 2, 3}).ok());
+    REQUIRE(out->Finish().ok());
+    return path;
+  };
+  const TokenizerId small = {"small", "01"}, other = {"other", "02"};
+  const std::string a = write("a.bin", small), b = write("b.bin", other), c = write("c.bin", {}),
+                    d = write("d.bin", {"small by another name", "01"}),
+                    text = dir.Write("t", "ab");
+  CHECK(TokenDataset::Open({c, a, d}, 256, 2)->tokenizer() == small);
+  CHECK_FALSE(TokenDataset::Open({c}, 256, 2)->tokenizer().known());
+  CHECK(TokenDataset::Open({text}, 256, 1)->tokenizer() == BytesTokenizerId());
+  CHECK(Message(TokenDataset::Open({a, c, b}, 256, 2).status()) ==
+        b + ": was made with tokenizer other (02), but " + a +
+            " with small (01); make all files with one tokenizer");
+  CHECK_FALSE(TokenDataset::Open({text, a}, 256, 2).ok());
+}
+
 TEST_CASE("Open: each mistake is named") {
   const TemporaryDirectory dir;
   CHECK(TokenDataset::Open({}, 256, 4).status().code() == absl::StatusCode::kInvalidArgument);

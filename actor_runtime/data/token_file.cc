@@ -1,11 +1,15 @@
 #include "actor_runtime/data/token_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/data/token_file_meta.h"
 #include "glog/logging.h"
 #include "oneflow_core/base/status.h"
 
@@ -30,29 +34,83 @@ void Copy(const std::byte* base, std::span<int32_t> out) {
   }
 }
 
+// True where two bytes of four hold what is left of ids below 2^18, for many ids: no text has such
+// ids of two bytes.
+bool LooksLikeFourBytes(std::span<const std::byte> bytes) {
+  constexpr int64_t kFewest = 64, kMost = 4096;
+  const auto pairs = std::min<int64_t>(static_cast<int64_t>(bytes.size()) / 4, kMost);
+  bool low = false;
+  for (int64_t i = 0; i < pairs; ++i) {
+    if (At<uint16_t>(bytes, 4 * i + 2) > 3) return false;
+    low = low || At<uint16_t>(bytes, 4 * i) > 3;
+  }
+  return low && pairs >= kFewest && bytes.size() % 4 == 0;
+}
+
 absl::StatusOr<TokenFile> OpenRaw(MappedFile file) {
   const auto bytes = static_cast<int64_t>(file.bytes().size());
   if (bytes % 2 != 0) {
     return InputError(file.path(), absl::StrCat("odd size of ", bytes, " bytes: not uint16 tokens"),
                       "a .bin file holds uint16 (docs/data.md); rename a text file");
   }
+  if (LooksLikeFourBytes(file.bytes())) {
+    return InputError(
+        file.path(), "every other uint16 is below 4: these are ids of four bytes without a header",
+        "give Megatron's .bin with its .idx beside it, or a file of llm.c (docs/data.md)");
+  }
   return TokenFile{std::move(file), 0, bytes / 2, 2};
 }
 
-absl::StatusOr<TokenFile> OpenLlmc(MappedFile file) {
+// How a file of llm.c begins.
+struct LlmcKind {
+  int32_t magic, version;
+  int token_bytes;  // 0: no tokens to train on
+  const char* name;
+};
+constexpr LlmcKind kLlmcKinds[] = {
+    {kLlmcMagic, kLlmcVersion, 2, "tokens of GPT-2"},
+    {kLlmcLlamaMagic, kLlmcLlamaVersion, 4, "tokens of Llama 3"},
+    {20240522, 1, 0, "an evaluation: questions with their answers"},
+    {20240326, 0, 0, "a model of GPT-2"},
+    {20240803, 0, 0, "a model of Llama 3"},
+    {20240327, 0, 0, "a model's state for tests"},
+    {20240527, 0, 0, "an optimizer's state"},
+    {20240328, 0, 0, "a tokenizer"},
+};
+
+const LlmcKind* LlmcKindOf(std::span<const std::byte> bytes) {
+  if (bytes.size() < 4) return nullptr;
+  const auto magic = At<int32_t>(bytes, 0);
+  const auto* kind = std::find_if(std::begin(kLlmcKinds), std::end(kLlmcKinds),
+                                  [magic](const LlmcKind& one) { return one.magic == magic; });
+  return kind == std::end(kLlmcKinds) ? nullptr : kind;
+}
+
+absl::StatusOr<TokenFile> OpenLlmc(MappedFile file, const LlmcKind& kind) {
   const auto size = static_cast<int64_t>(file.bytes().size());
-  const auto version = At<int32_t>(file.bytes(), 4);
-  const int64_t count = At<int32_t>(file.bytes(), 8), held = (size - kLlmcHeaderBytes) / 2;
-  if (version != kLlmcVersion) {
-    return InputError(file.path(), absl::StrCat("llm.c tokens of version ", version),
-                      "only version 1 (GPT-2, uint16) is supported");
+  if (kind.token_bytes == 0) {
+    return InputError(file.path(), absl::StrCat("is a file of llm.c that holds ", kind.name),
+                      "give one of its token files (magic 20240520 or 20240801)");
   }
-  if (count < 0 || size != kLlmcHeaderBytes + 2 * count) {
+  if (size < kLlmcHeaderBytes) {
+    return InputError(file.path(),
+                      absl::StrCat("has ", size, " bytes of the ", kLlmcHeaderBytes,
+                                   " of llm.c's header, with which it begins"),
+                      "it is truncated; make it again");
+  }
+  const auto version = At<int32_t>(file.bytes(), 4);
+  const int64_t count = At<int32_t>(file.bytes(), 8);
+  const int64_t held = (size - kLlmcHeaderBytes) / kind.token_bytes;
+  if (version != kind.version) {
+    return InputError(file.path(), absl::StrCat("llm.c ", kind.name, ", version ", version),
+                      absl::StrCat("only version ", kind.version, " is supported"));
+  }
+  if (count < 0 || size != kLlmcHeaderBytes + kind.token_bytes * count) {
     return InputError(file.path(),
                       absl::StrCat("its header says ", count, " tokens, the file holds ", held),
-                      "it was cut short or damaged; make it again");
+                      "it is truncated or damaged; make it again");
   }
-  return TokenFile{std::move(file), kLlmcHeaderBytes, count, 2};
+  return TokenFile{std::move(file), kLlmcHeaderBytes, count, kind.token_bytes};
 }
 
 bool IsMegatronIndex(std::span<const std::byte> bytes) {
@@ -70,23 +128,29 @@ class MegatronIndex {
   absl::Status Check(int64_t bin_bytes) {
     constexpr int64_t kMagic = sizeof kMegatronMagic, kHead = kMagic + 8 + 1 + 8 + 8;
     if (static_cast<int64_t>(bytes_.size()) < kHead || !IsMegatronIndex(bytes_)) {
-      return Bad("is no Megatron index, but stands beside a .bin");
+      return Bad("is no Megatron index (MMIDIDX), but stands beside a .bin");
     }
     const auto version = At<uint64_t>(bytes_, kMagic);
     if (version != kMegatronVersion) return Bad(absl::StrCat("has version ", version));
     const auto type = At<uint8_t>(bytes_, kMagic + 8);
     if (type != kMegatronUint16 && type != kMegatronInt32) {
-      return Bad(absl::StrCat("its ids are of type ", type, ", not uint16 (8) or int32 (4)"));
+      return Bad(absl::StrCat("its ids are ", TypeText(type), ", not uint16 (8) or int32 (4)"));
     }
     token_bytes_ = type == kMegatronUint16 ? 2 : 4;
     const auto sequences = At<uint64_t>(bytes_, kMagic + 9);
     const auto documents = At<uint64_t>(bytes_, kMagic + 17);
     const uint64_t rest = bytes_.size() - kHead;
+    if (sequences <= rest / 13 && documents <= rest / 8 && sequences > 0 &&
+        sequences * 13 + documents * 8 == rest) {
+      return Bad("has a mode for each sequence, as images among text have: it is not text alone");
+    }
     if (sequences > rest / 12 || documents > rest / 8 || sequences * 12 + documents * 8 != rest) {
       return Bad(absl::StrCat("lists ", sequences, " sequences and ", documents,
                               " documents, which its size does not fit"));
     }
-    return CheckSequences(kHead, static_cast<int64_t>(sequences), bin_bytes);
+    RETURN_IF_ERROR(CheckSequences(kHead, static_cast<int64_t>(sequences), bin_bytes));
+    return CheckDocuments(kHead + static_cast<int64_t>(sequences) * 12,
+                          static_cast<int64_t>(documents), static_cast<int64_t>(sequences));
   }
 
   int token_bytes() const { return token_bytes_; }
@@ -107,8 +171,32 @@ class MegatronIndex {
     return Bad(absl::StrCat("describes ", end, " bytes, the .bin has ", bin_bytes));
   }
 
+  // The first sequence of each document, and the number of sequences.
+  absl::Status CheckDocuments(int64_t at, int64_t n, int64_t sequences) const {
+    int64_t last = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const auto first = At<int64_t>(bytes_, at + 8 * i);
+      if (first < last || first > sequences || (i == 0 && first != 0)) {
+        return Bad(absl::StrCat("document ", i, " begins at sequence ", first, " of ", sequences));
+      }
+      last = first;
+    }
+    if (last == sequences) return absl::OkStatus();
+    return Bad(absl::StrCat("its documents end at sequence ", last, " of ", sequences));
+  }
+
+  // Megatron's codes.
+  static std::string TypeText(uint8_t code) {
+    static constexpr const char* kNames[] = {nullptr, "uint8",   "int8",    "int16", "int32",
+                                             "int64", "float64", "float32", "uint16"};
+    if (code == 0 || code >= std::size(kNames)) return absl::StrCat("of type ", code);
+    return absl::StrCat(kNames[code], " (", code, ")");
+  }
+
+  // Not without the .idx: nothing else says how wide the ids are.
   absl::Status Bad(const std::string& what) const {
-    return InputError(index_.path(), what, "make the pair again, or take the .idx away");
+    return InputError(index_.path(), what,
+                      "make the pair again, with Megatron's tools or --token_format=megatron");
   }
 
   const MappedFile& index_;
@@ -122,6 +210,28 @@ absl::StatusOr<TokenFile> OpenMegatron(MappedFile file, const std::string& index
   MegatronIndex index(index_file);
   RETURN_IF_ERROR(index.Check(bytes));
   return TokenFile{std::move(file), 0, bytes / index.token_bytes(), index.token_bytes()};
+}
+
+absl::StatusOr<TokenFile> OpenBin(MappedFile file) {
+  std::error_code ignored;
+  const std::string index = file.path().substr(0, file.path().size() - 4) + ".idx";
+  if (std::filesystem::exists(index, ignored)) return OpenMegatron(std::move(file), index);
+  if (const LlmcKind* kind = LlmcKindOf(file.bytes())) return OpenLlmc(std::move(file), *kind);
+  return OpenRaw(std::move(file));
+}
+
+absl::StatusOr<TokenFile> OpenText(MappedFile file) {
+  if (IsMegatronIndex(file.bytes())) {
+    return InputError(file.path(), "is an index of Megatron's, which holds no tokens",
+                      "give the .bin beside it");
+  }
+  if (const LlmcKind* kind = LlmcKindOf(file.bytes())) {
+    return InputError(file.path(),
+                      absl::StrCat("is a file of llm.c that holds ", kind->name, ", not text"),
+                      "give a token file a name that ends in .bin");
+  }
+  const auto bytes = static_cast<int64_t>(file.bytes().size());
+  return TokenFile{std::move(file), 0, bytes, 1, BytesTokenizerId()};
 }
 
 }  // namespace
@@ -141,18 +251,19 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
     return InputError(path, "no such file", "give " + path + ".bin");
   }
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  const auto bytes = static_cast<int64_t>(file.bytes().size());
-  if (!path.ends_with(".bin")) {
-    if (!IsMegatronIndex(file.bytes())) return TokenFile{std::move(file), 0, bytes, 1};
-    return InputError(path, "is an index of Megatron's, which holds no tokens",
-                      "give the .bin beside it");
+  if (!path.ends_with(".bin")) return OpenText(std::move(file));
+  ASSIGN_OR_RETURN(TokenFile tokens, OpenBin(std::move(file)));
+  ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
+  if (!meta) return tokens;
+  if (meta->tokens != tokens.tokens) {
+    return InputError(
+        MetaPath(path),
+        absl::StrCat("says ", meta->tokens, " tokens, the .bin holds ", tokens.tokens),
+        "the .bin is truncated, or another one took its place: make both again with "
+        "`oneflow data`");
   }
-  const std::string index = path.substr(0, path.size() - 4) + ".idx";
-  if (std::filesystem::exists(index, ignored)) return OpenMegatron(std::move(file), index);
-  if (bytes >= kLlmcHeaderBytes && At<int32_t>(file.bytes(), 0) == kLlmcMagic) {
-    return OpenLlmc(std::move(file));
-  }
-  return OpenRaw(std::move(file));
+  tokens.tokenizer = meta->tokenizer;
+  return tokens;
 }
 
 }  // namespace oneflow

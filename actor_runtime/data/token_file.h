@@ -1,13 +1,19 @@
-// Files of token ids, mapped into memory. What a file is, its name and its first bytes say:
+// Files of token ids, mapped into memory. The name and the first bytes tell the kind:
 //
 //   *.bin with a *.idx beside it    Megatron's pair: ids as uint16 or int32, one document after the
 //                                   other; its parts stand in the .idx
-//   *.bin that begins with 20240520 llm.c: a header of 256 int32 (magic, version 1, count), uint16
+//   *.bin that begins with          llm.c: a header of 256 int32 (magic, version, count), then
+//     20240520 or 20240801          uint16 (GPT-2) or uint32 (Llama 3)
 //   any other *.bin                 nanoGPT: raw uint16
 //   anything else                   text: each byte is a token
 //
-// All little-endian; docs/data.md shows the bytes. Document boundaries are not kept: training reads
-// one long sequence. Files of more tokens than memory holds are fine.
+// All little-endian; docs/data.md shows the bytes. Files of another kind are refused by their name
+// where they can be told: llm.c's evaluation, model and tokenizer files, a .bin whose ids have four
+// bytes and no header, token files under another name than *.bin.
+//
+// Beside a .bin that `oneflow data` wrote, FILE.meta.json names its tokenizer (token_file_meta.h).
+// Document boundaries are checked, not kept: training reads one long sequence. Files of more tokens
+// than memory holds are fine.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +23,12 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/tokenizer/tokenizer_id.h"
 
 namespace oneflow {
 
-inline constexpr int32_t kLlmcMagic = 20240520;
-inline constexpr int32_t kLlmcVersion = 1;
+inline constexpr int32_t kLlmcMagic = 20240520, kLlmcVersion = 1;            // GPT-2: uint16
+inline constexpr int32_t kLlmcLlamaMagic = 20240801, kLlmcLlamaVersion = 7;  // Llama 3: uint32
 inline constexpr int kLlmcHeaderBytes = 256 * 4;
 
 // The head of a Megatron .idx: 9 bytes of magic, then version, type of the ids, number of
@@ -34,13 +41,15 @@ struct TokenFile {
   MappedFile file;
   int64_t offset = 0;  // of the first token, bytes
   int64_t tokens = 0;
-  int token_bytes = 1;  // 1 or 2: unsigned; 4: int32
+  int token_bytes = 1;         // 1 or 2: unsigned; 4: int32, for ids are below 2^31
+  TokenizerId tokenizer = {};  // that made the ids, where it is known; of text: bytes
 
   // Tokens [first, first + out.size()), which must exist. Allocates nothing.
   void Read(int64_t first, std::span<int32_t> out) const;
 };
 
-// Errors: no such file, a size that does not fit its header, a broken or foreign .idx.
+// Errors: no such file, a kind that is none of the above, a size that does not fit its header, a
+// broken or foreign .idx, a FILE.meta.json of another .bin.
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path);
 
 }  // namespace oneflow

@@ -1,6 +1,7 @@
 #include "actor_runtime/data/token_file.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -128,7 +129,105 @@ TEST_CASE("damaged llm.c files are refused") {
   CHECK_THAT(Refused(path), Catch::Contains("its header says 5 tokens, the file holds 4"));
   bytes[4] = 7;
   dir.Write("t.bin", bytes);
-  CHECK_THAT(Refused(path), Catch::Contains("llm.c tokens of version 7"));
+  CHECK_THAT(Refused(path), Catch::Contains("llm.c tokens of GPT-2, version 7"));
+}
+
+// llm.c's header, then `rest`.
+std::string Llmc(int32_t magic, int32_t version, int32_t count, const std::string& rest) {
+  std::string bytes(1024, '\0');
+  const int32_t head[] = {magic, version, count};
+  std::memcpy(bytes.data(), head, sizeof head);
+  return bytes + rest;
+}
+
+TEST_CASE("llm.c's uint32 files of Llama 3 are read and written") {
+  const TemporaryDirectory dir;
+  const std::string path =
+      dir.Write("l.bin", Llmc(20240801, 7, 3, Bytes({1, 0, 0, 0, 0xff, 0xf4, 1, 0, 0, 0, 1, 0})));
+  CHECK(ReadAll(path, 4) == Ids{1, 128255, 65536});
+  dir.Write("l.bin", Llmc(20240801, 1, 1, Bytes({1, 0, 0, 0})));
+  CHECK_THAT(Refused(path), Catch::Contains("llm.c tokens of Llama 3, version 1") &&
+                                Catch::Contains("only version 7"));
+  dir.Write("l.bin", Llmc(20240801, 7, 2, Bytes({1, 0, 0, 0})));
+  CHECK_THAT(Refused(path), Catch::Contains("its header says 2 tokens, the file holds 1"));
+
+  const std::string own = Write(dir, TokenFormat::kLlmc, 65537), bytes = *ReadFile(own);
+  REQUIRE(bytes.size() == 1024 + 20);
+  CHECK(bytes.substr(0, 12) == Bytes({0xa1, 0xd9, 0x34, 0x01, 7, 0, 0, 0, 5, 0, 0, 0}));
+  CHECK(ReadAll(own, 4) == Ids{1, 2, 513, 4, 5});
+  CHECK(ReadAll(Write(dir, TokenFormat::kLlmc, 65536), 2).size() == 5);
+}
+
+TEST_CASE("other files of llm.c are refused by what they hold") {
+  const TemporaryDirectory dir;
+  const auto refused = [&](int32_t magic) {
+    return Refused(dir.Write("l.bin", Llmc(magic, 1, 1, Bytes({1, 0}))));
+  };
+  CHECK_THAT(refused(20240522), Catch::Contains("an evaluation"));
+  CHECK_THAT(refused(20240326), Catch::Contains("a model of GPT-2"));
+  CHECK_THAT(refused(20240803), Catch::Contains("a model of Llama 3"));
+  CHECK_THAT(refused(20240527), Catch::Contains("an optimizer's state"));
+  CHECK_THAT(refused(20240327), Catch::Contains("a model's state"));
+  CHECK_THAT(refused(20240328), Catch::Contains("a tokenizer"));
+}
+
+TEST_CASE("truncated llm.c headers are no nanoGPT tokens") {
+  const TemporaryDirectory dir;
+  for (const int32_t magic : {20240520, 20240801}) {
+    const std::string bytes = Llmc(magic, magic == 20240520 ? 1 : 7, 0, "");
+    for (const size_t size : {4, 12, 1022}) {
+      CHECK_THAT(Refused(dir.Write("l.bin", bytes.substr(0, size))),
+                 Catch::Contains("has " + std::to_string(size) + " bytes of the 1024"));
+    }
+    CHECK(ReadAll(dir.Write("l.bin", bytes), magic == 20240520 ? 2 : 4).empty());
+    CHECK_THAT(Refused(dir.Write("l", bytes)), Catch::Contains("a name that ends in .bin"));
+  }
+}
+
+TEST_CASE("ids of four bytes without a header are no nanoGPT tokens") {
+  const TemporaryDirectory dir;
+  const auto wide = [](int count, int id, int high) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i) bytes += Bytes({id, 0, i % 2 == 0 ? high : 0, 0});
+    return bytes;
+  };
+  CHECK_THAT(Refused(dir.Write("r.bin", wide(64, 40, 1))),
+             Catch::Contains("these are ids of four bytes"));
+  CHECK(ReadAll(dir.Write("r.bin", wide(63, 40, 1)), 2).size() == 126);  // too few to tell
+  CHECK(ReadAll(dir.Write("r.bin", wide(64, 40, 4)), 2).size() == 128);
+  CHECK(ReadAll(dir.Write("r.bin", wide(64, 3, 0)), 2).size() == 128);  // all ids are small
+}
+
+TEST_CASE("facts beside a token file name its tokenizer") {
+  const TemporaryDirectory dir;
+  const std::string path = dir.path() + "/t.bin", facts = dir.path() + "/t.meta.json";
+  const auto write = [&](const TokenizerId& tokenizer, const Ids& ids) {
+    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 1000, tokenizer);
+    REQUIRE(out.ok());
+    REQUIRE(out->Append(ids).ok());
+    REQUIRE(out->Finish().ok());
+  };
+  const TokenizerId small = {"gpt2:small", "0123456789abcdef"};
+  write(small, {1, 2, 3});
+  CHECK(*ReadFile(facts) ==
+        "{\"format\":\"oneflow tokens\",\"version\":1,\"tokens\":3,"
+        "\"tokenizer\":{\"name\":\"gpt2:small\",\"hash\":\"0123456789abcdef\"}}\n");
+  CHECK(OpenTokenFile(path)->tokenizer == small);
+  // Another program, or a disk that was full, left another .bin.
+  dir.Write("t.bin", Bytes({1, 0, 2, 0}));
+  CHECK_THAT(Refused(path), Catch::Contains("t.meta.json: says 3 tokens, the .bin holds 2"));
+  for (const char* damaged : {"{", "[]", R"({"format":"oneflow tokens","version":2})",
+                              R"({"format":"oneflow tokens","version":1,"tokens":2})"}) {
+    dir.Write("t.meta.json", damaged);
+    CHECK_THAT(Refused(path), Catch::Contains("does not say in version 1 what tokens"));
+  }
+  write({}, {1});  // of which nothing is known
+  CHECK_FALSE(std::filesystem::exists(facts));
+  CHECK_FALSE(OpenTokenFile(path)->tokenizer.known());
+  write(small, {1});
+  REQUIRE(RemoveTokenFile(path).ok());
+  CHECK_FALSE(std::filesystem::exists(facts));
+  CHECK(OpenTokenFile(dir.Write("t.txt", "text"))->tokenizer == BytesTokenizerId());
 }
 
 TEST_CASE("damaged Megatron indices are refused") {
@@ -143,11 +242,19 @@ TEST_CASE("damaged Megatron indices are refused") {
   };
   CHECK_THAT(with(0, 'X'), Catch::Contains("is no Megatron index"));
   CHECK_THAT(with(9, 2), Catch::Contains("has version 2"));
-  CHECK_THAT(with(17, 5), Catch::Contains("ids are of type 5"));
+  CHECK_THAT(with(17, 5), Catch::Contains("its ids are int64 (5), not uint16 (8) or int32 (4)"));
   CHECK_THAT(with(18, 3), Catch::Contains("lists 3 sequences"));
+  CHECK_THAT(with(17, 99), Catch::Contains("its ids are of type 99"));
   CHECK_THAT(with(25, 255), Catch::Contains("which its size does not fit"));
   CHECK_THAT(with(34, 2), Catch::Contains("sequence 1 does not follow"));
   CHECK_THAT(with(38, 3), Catch::Contains("describes 12 bytes, the .bin has 10"));
+  CHECK_THAT(with(58, 1), Catch::Contains("document 0 begins at sequence 1 of 2"));
+  CHECK_THAT(with(66, 3), Catch::Contains("document 1 begins at sequence 3 of 2"));
+  CHECK_THAT(with(74, 0), Catch::Contains("document 2 begins at sequence 0 of 2"));
+  CHECK_THAT(with(74, 1), Catch::Contains("its documents end at sequence 1 of 2"));
+  CHECK_THAT(with(0, 'X'), !Catch::Contains("away"));  // without it the .bin would be misread
+  dir.Write("t.idx", good + "\1\1");
+  CHECK_THAT(Refused(path), Catch::Contains("has a mode for each sequence"));
   dir.Write("t.idx", "short");
   CHECK_THAT(Refused(path), Catch::Contains("is no Megatron index"));
 }

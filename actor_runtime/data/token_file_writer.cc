@@ -5,9 +5,11 @@
 #include <array>
 #include <cerrno>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/token_file.h"
+#include "actor_runtime/data/token_file_meta.h"
 #include "glog/logging.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -42,6 +44,7 @@ absl::Status RemoveIfThere(const std::string& path) {
 absl::Status RemoveTokenFile(const std::string& path) {
   CHECK(path.ends_with(".bin")) << path;
   RETURN_IF_ERROR(RemoveIfThere(path));
+  RETURN_IF_ERROR(RemoveIfThere(MetaPath(path)));
   return RemoveIfThere(IndexOf(path));
 }
 
@@ -54,16 +57,17 @@ absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name) {
 }
 
 absl::StatusOr<TokenFileWriter> TokenFileWriter::Create(const std::string& path, TokenFormat format,
-                                                        int64_t vocab) {
+                                                        int64_t vocab, TokenizerId tokenizer) {
   CHECK(path.ends_with(".bin")) << path;
-  const bool megatron = format == TokenFormat::kMegatron;
-  if (!megatron && vocab > kMostOfUint16) {
+  if (format == TokenFormat::kNanoGpt && vocab > kMostOfUint16) {
     return InputError(
         path,
         absl::StrCat("its format holds ids below ", kMostOfUint16, ", the tokenizer has ", vocab),
-        "use --token_format=megatron");
+        "use --token_format=llmc or megatron");
   }
-  TokenFileWriter writer(path, format, megatron && vocab >= kMegatronNarrow ? 4 : 2);
+  const bool wide =
+      format == TokenFormat::kMegatron ? vocab >= kMegatronNarrow : vocab > kMostOfUint16;
+  TokenFileWriter writer(path, format, wide ? 4 : 2, std::move(tokenizer));
   writer.file_.reset(std::fopen(TemporaryOf(path).c_str(), "wb"));
   if (!writer.file_) return CannotWrite(path);
   if (format == TokenFormat::kLlmc) RETURN_IF_ERROR(writer.WriteHeader());
@@ -100,7 +104,9 @@ absl::Status TokenFileWriter::WriteHeader() {
     return InputError(path_, absl::StrCat(tokens_, " tokens are more than the header can count"),
                       "split the text, or use --token_format=megatron");
   }
-  std::array<int32_t, kLlmcHeaderBytes / 4> header = {kLlmcMagic, kLlmcVersion,
+  const bool wide = token_bytes_ == 4;
+  std::array<int32_t, kLlmcHeaderBytes / 4> header = {wide ? kLlmcLlamaMagic : kLlmcMagic,
+                                                      wide ? kLlmcLlamaVersion : kLlmcVersion,
                                                       static_cast<int32_t>(tokens_)};
   std::rewind(file_.get());
   if (std::fwrite(header.data(), 4, header.size(), file_.get()) == header.size()) {
@@ -136,6 +142,8 @@ absl::Status TokenFileWriter::Finish() {
   if (format_ == TokenFormat::kLlmc) RETURN_IF_ERROR(WriteHeader());
   if (std::fflush(file_.get()) != 0) return CannotWrite(path_);
   if (format_ == TokenFormat::kMegatron) RETURN_IF_ERROR(WriteIndex());
+  RETURN_IF_ERROR(tokenizer_.known() ? WriteTokenFileMeta(path_, {tokens_, tokenizer_})
+                                     : RemoveIfThere(MetaPath(path_)));
   if (std::rename(TemporaryOf(path_).c_str(), path_.c_str()) != 0) return CannotWrite(path_);
   file_.reset();
   // Last: a file whose index does not fit is refused, one that lost its index would be misread.

@@ -19,25 +19,29 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/tokenizer/tokenizer_id.h"
 
 namespace oneflow {
 
 enum class TokenFormat : uint8_t {
   kNanoGpt,   // "nanogpt": uint16
-  kLlmc,      // "llmc": header, uint16
+  kLlmc,      // "llmc": header, uint16; uint32 (Llama 3's kind) where ids need it
   kMegatron,  // "megatron": .bin of uint16 or int32, .idx
 };
 absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name);
 
-// Removes the token file `path`, which ends in .bin, and its index, where there are any.
+// Removes the token file `path`, which ends in .bin, its index and its facts (token_file_meta.h),
+// where there are any.
 absl::Status RemoveTokenFile(const std::string& path);
 
 class TokenFileWriter {
  public:
   // `path` ends in .bin; ids will be below `vocab`. Megatron's ids take two bytes where vocab is
-  // below 65500, as its own tool chooses, else four; the other formats refuse a vocab over 65536.
+  // below 65500, as its own tool chooses, else four; llm.c's where it is at most 65536; nanoGPT's
+  // format refuses a larger one.
+  // `tokenizer`, where it is known, stands in the facts beside the file.
   static absl::StatusOr<TokenFileWriter> Create(const std::string& path, TokenFormat format,
-                                                int64_t vocab);
+                                                int64_t vocab, TokenizerId tokenizer = {});
   TokenFileWriter(TokenFileWriter&&) = default;
   TokenFileWriter& operator=(TokenFileWriter&&) = default;
   ~TokenFileWriter();
@@ -46,8 +50,8 @@ class TokenFileWriter {
   // What was appended since the last call is one document (Megatron's index; empty ones are left
   // out).
   void EndDocument();
-  // Writes header and index, and gives the files their names. An index of an earlier file that the
-  // format has none of goes.
+  // Writes header, index and facts, and gives the files their names. An index of an earlier file
+  // goes where the format has none, and facts go where nothing is known.
   absl::Status Finish();
 
   int64_t tokens() const { return tokens_; }
@@ -58,14 +62,18 @@ class TokenFileWriter {
     void operator()(FILE* file) const { std::fclose(file); }
   };
 
-  TokenFileWriter(std::string path, TokenFormat format, int token_bytes)
-      : path_(std::move(path)), format_(format), token_bytes_(token_bytes) {}
+  TokenFileWriter(std::string path, TokenFormat format, int token_bytes, TokenizerId tokenizer)
+      : path_(std::move(path)),
+        format_(format),
+        token_bytes_(token_bytes),
+        tokenizer_(std::move(tokenizer)) {}
   absl::Status WriteHeader();
   absl::Status WriteIndex() const;
 
   std::string path_;
   TokenFormat format_;
   int token_bytes_;
+  TokenizerId tokenizer_;
   std::unique_ptr<FILE, Close> file_;  // path_ + ".tmp"; null once finished
   int64_t tokens_ = 0;
   std::vector<int64_t> document_ends_;  // in tokens

@@ -148,6 +148,7 @@ class Summarizer {
         }
         block.number = before + skipped - step * run_.net.firings[actor];
         block.begin = run_.SpanOf(actor, before + skipped).begin;
+        block.busy = block.end - block.begin;
         blocks.push_back(std::move(block));
       }
     }

@@ -15,6 +15,18 @@ constexpr size_t kMostRemembered = 1 << 18;  // then all are forgotten
 }  // namespace
 
 void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
+  added_.Split(text, [&](std::string_view part, std::optional<int32_t> id) {
+    id ? ids->push_back(*id) : EncodeWords(part, ids);
+  });
+}
+
+size_t BpeEncoder::Cut(std::string_view text, size_t limit) const {
+  size_t at = Gpt2Cut(text, limit);
+  while (at > 0 && at < text.size() && added_.MaySpan(text, at)) at = Gpt2Cut(text, at - 1);
+  return at;
+}
+
+void BpeEncoder::EncodeWords(std::string_view text, std::vector<int32_t>* ids) {
   for (size_t at = 0; at < text.size();) {
     const size_t end = Gpt2WordEnd(text, at);
     const std::string_view word = text.substr(at, end - at);

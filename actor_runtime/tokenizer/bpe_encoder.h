@@ -1,4 +1,5 @@
-// Byte-pair encoding: text is split into words (gpt2_split.h); of each word's tokens, at first its
+// Byte-pair encoding: text is split at its added tokens (added_tokens.h), and what is between them
+// into words (gpt2_split.h); of each word's tokens, at first its
 // bytes, the pair of lowest rank merges, the leftmost of equals, until no pair of the vocabulary is
 // left. Time n log n in the length of a word; words seen before are looked up.
 #pragma once
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "actor_runtime/tokenizer/added_tokens.h"
 #include "actor_runtime/tokenizer/bpe_vocabulary.h"
 
 namespace oneflow {
@@ -16,10 +18,14 @@ namespace oneflow {
 // Not thread-safe. Invariant: seen_[word] is the range of seen_ids_ that holds the word's ids.
 class BpeEncoder {
  public:
-  explicit BpeEncoder(BpeVocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  explicit BpeEncoder(BpeVocabulary vocabulary)
+      : vocabulary_(std::move(vocabulary)), added_(vocabulary_.added) {}
 
   // Appends the ids of `text`.
   void Encode(std::string_view text, std::vector<int32_t>* ids);
+  // The largest position <= limit at which `text` may be split in two without changing its ids; 0
+  // if there is none.
+  size_t Cut(std::string_view text, size_t limit) const;
   const BpeVocabulary& vocabulary() const { return vocabulary_; }
 
  private:
@@ -38,11 +44,13 @@ class BpeEncoder {
     size_t begin, size;
   };
 
+  void EncodeWords(std::string_view text, std::vector<int32_t>* ids);
   void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
   void Propose(int32_t left);
   void Merge(const Candidate& pair);
 
   const BpeVocabulary vocabulary_;
+  const AddedTokens added_;
   absl::flat_hash_map<std::string, Range> seen_;
   std::vector<int32_t> seen_ids_;
   // Of the word at hand; kept for their memory.

@@ -1,6 +1,8 @@
 #include "actor_runtime/tokenizer/bpe_files.h"
 
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "nlohmann/json.hpp"
@@ -74,19 +76,6 @@ absl::Status AddMergeList(const std::string& path, const Json& merges, BpeListin
   return absl::OkStatus();
 }
 
-absl::Status AddSpecial(const std::string& path, const Json& added, BpeListing* listing) {
-  for (const Json& token : added) {
-    const auto id = token.find("id"), content = token.find("content");
-    if (id == token.end() || content == token.end() || !id->is_number_integer() ||
-        !content->is_string()) {
-      return InputError(path, "added token " + JsonText(token) + " has no id and content",
-                        "download it again");
-    }
-    listing->added.emplace_back(content->get<std::string>(), id->get<int64_t>());
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Unsupported(const std::string& path, const std::string& what) {
   return InputError(path, what, "only byte-level BPE that splits as GPT-2 does is supported");
 }
@@ -101,6 +90,84 @@ const Json& Field(const Json& object, const char* key) {
 
 bool IsSet(const Json& value) {
   return !value.is_null() && value != false && value != "" && value != 0.0;
+}
+
+absl::Status AddAdded(const std::string& path, const Json& added, BpeListing* listing) {
+  for (const Json& token : added) {
+    const Json &id = Field(token, "id"), &content = Field(token, "content");
+    if (!id.is_number_integer() || !content.is_string()) {
+      return InputError(path, "added token " + JsonText(token) + " has no id and content",
+                        "download it again");
+    }
+    AddedToken made{content.get<std::string>(), id.get<int64_t>(), Field(token, "special") == true,
+                    Field(token, "normalized") == true};
+    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
+      if (made.special || Field(token, key) != true) continue;
+      return Unsupported(path, "its added token \"" + made.text + "\" sets " + key);
+    }
+    listing->added.push_back(std::move(made));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BadTemplate(const std::string& path) {
+  return InputError(path, "its post-processor is not what its type says", "download it again");
+}
+
+// ["</s>", 2], as BertProcessing and RobertaProcessing have it.
+absl::Status AddPair(const std::string& path, const Json& pair, std::vector<int64_t>* ids) {
+  if (!pair.is_array() || pair.size() != 2 || !pair[1].is_number_integer()) {
+    return BadTemplate(path);
+  }
+  ids->push_back(pair[1].get<int64_t>());
+  return absl::OkStatus();
+}
+
+// {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+//  "special_tokens": {"<s>": {"ids": [0]}}}
+absl::Status AddTemplate(const std::string& path, const Json& processor, BpeListing* listing) {
+  std::vector<int64_t>* ids = &listing->begin;
+  for (const Json& piece : Field(processor, "single")) {
+    if (const Json& sequence = Field(piece, "Sequence"); !sequence.is_null()) {
+      if (Field(sequence, "id") != "A" || ids == &listing->end) return BadTemplate(path);
+      ids = &listing->end;
+      continue;
+    }
+    const Json& name = Field(Field(piece, "SpecialToken"), "id");
+    if (!name.is_string()) return BadTemplate(path);
+    const Json& special =
+        Field(Field(processor, "special_tokens"), name.get_ref<const std::string&>().c_str());
+    const Json& added = Field(special, "ids");
+    if (!added.is_array()) return BadTemplate(path);
+    for (const Json& id : added) {
+      if (!id.is_number_integer()) return BadTemplate(path);
+      ids->push_back(id.get<int64_t>());
+    }
+  }
+  return ids == &listing->end ? absl::OkStatus() : BadTemplate(path);
+}
+
+// The ids that `processor` puts around a text.
+absl::Status AddPostProcessor(const std::string& path, const Json& processor, BpeListing* listing) {
+  if (processor.is_null()) return absl::OkStatus();
+  const Json& type = Field(processor, "type");
+  if (type == "ByteLevel") return absl::OkStatus();  // it changes offsets, not ids
+  if (type == "Sequence") {
+    for (const Json& one : Field(processor, "processors")) {
+      if (Field(one, "type") == "Sequence") return BadTemplate(path);  // one level is enough
+      BpeListing around;                                               // what the earlier ones made
+      RETURN_IF_ERROR(AddPostProcessor(path, one, &around));
+      listing->begin.insert(listing->begin.begin(), around.begin.begin(), around.begin.end());
+      listing->end.insert(listing->end.end(), around.end.begin(), around.end.end());
+    }
+    return absl::OkStatus();
+  }
+  if (type == "TemplateProcessing") return AddTemplate(path, processor, listing);
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    RETURN_IF_ERROR(AddPair(path, Field(processor, "cls"), &listing->begin));
+    return AddPair(path, Field(processor, "sep"), &listing->end);
+  }
+  return Unsupported(path, "its post-processor is " + JsonText(type));
 }
 
 // Refuses what would change how text becomes tokens in a way that no GPT-2 file does.
@@ -127,10 +194,25 @@ absl::Status CheckPipeline(const std::string& path, const Json& json, const Json
   return absl::OkStatus();
 }
 
+// A file beside the vocabulary that adds tokens to it: it does not say which of them are special,
+// and those that are not would be found in texts.
+absl::Status CheckNoAdded(const std::string& folder) {
+  const std::string path = folder + "/added_tokens.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Json added, ReadJson(path));
+  if (added.empty()) return absl::OkStatus();
+  return InputError(path,
+                    "adds " + std::to_string(added.size()) +
+                        " tokens to vocab.json, and does not say which of them are special",
+                    "give the model's tokenizer.json, which does, instead of the folder");
+}
+
 }  // namespace
 
 absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder) {
   const std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
+  RETURN_IF_ERROR(CheckNoAdded(folder));
   BpeListing listing;
   ASSIGN_OR_RETURN(const Json json, ReadJson(vocab));
   RETURN_IF_ERROR(AddVocab(vocab, json, &listing));
@@ -146,7 +228,8 @@ absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path) {
   BpeListing listing;
   RETURN_IF_ERROR(AddVocab(path, Field(model, "vocab"), &listing));
   RETURN_IF_ERROR(AddMergeList(path, Field(model, "merges"), &listing));
-  RETURN_IF_ERROR(AddSpecial(path, Field(json, "added_tokens"), &listing));
+  RETURN_IF_ERROR(AddAdded(path, Field(json, "added_tokens"), &listing));
+  RETURN_IF_ERROR(AddPostProcessor(path, Field(json, "post_processor"), &listing));
   return MakeBpeVocabulary(path, listing);
 }
 

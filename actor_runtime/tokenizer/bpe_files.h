@@ -8,12 +8,13 @@
 
 namespace oneflow {
 
-// vocab.json (token -> id) and merges.txt (a pair a line, "#version" lines aside) of `folder`.
+// vocab.json (token -> id) and merges.txt (a pair a line, "#version" lines aside) of `folder`. A
+// folder with an added_tokens.json that is not empty is refused.
 absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder);
 
 // A tokenizer.json whose model is a byte-level BPE that splits text as GPT-2 does. Others are
-// refused by the name of what they ask for: a normalizer, another pre-tokenizer, prefixes, ... What
-// it adds around a text (its post-processor) is left out.
+// refused by the name of what they ask for: a normalizer, another pre-tokenizer, prefixes, ... The
+// ids that its post-processor puts around one text become begin and end of the vocabulary.
 absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path);
 
 }  // namespace oneflow

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
+#include "xxhash.h"
 
 namespace oneflow {
 namespace {
@@ -49,19 +50,13 @@ class Builder {
  public:
   explicit Builder(std::string_view where) : where_(where) {}
 
-  absl::Status AddTokens(const BpeListing& listing) {
+  // Before what is added: words are made of the vocabulary's tokens alone.
+  absl::Status AddVocabulary(const BpeListing& listing) {
     const auto alphabet = Alphabet();
     for (const auto& [token, id] : listing.vocab) {
       RETURN_IF_ERROR(AddToken(token, id, BytesOf(token, alphabet)));
     }
-    for (const auto& [token, id] : listing.added) {
-      if (const auto it = ids_.find(token); it != ids_.end() && it->second == id) continue;
-      RETURN_IF_ERROR(AddToken(token, id, token));
-    }
-    if (const auto it = ids_.find(std::string(kEndOfText)); it != ids_.end()) {
-      made_.end_of_text = it->second;
-    }
-    return FindBytes();
+    return FindBytes(alphabet);
   }
 
   absl::Status AddMerges(const BpeListing& listing) {
@@ -74,6 +69,48 @@ class Builder {
       made_.merges.emplace(BpeVocabulary::Pair(a, b), BpeVocabulary::Merge{rank, merged});
     }
     return absl::OkStatus();
+  }
+
+  absl::Status AddAdded(const BpeListing& listing) {
+    for (const AddedToken& token : listing.added) {
+      if (token.text.empty()) continue;  // which nothing can find
+      const auto [it, is_new] = ids_.try_emplace(token.text, static_cast<int32_t>(token.id));
+      if (it->second != token.id) {
+        return InputError(where_,
+                          absl::StrCat("added token \"", token.text, "\" has id ", token.id,
+                                       ", in the vocabulary it has ", it->second),
+                          "take one of the two out");
+      }
+      if (is_new) RETURN_IF_ERROR(AddToken(token.text, token.id, token.text));
+      made_.tokens[token.id] =
+          token.text;  // as it is written, which the alphabet may read otherwise
+      made_.added.push_back(token);
+    }
+    if (const auto it = ids_.find(std::string(kEndOfText)); it != ids_.end()) {
+      made_.end_of_text = it->second;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTemplate(const BpeListing& listing) {
+    RETURN_IF_ERROR(AddIds(listing.begin, &made_.begin));
+    return AddIds(listing.end, &made_.end);
+  }
+
+  // Special tokens are none of what makes ids: of GPT-2 one kind of file lists them, the other not.
+  void AddHash(const BpeListing& listing) {
+    std::string all;
+    const auto add = [&all](const std::string& text) {
+      absl::StrAppend(&all, text.size(), ":", text);
+    };
+    for (const std::string& token : made_.tokens) add(token);
+    for (const auto& [left, right] : listing.merges) add(left), add(right);
+    for (const AddedToken& token : made_.added) {
+      if (!token.special) absl::StrAppend(&all, " added ", token.id, " ", token.normalized);
+    }
+    for (const int32_t id : made_.begin) absl::StrAppend(&all, " begin ", id);
+    for (const int32_t id : made_.end) absl::StrAppend(&all, " end ", id);
+    made_.hash = absl::StrCat(absl::Hex(XXH3_64bits(all.data(), all.size()), absl::kZeroPad16));
   }
 
   BpeVocabulary Take() { return std::move(made_); }
@@ -93,12 +130,27 @@ class Builder {
     return absl::OkStatus();
   }
 
-  absl::Status FindBytes() {
+  absl::Status AddIds(const std::vector<int64_t>& from, std::vector<int32_t>* to) const {
+    for (const int64_t id : from) {
+      if (id < 0 || id >= static_cast<int64_t>(taken_.size()) || !taken_[id]) {
+        return InputError(where_,
+                          absl::StrCat("its post-processor adds id ", id, ", which no token has"),
+                          "take vocabulary and post-processor of one and the same model");
+      }
+      to->push_back(static_cast<int32_t>(id));
+    }
+    return absl::OkStatus();
+  }
+
+  // A byte's token is the one that is written as its character of the alphabet. Another token may
+  // stand for the same byte, "\n" beside "Ċ": no word is made of it.
+  absl::Status FindBytes(const absl::flat_hash_map<int32_t, char>& alphabet) {
     made_.id_of_byte.fill(-1);
-    for (size_t id = 0; id < made_.tokens.size(); ++id) {
-      const std::string& token = made_.tokens[id];
-      if (token.size() != 1) continue;
-      made_.id_of_byte[static_cast<unsigned char>(token[0])] = static_cast<int32_t>(id);
+    for (const auto& [character, byte] : alphabet) {
+      std::array<utf8proc_uint8_t, 4> text;
+      const utf8proc_ssize_t size = utf8proc_encode_char(character, text.data());
+      const auto it = ids_.find(std::string(text.begin(), text.begin() + size));
+      if (it != ids_.end()) made_.id_of_byte[static_cast<unsigned char>(byte)] = it->second;
     }
     const auto missing = std::find(made_.id_of_byte.begin(), made_.id_of_byte.end(), -1);
     if (missing == made_.id_of_byte.end()) return absl::OkStatus();
@@ -126,8 +178,11 @@ class Builder {
 
 absl::StatusOr<BpeVocabulary> MakeBpeVocabulary(std::string_view where, const BpeListing& listing) {
   Builder builder(where);
-  RETURN_IF_ERROR(builder.AddTokens(listing));
+  RETURN_IF_ERROR(builder.AddVocabulary(listing));
   RETURN_IF_ERROR(builder.AddMerges(listing));
+  RETURN_IF_ERROR(builder.AddAdded(listing));
+  RETURN_IF_ERROR(builder.AddTemplate(listing));
+  builder.AddHash(listing);
   return builder.Take();
 }
 

@@ -15,6 +15,15 @@
 
 namespace oneflow {
 
+// A token beside the model's own, written in plain text.
+struct AddedToken {
+  std::string text;
+  int64_t id = 0;
+  bool special = false;     // never found in a text, which is only text
+  bool normalized = false;  // searched for after those that are not
+  bool operator==(const AddedToken&) const = default;
+};
+
 struct BpeVocabulary {
   struct Merge {
     int32_t rank;  // lower ranks merge first
@@ -28,6 +37,9 @@ struct BpeVocabulary {
   std::array<int32_t, 256> id_of_byte;          // where every word begins
   absl::flat_hash_map<uint64_t, Merge> merges;  // by Pair(left, right)
   std::optional<int32_t> end_of_text;
+  std::vector<AddedToken> added;
+  std::vector<int32_t> begin, end;  // ids around each document
+  std::string hash;                 // tokenizer_id.h
 };
 
 // What the files hold. Tokens are written in GPT-2's alphabet, in which every byte is a printable
@@ -35,11 +47,14 @@ struct BpeVocabulary {
 struct BpeListing {
   std::vector<std::pair<std::string, int64_t>> vocab;       // token, id
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
-  std::vector<std::pair<std::string, int64_t>> added;       // plain text: special tokens
+  std::vector<AddedToken> added;
+  std::vector<int64_t> begin, end;  // ids that the file's template puts around a text
 };
 
 // `where`: the file, for messages. Errors: an id that is negative, taken twice or absurdly large; a
-// merge of tokens, or into a token, that the vocabulary has not got; a byte without a token.
+// merge of tokens, or into a token, that the vocabulary has not got; a byte without a token of
+// GPT-2's alphabet; an added token whose id is another in the vocabulary; a template with an id
+// that no token has.
 absl::StatusOr<BpeVocabulary> MakeBpeVocabulary(std::string_view where, const BpeListing& listing);
 
 }  // namespace oneflow

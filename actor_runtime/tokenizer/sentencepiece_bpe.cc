@@ -86,9 +86,13 @@ class Merger {
   void Resolve(std::string_view text, std::vector<FoundPiece>* found) const {
     const auto it = model_.ids.find(ToAbsl(text));
     const int32_t id = it == model_.ids.end() ? model_.unknown : it->second;
-    const auto parts = parts_.find(ToAbsl(text));
-    if (model_.pieces[id].type() != Piece::UNUSED || parts == parts_.end()) {
+    if (model_.pieces[id].type() != Piece::UNUSED) {
       found->push_back({text, id});
+      return;
+    }
+    const auto parts = parts_.find(ToAbsl(text));
+    if (parts == parts_.end()) {  // a single character
+      found->push_back({text, model_.unknown});
       return;
     }
     Resolve(text.substr(0, parts->second), found);

@@ -4,9 +4,11 @@
 #include <charconv>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "xxhash.h"
 
 namespace oneflow {
 namespace {
@@ -78,6 +80,7 @@ absl::StatusOr<SentencePieceModel> ReadSentencePieceModel(const std::string& pat
   if (trainer.model_type() > Proto::Trainer::BPE)
     return Bad(path, "is a model of words or characters");
   SentencePieceModel made;
+  made.hash = absl::StrCat(absl::Hex(XXH3_64bits(bytes.data(), bytes.size()), absl::kZeroPad16));
   made.bpe = trainer.model_type() == Proto::Trainer::BPE;
   made.byte_fallback = trainer.byte_fallback();
   made.whitespace_as_suffix = trainer.treat_whitespace_as_suffix();

@@ -19,6 +19,7 @@ namespace oneflow {
 struct SentencePieceModel {
   using Piece = proto::SentencePieceModel::Piece;
 
+  std::string hash;                 // of the file (tokenizer_id.h)
   bool bpe = false;                 // else unigram
   bool byte_fallback = false;       // then all 256 bytes have an id
   int32_t unknown = 0;              // id of the unknown piece

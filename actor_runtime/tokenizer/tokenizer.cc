@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "actor_runtime/tokenizer/bpe_encoder.h"
 #include "actor_runtime/tokenizer/bpe_files.h"
-#include "actor_runtime/tokenizer/gpt2_split.h"
 #include "actor_runtime/tokenizer/sentencepiece_encoder.h"
 #include "actor_runtime/tokenizer/sentencepiece_model.h"
 #include "actor_runtime/tokenizer/sentencepiece_normalizer.h"
@@ -21,6 +20,7 @@ Tokenizer ByteTokenizer() {
   auto all = std::make_shared<std::string>(256, '\0');
   for (int i = 0; i < 256; ++i) (*all)[i] = static_cast<char>(i);
   return {.vocab = 256,
+          .id = BytesTokenizerId(),
           .encode =
               [](std::string_view text, std::vector<int32_t>* ids) {
                 for (const char c : text) ids->push_back(static_cast<unsigned char>(c));
@@ -29,15 +29,27 @@ Tokenizer ByteTokenizer() {
           .cut = [](std::string_view, size_t limit) { return limit; }};
 }
 
-Tokenizer BpeTokenizer(BpeVocabulary vocabulary) {
+// The last part of a path.
+std::string NameOf(const std::string& path) {
+  const size_t end = path.find_last_not_of('/') + 1;
+  const size_t slash = path.rfind('/', end == 0 ? 0 : end - 1);
+  const size_t begin = slash == std::string::npos ? 0 : slash + 1;
+  return path.substr(begin, end > begin ? end - begin : 0);
+}
+
+Tokenizer BpeTokenizer(const std::string& name, BpeVocabulary vocabulary) {
   auto encoder = std::make_shared<BpeEncoder>(std::move(vocabulary));
   const BpeVocabulary& v = encoder->vocabulary();
-  return {.vocab = static_cast<int64_t>(v.tokens.size()),
-          .end_of_text = v.end_of_text,
-          .encode = [encoder](std::string_view text,
-                              std::vector<int32_t>* ids) { encoder->Encode(text, ids); },
-          .bytes = [&v, encoder](int32_t id) { return std::string_view(v.tokens[id]); },
-          .cut = Gpt2Cut};
+  return {
+      .vocab = static_cast<int64_t>(v.tokens.size()),
+      .id = {name, v.hash},
+      .end_of_text = v.end_of_text,
+      .begin = v.begin,
+      .end = v.end,
+      .encode = [encoder](std::string_view text,
+                          std::vector<int32_t>* ids) { encoder->Encode(text, ids); },
+      .bytes = [&v, encoder](int32_t id) { return std::string_view(v.tokens[id]); },
+      .cut = [encoder](std::string_view text, size_t limit) { return encoder->Cut(text, limit); }};
 }
 
 // A model with its normalizer, which points into it.
@@ -59,6 +71,7 @@ absl::StatusOr<Tokenizer> SentencePieceTokenizer(const std::string& path) {
   const SentencePieceModel& model = pieces->model;
   Tokenizer tokenizer{
       .vocab = static_cast<int64_t>(model.pieces.size()),
+      .id = {NameOf(path), model.hash},
       .encode = [pieces](std::string_view text,
                          std::vector<int32_t>* ids) { pieces->Encode(text, ids); },
       .bytes = [pieces](int32_t id) { return std::string_view(pieces->model.bytes[id]); },
@@ -75,11 +88,12 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
   if (spec == "bytes") return ByteTokenizer();
   if (spec.starts_with(kGpt2)) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadGpt2Folder(spec.substr(kGpt2.size())));
-    return BpeTokenizer(std::move(vocabulary));
+    return BpeTokenizer(std::string(kGpt2) + NameOf(spec.substr(kGpt2.size())),
+                        std::move(vocabulary));
   }
   if (spec.ends_with(".json")) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadTokenizerJson(spec));
-    return BpeTokenizer(std::move(vocabulary));
+    return BpeTokenizer(NameOf(spec), std::move(vocabulary));
   }
   if (spec.ends_with(".model")) return SentencePieceTokenizer(spec);
   return InputError(

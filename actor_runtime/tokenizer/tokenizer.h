@@ -13,7 +13,8 @@
 // Guarantees: any bytes can be encoded, also what is no UTF-8, and the bytes of the ids, one after
 // the other, are the text again; but sentencepiece gives back what its normalizer and its unknown
 // piece leave, with a space in front. Text is only text: "<|endoftext|>" in it does not become the
-// special token.
+// special token. Added tokens that are not special (runs of spaces in vocabularies for code) are
+// found in it.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +26,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "actor_runtime/tokenizer/tokenizer_id.h"
 
 namespace oneflow {
 
 struct Tokenizer {
-  int64_t vocab = 0;                   // ids are below it
+  int64_t vocab = 0;  // ids are below it
+  TokenizerId id;
   std::optional<int32_t> end_of_text;  // the token that ends a document, where there is one
+  std::vector<int32_t> begin, end;  // what its template puts around a document; `encode` does not
   // Appends the ids of `text`. One call at a time: it remembers words.
   std::function<void(std::string_view text, std::vector<int32_t>* ids)> encode;
   // The bytes that an id below `vocab` stands for; a character may be spread over several ids.

@@ -114,6 +114,9 @@ TEST_CASE("what cannot be read is refused by name") {
   dir.Write("vocab.json", *ReadFile(kData + "/vocab.json"));
   dir.Write("merges.txt", "Ġ t h\n");
   CHECK_THAT(Refused(folder), Catch::Contains("merge \"Ġ t h\" is not two tokens"));
+  dir.Write("added_tokens.json", R"({"    ": 700, "<pad>": 701})");
+  CHECK_THAT(Refused(folder), Catch::Contains("added_tokens.json: adds 2 tokens to vocab.json"));
+  dir.Write("added_tokens.json", "{}");
   dir.Write("merges.txt", "x qq\n");
   CHECK_THAT(Refused(folder), Catch::Contains("the vocabulary has no \"qq\""));
 }

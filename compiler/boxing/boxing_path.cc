@@ -24,27 +24,6 @@ bool IsAccelerator(const BoxingPrices& prices) {
   return prices.cluster.device().kind() != proto::Device::CPU;
 }
 
-// What is received over the slowest of the links, all latencies once.
-double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along, double bytes) {
-  double most = 0;
-  for (const int axis : along) {
-    if (prices.mesh.axes[axis].size == 1) continue;
-    const Link link = LinkOfAxis(prices.cluster, prices.mesh, axis);
-    most = std::max(most, link.latency + bytes / link.bandwidth);
-  }
-  return most;
-}
-
-// Bytes over links of a step that receives so many. A sum of all receives one from each member; on
-// accelerators it goes in a ring.
-double LinkBytes(const BoxingPrices& prices, const BoxingPrimitive& primitive, int64_t received) {
-  const auto bytes = static_cast<double>(received);
-  if (primitive.kind != "all_reduce" || !IsAccelerator(prices)) return bytes;
-  int devices = 1;
-  for (const int axis : primitive.along) devices *= prices.mesh.axes[axis].size;
-  return devices == 1 ? 0 : ReceivedBytes("all_reduce", bytes / (devices - 1), devices);
-}
-
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 // Sums in another order may be a rounding apart.
 constexpr double kRounding = 1 + 1e-12;
@@ -57,9 +36,8 @@ double WrittenBytes(const BoxingPrices& prices, const BoxedTensor& tensor, const
 // Of a step that leads to `to`, at least and whatever is received: a firing; on CPUs also what is
 // written.
 double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
-  const double firing = FiringSeconds(prices.cluster);
-  if (IsAccelerator(prices)) return firing;
-  return firing + WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
+  if (IsAccelerator(prices)) return prices.cluster.device().firing_seconds();
+  return FiringSeconds(prices.cluster) + WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
 }
 
 // What a local primitive of an accelerator takes beside its firing.
@@ -266,6 +244,16 @@ class PathSearch {
 
 }  // namespace
 
+double ReceiveSeconds(const BoxingPrices& prices, const BoxingPrimitive& primitive, double bytes) {
+  if (bytes == 0 || primitive.along.empty()) return 0;
+  const GroupLinks links = LinksOfGroup(prices.cluster, prices.mesh, primitive.along);
+  const bool ring =
+      primitive.kind == "all_reduce" && prices.cluster.device().kind() != proto::Device::CPU;
+  const double received =
+      ring ? ReceivedBytes("all_reduce", bytes / (links.devices - 1), links.devices) : bytes;
+  return ExchangeSeconds(primitive.kind, received, links);
+}
+
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
                              const NdSbp& from, const NdSbp& to) {
   BoxingStep step{"", to};
@@ -275,8 +263,7 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
   const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
   step.bytes = received * tensor.element_bytes;
   step.seconds = LocalSeconds(prices, tensor, to) +
-                 ReceiveSeconds(prices, primitive.along, LinkBytes(prices, primitive, step.bytes));
-  if (received == 0 && IsAccelerator(prices)) step.seconds += KernelSeconds(prices, tensor, to);
+                 ReceiveSeconds(prices, primitive, static_cast<double>(step.bytes));
   return step;
 }
 

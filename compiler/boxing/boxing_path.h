@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/boxing/boxing_primitive.h"
 #include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
@@ -41,6 +42,11 @@ struct BoxingStep {
   // accelerators, bytes written.
   double seconds = 0;
 };
+
+// Of one firing, what goes over links: `bytes` received, as BoxingStep counts them. A sum of all
+// receives one from each member there; on accelerators it goes in a ring, or a tree. 0 where
+// nothing is received.
+double ReceiveSeconds(const BoxingPrices& prices, const BoxingPrimitive& primitive, double bytes);
 
 // The one primitive from `from` to `to`; its kind is "" where there is none.
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,

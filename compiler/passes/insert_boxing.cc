@@ -20,10 +20,10 @@ namespace oneflow {
 namespace {
 
 double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& mesh,
-                       const Link& link) {
+                       const GroupLinks& links) {
   const int64_t elements = MaxElements(LayoutOf(tensor.dims, sbp), mesh);
   const double bytes = static_cast<double>(elements * tensor.element_bytes);
-  return PrimitiveSeconds("transfer", bytes, /*devices=*/2, link);
+  return ExchangeSeconds("transfer", bytes, links);
 }
 
 // Who needs a tensor, and how.
@@ -136,9 +136,9 @@ class BoxingInserter {
   // before the link between stages, crossed in parts, and gathered behind it. No way sums.
   NdSbp CutForCrossing(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
     const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
-    const Link link = LinkOfStages(prices_.cluster, graph_->mesh, from, need.stage);
+    const GroupLinks links = LinksOfStages(prices_.cluster, graph_->mesh, from, need.stage);
     const auto seconds = [&](const NdSbp& crossing) {
-      double sum = TransferSeconds(boxed, crossing, graph_->mesh, link);
+      double sum = TransferSeconds(boxed, crossing, graph_->mesh, links);
       for (const auto& [a, b] : {std::pair(&sbp, &crossing), std::pair(&crossing, &need.sbp)}) {
         for (const BoxingStep& step : BoxingPath(prices_, boxed, *a, *b)) sum += step.seconds;
       }

@@ -237,21 +237,27 @@ TEST_CASE("plans print one line an actor and a register") {
       Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 places=3 every 128 "
                       "first_place=2 accumulate fires_per_fill=4\n") &&
           Catch::Contains("  a1 sum all_reduce stage=0 r0/2+1 -> r1 group=data reduce=max\n"));
-  CHECK_THAT(PlanSummary(marked, ""), Catch::Contains(": 1 actor, 200 bytes a step to a device"));
-  CHECK(PlanSummary(SomePlan(), "live").find("proof: live\n") != std::string::npos);
-  CHECK_THAT(PlanSummary(SomePlan(), ""), Catch::Contains("\n    addresses repeat every step\n"));
+  CHECK_THAT(PlanSummary(marked), Catch::Contains(": 1 actor, 200 bytes a step to a device"));
+  proto::Plan trained = SomePlan();
+  for (const auto& [name, size] : {std::pair{"w", 6}, {"w/m", 6}, {"w/v", 6}, {"bias", 2}}) {
+    proto::Variable& variable = *trained.add_variable();
+    variable.set_name(name);
+    variable.mutable_layout()->add_dim(size);
+    variable.mutable_layout()->add_dim(3);
+  }
+  CHECK(ParameterCount(trained) == 24);
+  CHECK_THAT(PlanSummary(SomePlan()), Catch::Contains("\n    addresses repeat every step\n"));
   proto::Plan turns = SomePlan();  // 2 fills a step in 3 slots
   turns.mutable_program(0)->set_micro_batches(2);
   for (proto::Register& r : *turns.mutable_program(0)->mutable_register_()) {
     r.set_slots(3), r.set_fires_per_fill(1);
   }
-  CHECK_THAT(PlanSummary(turns, ""),
-             Catch::Contains("\n    addresses repeat every 3 steps, those of "
-                             "a micro-batch every 3 micro-batches\n"));
+  CHECK_THAT(PlanSummary(turns), Catch::Contains("\n    addresses repeat every 3 steps, those of "
+                                                 "a micro-batch every 3 micro-batches\n"));
   turns.set_device_kind(proto::CUDA);
   *turns.add_memory() = turns.memory(0);
   turns.mutable_memory(1)->set_kind(proto::HOST_PINNED);
-  CHECK_THAT(PlanSummary(turns, ""),
+  CHECK_THAT(PlanSummary(turns),
              Catch::Contains("2 GPUs, 1 stage") && Catch::Contains("memory of a GPU of stage 0") &&
                  Catch::Contains("pinned memory of the host for a GPU of stage 0") &&
                  Catch::Contains("a step to a GPU\n") && !Catch::Contains("device"));

@@ -2,10 +2,12 @@
 
 #include <cstdio>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
@@ -24,7 +26,7 @@ std::vector<Place> PlacesOf(const proto::Program& program, const proto::ProgramF
     if (!actor.has_boxing()) continue;
     const proto::ActorFacts& known = FactsOf(facts, actor.id());
     const std::string& why = known.why();
-    if (places.empty() || why != last) places.push_back({WithoutNumbers(why), "", 0, 0});
+    if (places.empty() || why != last) places.push_back({why, "", 0, 0});
     last = why;
     Place& place = places.back();
     absl::StrAppend(&place.primitives, place.primitives.empty() ? "" : " + ", actor.kernel());
@@ -44,19 +46,23 @@ std::string TimeText(double seconds) {
 }  // namespace
 
 std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) {
-  std::vector<std::string> lines;
-  std::map<std::string, int> times;
+  // The reasons that are alike but for numbers and have the same price share a line.
+  std::map<std::string, size_t> known;
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const Place& place : PlacesOf(program, FactsOf(plan, program))) {
-    std::string line = absl::StrCat("    ", place.why, ": ", place.primitives, ", ",
-                                    BytesText(static_cast<int64_t>(place.bytes)));
-    if (place.seconds > 0) absl::StrAppend(&line, ", ", TimeText(place.seconds));
-    if (++times[line] == 1) lines.push_back(std::move(line));
+    std::string price =
+        absl::StrCat(": ", place.primitives, ", ", BytesText(static_cast<int64_t>(place.bytes)));
+    if (place.seconds > 0) absl::StrAppend(&price, ", ", TimeText(place.seconds));
+    const auto [at, is_new] = known.emplace(WithoutNumbers(place.why) + price, lines.size());
+    if (is_new) lines.push_back({std::move(price), {}});
+    lines[at->second].second.push_back(place.why);
   }
   if (lines.empty()) return "";
   std::string text = absl::StrCat("boxing of program ", program.name(), ", each time it fires:\n");
-  for (const std::string& line : lines) {
-    const int n = times[line];
-    absl::StrAppend(&text, line, n > 1 ? absl::StrCat("; ", n, " times") : "", "\n");
+  for (const auto& [price, reasons] : lines) {
+    const std::string times =
+        reasons.size() > 1 ? absl::StrCat("; ", reasons.size(), " times") : "";
+    absl::StrAppend(&text, "    ", Folded(reasons), price, times, "\n");
   }
   return text;
 }

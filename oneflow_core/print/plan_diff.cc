@@ -8,10 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
@@ -21,7 +24,8 @@ namespace {
 using Numbers = std::map<std::pair<std::string, int>, double>;
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kNames = 20;  // of actors that are in one plan only
+constexpr size_t kNames = 20;  // lines of actors that are in one plan only
+constexpr size_t kWords = 6;   // of an order that is written out
 
 struct ProgramNumbers {
   Numbers counts, bytes;
@@ -233,11 +237,36 @@ Json WithStages(Json json, const PlanDiff::Stages& stages) {
 std::string NamesText(const std::string& title, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   std::string text = absl::StrCat(title, ", ", names.size(), ":\n");
-  for (size_t i = 0; i < std::min(kNames, names.size()); ++i) {
-    absl::StrAppend(&text, "  ", names[i], "\n");
+  const std::vector<std::string> lines = FoldedLines(names);
+  for (size_t i = 0; i < std::min(kNames, lines.size()); ++i) {
+    absl::StrAppend(&text, "  ", lines[i], "\n");
   }
-  if (names.size() > kNames) absl::StrAppend(&text, "  ... ", names.size() - kNames, " more\n");
+  if (lines.size() > kNames) {
+    absl::StrAppend(&text, "  ... ", lines.size() - kNames, " more lines; --format=json has all\n");
+  }
   return text;
+}
+
+// A value of a fact. An order of many single actors, with those of alike layers as one: "h.*.fc.to1
+// (12)".
+std::string FactText(const std::string& what, const std::string& order) {
+  const std::vector<std::string> words = absl::StrSplit(order, ' ');
+  const bool repeats = order.find('(') != std::string::npos;
+  const bool listed = what.starts_with("order of ") && words.size() > kWords && !repeats;
+  if (!listed) return order.empty() ? "none" : order;
+  std::vector<std::string> lines = FoldedLines(words);
+  for (std::string& line : lines) {
+    absl::StrReplaceAll({{"; ", " ("}, {" times", ")"}}, &line);
+  }
+  return absl::StrJoin(lines, " ");
+}
+
+constexpr int kCounts = 4;
+// What is asked first comes first: times and shares of a step, bytes, counts.
+int RankOf(const PlanDiff::Number& number) {
+  if (number.unit == "bytes") return number.what.starts_with("received") ? 3 : 2;
+  if (number.unit == "s") return number.stages.first < 0 ? 0 : 1;
+  return number.what.starts_with("bubble") ? 0 : kCounts;
 }
 
 }  // namespace
@@ -278,15 +307,20 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   return diff;
 }
 
-std::string DiffText(const PlanDiff& diff) {
+std::string DiffText(const PlanDiff& diff, const std::string& first) {
   if (diff.empty()) return "the plans are alike\n";
-  std::string text;
+  std::string text = first;
+  std::vector<PlanDiff::Number> numbers = diff.numbers;
+  std::stable_sort(numbers.begin(), numbers.end(),
+                   [](const auto& a, const auto& b) { return RankOf(a) < RankOf(b); });
+  const auto counts = std::find_if(numbers.begin(), numbers.end(),
+                                   [](const auto& number) { return RankOf(number) == kCounts; });
+  for (auto number = numbers.begin(); number != counts; ++number) text += NumberLine(*number);
   for (const PlanDiff::Fact& fact : diff.facts) {
     absl::StrAppend(&text, "  ", StagesText(fact.stages), fact.what, ": ",
-                    fact.a.empty() ? "none" : fact.a, " -> ", fact.b.empty() ? "none" : fact.b,
-                    "\n");
+                    FactText(fact.what, fact.a), " -> ", FactText(fact.what, fact.b), "\n");
   }
-  for (const PlanDiff::Number& number : diff.numbers) text += NumberLine(number);
+  for (auto number = counts; number != numbers.end(); ++number) text += NumberLine(*number);
   return text + NamesText("actors only in the first", diff.only_a) +
          NamesText("actors only in the second", diff.only_b);
 }

@@ -44,8 +44,10 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
 void AddNumber(const std::string& what, const std::string& unit, double a, double b, PlanDiff* diff,
                int stage = -1);
 
-// For a terminal; of long lists of actors the first 20.
-std::string DiffText(const PlanDiff& diff);
+// For a terminal: times of a step and bytes first, then facts and counts, then actors. Names that
+// differ in numbers of layers only share a line; of long lists the first 20 lines. `first`: a line
+// that is to stand first, "" for none.
+std::string DiffText(const PlanDiff& diff, const std::string& first = "");
 std::string DiffJson(const PlanDiff& diff);
 
 }  // namespace oneflow

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
@@ -50,6 +51,12 @@ TEST_CASE("stages that change alike are told together") {
   PlanDiff diff = DiffPlans(Pipeline(4, 4, 1), Pipeline(4, 8, 2), "train");
   AddNumber("time of a step", "s", 0.5, 0.75, &diff);
   CHECK(DiffText(diff) ==
+        "  time of a step: 0.5 s -> 0.75 s (+50.0 %)\n"
+        "  stage 0: memory: 64 bytes -> 128 bytes (+100.0 %)\n"
+        "  stages 1 to 3: memory: 128 bytes -> 192 bytes (+50.0 %)\n"
+        "  stage 0: memory, registers and workspaces: 64 bytes -> 128 bytes (+100.0 %)\n"
+        "  stages 1 to 3: memory, registers and workspaces: 128 bytes -> 192 bytes (+50.0 %)\n"
+        "  stages 1 to 3: received in a step, receive: 256 bytes -> 512 bytes (+100.0 %)\n"
         "  stages 0 to 3: order of compute: F×4 -> F×8\n"
         "  stages 1 to 3: order of receive: F.recv×4 -> F.recv×8\n"
         "  stages 0 to 2: order of send: F.send×4 -> F.send×8\n"
@@ -58,13 +65,7 @@ TEST_CASE("stages that change alike are told together") {
         "  stage 3: order of issue, word 3: )×4 -> )×8\n"
         "  micro-batches: 4 -> 8 (+100.0 %)\n"
         "  stage 0: registers, slots: 1 -> 2 (+100.0 %)\n"
-        "  stages 1 to 3: registers, slots: 2 -> 3 (+50.0 %)\n"
-        "  stages 1 to 3: received in a step, receive: 256 bytes -> 512 bytes (+100.0 %)\n"
-        "  stage 0: memory: 64 bytes -> 128 bytes (+100.0 %)\n"
-        "  stages 1 to 3: memory: 128 bytes -> 192 bytes (+50.0 %)\n"
-        "  stage 0: memory, registers and workspaces: 64 bytes -> 128 bytes (+100.0 %)\n"
-        "  stages 1 to 3: memory, registers and workspaces: 128 bytes -> 192 bytes (+50.0 %)\n"
-        "  time of a step: 0.5 s -> 0.75 s (+50.0 %)\n");
+        "  stages 1 to 3: registers, slots: 2 -> 3 (+50.0 %)\n");
 }
 
 TEST_CASE("stages that are no neighbours are told apart") {
@@ -80,6 +81,9 @@ TEST_CASE("actors and stages of one plan only") {
   other.mutable_train()->set_schedule("gpipe");
   other.mutable_train()->set_precision(proto::BF16);
   CHECK(DiffText(DiffPlans(Pipeline(1, 4, 1), other, "train")) ==
+        "  stage 1: memory: 0 bytes -> 128 bytes\n"
+        "  stage 1: memory, registers and workspaces: 0 bytes -> 128 bytes\n"
+        "  stage 1: received in a step, receive: 0 bytes -> 256 bytes\n"
         "  mesh: pipe=1 -> pipe=2\n"
         "  groups: none -> stage 0 to 1\n"
         "  schedule: 1f1b -> gpipe\n"
@@ -95,9 +99,6 @@ TEST_CASE("actors and stages of one plan only") {
         "  stage 1: actors, receive: 0 -> 1\n"
         "  stage 1: registers: 0 -> 2\n"
         "  stage 1: registers, slots: 0 -> 2\n"
-        "  stage 1: received in a step, receive: 0 bytes -> 256 bytes\n"
-        "  stage 1: memory: 0 bytes -> 128 bytes\n"
-        "  stage 1: memory, registers and workspaces: 0 bytes -> 128 bytes\n"
         "actors only in the second, 3:\n"
         "  h.to1.send (send, group stage 0 to 1)\n"
         "  h.to1 (receive, group stage 0 to 1)\n"
@@ -113,6 +114,21 @@ TEST_CASE("groups and orders of issue are compared, however alike all else is") 
   CHECK(DiffText(DiffPlans(Pipeline(3, 4, 1), other, "train")) ==
         "  groups: stage 0 to 1; stage 1 to 2 -> pipe; stage 1 to 2\n"
         "  stage 1: order of issue, word 2: h.to1 h.to2.send )×4 -> h.to2.send h.to1 )×4\n");
+}
+
+TEST_CASE("names of alike layers share a line, and a first line stands first") {
+  PlanDiff diff;
+  for (const char* layer : {"0", "1", "2"}) {
+    diff.only_a.push_back(absl::StrCat("h.", layer, ".fc.to1 (receive, group stage 0 to 1)"));
+  }
+  diff.only_a.push_back("ln_f (layer_norm)");
+  diff.facts.push_back({"order of send.0", "a.0 a.1 a.2 a.3 a.4 b.7 a.5", ""});
+  CHECK(DiffText(diff, "  the same time\n") ==
+        "  the same time\n"
+        "  order of send.0: a.* (6) b.7 -> none\n"
+        "actors only in the first, 4:\n"
+        "  h.*.fc.to1 (receive, group stage 0 to 1); 3 times\n"
+        "  ln_f (layer_norm)\n");
 }
 
 TEST_CASE("json has the same") {

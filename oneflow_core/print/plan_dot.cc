@@ -1,62 +1,204 @@
 #include "oneflow_core/print/plan_dot.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/fold.h"
 
 namespace oneflow {
 namespace {
+
+constexpr int kNoLayer = -1;
 
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
+    if (c == '\n') {
+      quoted += "\\n";
+    } else {
+      quoted += c;
+    }
   }
   return quoted + "\"";
 }
 
-std::string Node(const proto::Actor& actor) {
-  std::string line = "    a" + std::to_string(actor.id()) +
-                     " [label=" + Quoted(actor.name() + "\n" + actor.kernel());
-  const size_t newline = line.find('\n');
-  line.replace(newline, 1, "\\n");
-  if (actor.has_boxing()) line += ", style=filled, fillcolor=lightyellow";
-  if (actor.has_exchange()) line += ", color=red";
-  return line + "];\n";
+// 3 of "h.3.mlp.fc"; kNoLayer of what belongs to none.
+int LayerOf(const std::string& name) {
+  int layer = kNoLayer;
+  if (!name.starts_with("h.")) return kNoLayer;
+  const size_t end = name.find('.', 2);
+  const bool number = end != std::string::npos &&
+                      absl::SimpleAtoi(ToAbsl(std::string_view(name).substr(2, end - 2)), &layer);
+  return number ? layer : kNoLayer;
 }
+
+// The layers of a stage from `first` to `last`, which are alike; kNoLayer: actors of no layer.
+struct Box {
+  int stage = 0, first = kNoLayer, last = kNoLayer;
+};
+
+class Drawing {
+ public:
+  Drawing(const proto::Plan& plan, const proto::Program& program, bool full)
+      : plan_(plan), program_(program) {
+    MakeBoxes(full);
+    ChooseActors();
+  }
+
+  std::string Text() const {
+    return absl::StrCat("digraph ", Quoted(plan_.model() + "." + program_.name()),
+                        " {\n  rankdir=TB; node [shape=box, fontname=Helvetica];\n", Stages(),
+                        Edges(), "}\n");
+  }
+
+ private:
+  // Neighbours of a stage with the same actors, but for numbers, share a box.
+  void MakeBoxes(bool full) {
+    std::map<std::pair<int, int>, std::multiset<std::string>> content;  // by stage and layer
+    for (const proto::Actor& actor : program_.actor()) {
+      content[{actor.stage(), LayerOf(actor.name())}].insert(
+          absl::StrCat(WithoutNumbers(actor.name()), " ", actor.kernel()));
+    }
+    const std::multiset<std::string>* before = nullptr;
+    for (const auto& [at, actors] : content) {
+      const auto [stage, layer] = at;
+      const bool joins = !full && before != nullptr && layer != kNoLayer &&
+                         boxes_.back().stage == stage && boxes_.back().last != kNoLayer &&
+                         boxes_.back().last == layer - 1 && *before == actors;
+      if (joins) {
+        boxes_.back().last = layer;
+      } else {
+        boxes_.push_back({stage, layer, layer});
+      }
+      box_of_[at] = boxes_.size() - 1;
+      before = &actors;
+    }
+  }
+
+  // Each actor is drawn as the first one of its box that is alike.
+  void ChooseActors() {
+    std::map<std::tuple<size_t, std::string, std::string, int>, int> known;
+    std::map<std::tuple<size_t, int, std::string, std::string>, int> times;  // by layer, too
+    for (const proto::Actor& actor : program_.actor()) {
+      const int layer = LayerOf(actor.name());
+      const size_t box = box_of_.at({actor.stage(), layer});
+      const bool alone = boxes_[box].first == boxes_[box].last;
+      std::string plain = alone ? actor.name() : WithoutNumbers(actor.name());
+      const int nth = alone ? actor.id() : times[{box, layer, plain, actor.kernel()}]++;
+      const int drawn = static_cast<int>(drawn_as_.size());
+      const auto [at, is_new] =
+          known.emplace(std::tuple(box, std::move(plain), actor.kernel(), nth), drawn);
+      drawn_as_.push_back(at->second);
+      names_[at->second].push_back(actor.name());
+    }
+  }
+
+  std::string Node(int a) const {
+    const proto::Actor& actor = program_.actor(a);
+    std::string line = absl::StrCat(
+        "      a", a, " [label=", Quoted(Folded(names_.at(a)) + "\n" + actor.kernel()));
+    if (actor.has_boxing()) line += ", style=filled, fillcolor=lightyellow";
+    if (actor.has_exchange()) line += ", color=red";
+    return line + "];\n";
+  }
+
+  static std::string TitleOf(const Box& box) {
+    if (box.first == box.last) return absl::StrCat("layer ", box.first);
+    return absl::StrCat("layers ", box.first, "-", box.last, " x ", box.last - box.first + 1);
+  }
+
+  std::string Stages() const {
+    std::vector<std::string> nodes(boxes_.size());
+    for (const auto& [a, names] : names_) nodes[BoxOf(a)] += Node(a);
+    std::map<int, std::string> stages;
+    for (size_t b = 0; b < boxes_.size(); ++b) {
+      std::string& text = stages[boxes_[b].stage];
+      if (boxes_[b].first == kNoLayer) {
+        text += nodes[b];
+        continue;
+      }
+      absl::StrAppend(&text, "    subgraph cluster_", boxes_[b].stage, "_", boxes_[b].first,
+                      " {\n      label=", Quoted(TitleOf(boxes_[b])), ";\n", nodes[b], "    }\n");
+    }
+    std::string text;
+    for (const auto& [stage, content] : stages) {
+      absl::StrAppend(&text, "  subgraph cluster_", stage, " {\n    label=\"stage ", stage, "\";\n",
+                      content, "  }\n");
+    }
+    return text;
+  }
+
+  size_t BoxOf(int a) const {
+    const proto::Actor& actor = program_.actor(a);
+    return box_of_.at({actor.stage(), LayerOf(actor.name())});
+  }
+
+  // What leads from one box to itself but between two of its layers.
+  bool BetweenLayers(int from, int to) const {
+    return BoxOf(from) == BoxOf(to) &&
+           LayerOf(program_.actor(from).name()) != LayerOf(program_.actor(to).name());
+  }
+
+  std::string Edges() const {
+    std::map<int, int> writer;
+    for (int a = 0; a < program_.actor_size(); ++a) {
+      for (const int r : program_.actor(a).output()) writer[r] = a;
+    }
+    // By ends, dashed or not, slots, and name without numbers: the names.
+    std::map<std::tuple<int, int, bool, int, std::string>, std::vector<std::string>> edges;
+    std::set<std::pair<int, int>> sends;
+    for (int a = 0; a < program_.actor_size(); ++a) {
+      const proto::Actor& actor = program_.actor(a);
+      for (const proto::Input& input : actor.input()) {
+        const auto from = writer.find(input.register_());
+        if (from == writer.end()) continue;  // a variable that nobody writes here
+        const proto::Register* reg = FindRegister(plan_, program_, input.register_());
+        edges[{drawn_as_[from->second], drawn_as_[a], BetweenLayers(from->second, a), reg->slots(),
+               WithoutNumbers(reg->name())}]
+            .push_back(reg->name());
+      }
+      const int partner = actor.exchange().partner();
+      const bool sends_to = actor.exchange().has_partner() && actor.kernel() == "send" &&
+                            partner >= 0 && partner < program_.actor_size();
+      if (sends_to) sends.emplace(drawn_as_[a], drawn_as_[partner]);
+    }
+    std::string text;
+    for (const auto& [edge, names] : edges) {
+      const auto& [from, to, dashed, slots, plain] = edge;
+      absl::StrAppend(&text, "  a", from, " -> a", to,
+                      " [label=", Quoted(absl::StrCat(Folded(names), " x", slots)),
+                      dashed ? ", style=dashed" : "", "];\n");
+    }
+    for (const auto& [from, to] : sends) {
+      absl::StrAppend(&text, "  a", from, " -> a", to, " [color=red];\n");
+    }
+    return text;
+  }
+
+  const proto::Plan& plan_;
+  const proto::Program& program_;
+  std::vector<Box> boxes_;
+  std::map<std::pair<int, int>, size_t> box_of_;   // by stage and layer
+  std::vector<int> drawn_as_;                      // by actor
+  std::map<int, std::vector<std::string>> names_;  // of the actors that are drawn as one
+};
 
 }  // namespace
 
-absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view name) {
+absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view name, bool full) {
   ASSIGN_OR_RETURN(const proto::Program* program, ProgramOfFlag(plan, name));
-  std::string text = "digraph " + Quoted(plan.model() + "." + program->name()) +
-                     " {\n  rankdir=TB; node [shape=box, fontname=Helvetica];\n";
-  std::map<int, std::string> clusters;
-  std::map<int, int> writer;
-  for (const proto::Actor& actor : program->actor()) {
-    clusters[actor.stage()] += Node(actor);
-    for (int r : actor.output()) writer[r] = actor.id();
-  }
-  for (const auto& [stage, nodes] : clusters) {
-    text += "  subgraph cluster_" + std::to_string(stage) + " {\n    label=\"stage " +
-            std::to_string(stage) + "\";\n" + nodes + "  }\n";
-  }
-  for (const proto::Actor& actor : program->actor()) {
-    for (const proto::Input& input : actor.input()) {
-      const auto from = writer.find(input.register_());
-      if (from == writer.end()) continue;  // a variable that nobody writes here
-      const proto::Register* reg = FindRegister(plan, *program, input.register_());
-      text += "  a" + std::to_string(from->second) + " -> a" + std::to_string(actor.id()) +
-              " [label=" + Quoted(reg->name() + " x" + std::to_string(reg->slots())) + "];\n";
-    }
-    if (actor.exchange().has_partner() && actor.kernel() == "send") {
-      text += "  a" + std::to_string(actor.id()) + " -> a" +
-              std::to_string(actor.exchange().partner()) + " [color=red];\n";
-    }
-  }
-  return text + "}\n";
+  return Drawing(plan, *program, full).Text();
 }
 
 }  // namespace oneflow

@@ -1,5 +1,10 @@
-// A program as a Graphviz picture: a box an actor, a cluster a stage, an edge a register with its
-// slots.
+// A program as a Graphviz picture: a box an actor, a cluster a stage and within it a cluster a
+// layer, an edge a register with its slots.
+//
+//   ASSIGN_OR_RETURN(const std::string dot, PlanDot(plan, "train", /*full=*/false));
+//
+// Layers in a row that are alike are one cluster, "layers 0-11 x 12": its boxes are those of one of
+// them, and what leads from a layer to the next is dashed. Edges that then lead alike are one.
 #pragma once
 
 #include <string>
@@ -11,6 +16,7 @@
 namespace oneflow {
 
 // Of the program of that name; an input error that lists the plan's programs if there is none.
-absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view program);
+// `full`: every layer is drawn.
+absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view program, bool full);
 
 }  // namespace oneflow

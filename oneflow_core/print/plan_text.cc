@@ -17,6 +17,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/places.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/fold.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -231,17 +232,20 @@ std::string TimesText(const std::vector<std::string>& names, int64_t times) {
 
 // What is inferred alike of all layers, in one line: "h.*.attn.add is S(0) on data: ...; 12 times".
 std::string NotesText(const proto::Plan& plan) {
-  std::vector<std::pair<std::string, const std::string*>> notes;
-  std::map<std::string, int> times;
+  // By the rest of the note and the name without numbers, in the order of the first.
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;
+  std::map<std::string, size_t> known;
   for (const std::string& note : plan.facts().note()) {
     const size_t name = std::min(note.find(' '), note.size());
-    std::string alike = WithoutNumbers(note.substr(0, name)) + note.substr(name);
-    if (++times[alike] == 1) notes.emplace_back(std::move(alike), &note);
+    const auto [at, is_new] =
+        known.emplace(WithoutNumbers(note.substr(0, name)) + note.substr(name), notes.size());
+    if (is_new) notes.push_back({note.substr(name), {}});
+    notes[at->second].second.push_back(note.substr(0, name));
   }
   std::string text;
-  for (const auto& [alike, first] : notes) {
-    const int n = times[alike];
-    absl::StrAppend(&text, "    ", n == 1 ? *first : absl::StrCat(alike, "; ", n, " times"), "\n");
+  for (const auto& [rest, names] : notes) {
+    const std::string times = names.size() > 1 ? absl::StrCat("; ", names.size(), " times") : "";
+    absl::StrAppend(&text, "    ", Folded(names), rest, times, "\n");
   }
   return text;
 }
@@ -296,21 +300,6 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
   return absl::StrJoin(texts, " ");
 }
 
-std::string WithoutNumbers(std::string_view text) {
-  const auto digit = [&](size_t i) { return i < text.size() && absl::ascii_isdigit(text[i]); };
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char before = plain.empty() ? '\0' : plain.back();
-    if (!digit(i) || (before != '.' && before != '@' && before != ' ')) {
-      plain += text[i];
-      continue;
-    }
-    plain += '*';
-    while (digit(i + 1)) ++i;
-  }
-  return plain;
-}
-
 std::string BytesText(int64_t bytes) {
   std::string digits = absl::StrCat(bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : bytes);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
@@ -325,22 +314,24 @@ std::string BytesText(int64_t bytes) {
   return digits + text;
 }
 
-std::string PlanSummary(const proto::Plan& plan, const std::string& proof) {
+int64_t ParameterCount(const proto::Plan& plan) {
   int64_t elements = 0;
   for (const proto::Variable& v : plan.variable()) {
+    if (absl::EndsWith(v.name(), "/m") || absl::EndsWith(v.name(), "/v")) continue;  // of AdamW
     int64_t n = 1;
     for (int64_t d : v.layout().dim()) n = Product(n, d);
     elements = Sum(elements, n);
   }
-  std::string text = Header(plan);
-  absl::StrAppend(&text, "variables: ", plan.variable_size(), " with ", elements,
-                  " elements, states of the optimizer included\n");
-  text += DropoutText(plan.graph()) + MemoryText(plan);
+  return elements;
+}
+
+std::string PlanSummary(const proto::Plan& plan) {
+  std::string text = Header(plan) + DropoutText(plan.graph()) + MemoryText(plan);
   for (const proto::Program& program : plan.program()) text += ProgramSummary(plan, program);
   if (plan.facts().note_size() > 0) {
-    text += "inferred (S(i) splits dimension i, B is whole on each device, P a part of the sum):\n";
+    text += "inferred (S(i) splits dimension i, B is replicated, P a part of the sum):\n";
   }
-  return absl::StrCat(text, NotesText(plan), "proof: ", proof, "\n");
+  return text + NotesText(plan);
 }
 
 std::string PlanText(const proto::Plan& plan, std::string_view only) {

@@ -8,9 +8,12 @@
 
 namespace oneflow {
 
-// A page for people: mesh, programs, stages, actors, registers, bytes a device, communication, what
-// was inferred. `proof` is the line on the proof ("live, memory-safe, type-safe" or the refusal).
-std::string PlanSummary(const proto::Plan& plan, const std::string& proof);
+// A page for people: programs, stages, actors, registers, bytes a device, communication, what was
+// inferred. The verbs print what is asked first before it (tools/oneflow/headline.h).
+std::string PlanSummary(const proto::Plan& plan);
+
+// Elements of all variables, without the states of the optimizer.
+int64_t ParameterCount(const proto::Plan& plan);
 
 // All of it, one line an actor and a register; of programs only the one of this name, if given.
 std::string PlanText(const proto::Plan& plan, std::string_view program = "");
@@ -24,10 +27,6 @@ std::string MeshText(const proto::Mesh& mesh);
 
 // "F×2 (B F)×2 B×2 U", "F0×4 ((F0 B1)×2 (F1 B0)×2)×3 ...". Unknown segments are "?".
 std::string OrderText(const proto::Program& program, const proto::Stream& stream);
-
-// The numbers of layers, replicas and stages as "*": those after '.', '@' and a blank. What is
-// alike in all of them shares a line.
-std::string WithoutNumbers(std::string_view text);
 
 // "1,234,567 bytes (1.2 MiB)".
 std::string BytesText(int64_t bytes);

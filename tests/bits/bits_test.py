@@ -60,7 +60,7 @@ class OracleTest(unittest.TestCase):
         runs = [Run("x", "--recompute=nothing")]
         problems = list(bits.problems_of(runs, bits.results_of(runs, bit_oracle.Oracle(BINARY), jobs=1), None))
         self.assertEqual(1, len(problems))
-        self.assertRegex(problems[0], r"(?s)^x: oneflow train .*exit code 2.*error: recompute: \"nothing\" is not known")
+        self.assertRegex(problems[0], r"(?s)^x: oneflow train .*exit code 2.*error: --recompute=nothing: \"nothing\" is not known")
 
     def test_weights_do_not_depend_on_how_they_are_cut(self):
         values = struct.pack("<15f", *range(15))

@@ -148,7 +148,7 @@ class BadFilesTest(BadInputCase):
         self.train(["--keep", "negative"], "--data=text.txt", "--keep=-1", "--checkpoint_dir=ckpt")
         for resume in ["--resume", "--resume=auto"]:
             self.train(["--resume", "add --checkpoint_dir=DIR"], "--data=text.txt", resume)
-        self.train(["--resume=maybe", "neither true, false nor auto"], "--data=text.txt", "--resume=maybe", "--checkpoint_dir=ckpt")
+        self.train(["--resume=maybe", "use true, false or auto"], "--data=text.txt", "--resume=maybe", "--checkpoint_dir=ckpt")
         for fraction in ["-0.1", "1", "1.5"]:
             self.train(["--eval_fraction", "at least 0 and below 1"], "--data=text.txt", "--eval_fraction=" + fraction)
         for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:

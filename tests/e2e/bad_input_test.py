@@ -83,7 +83,7 @@ class BadInputTest(BadInputCase):
                               (["--program=tran", "no such program", "train, eval"], "--program=tran"),
                               (["absent.textproto"], "--cluster=absent.textproto"),
                               (["gpt.textproto:", "Cluster", "op"], "--cluster=gpt.textproto"),
-                              (["--format=dot", "text, json"], "--format=dot"),
+                              (["--format=dot", "text or json"], "--format=dot"),
                               (["--trace", "absent/trace"], "--trace=absent/trace")]:
             self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
         for fields, words in [(b"device { peak_flops: 1e-9 }", ["device.peak_flops is 1e-09 a second", "leave it out"]),
@@ -101,6 +101,16 @@ class BadInputTest(BadInputCase):
                               (b"level { } level { bandwidth: -1 }", ["level[1].bandwidth is -1"]),
                               (b"level { } level { size: 8 }", ["level[0].size is missing"]),
                               (b"", ["is empty"]),
+                              (b"level { protocol { ring_share: 2 } }", ["level[0].protocol[0].ring_share is 2"]),
+                              (b"level { protocol { ring_share: 1 tree_share: 1 tree_step: -1 } }",
+                               ["level[0].protocol[0].tree_step is -1"]),
+                              (b'level { size: 2 protocol { name: "LL" ring_share: 1 tree_share: 1 } } level { }',
+                               ["level[1] has 0 protocols, level[0] has 1", "every level"]),
+                              (b'level { size: 2 protocol { name: "LL" ring_share: 1 tree_share: 1 } } '
+                               b'level { protocol { name: "Simple" ring_share: 1 tree_share: 1 } }',
+                               ['level[1].protocol[0] is "Simple", level[0]\'s is "LL"']),
+                              (b"cores: -1", ["cores is -1"]),
+                              (b"level { processor_usage: 1 }", ["level[0].processor_usage is 1", "0 to 0.9"]),
                               (b"level { sleeping_latency: inf }", ["level[0].sleeping_latency is inf"]),
                               (b"level { size: -2 }", ["level[0].size is -2"]),
                               (b"level { size: 2000000000 } level { size: 2 }", ["levels", "2147483647 devices"]),
@@ -247,8 +257,8 @@ class BadInputTest(BadInputCase):
     def test_axes_that_nothing_lies_on_are_told(self):
         warnings = lambda mesh, *verb: run(*verb, "--mesh=" + mesh, "--batch=4", cwd=self.dir)[1]
         compile_gpt = ["compile", "--graph=gpt.textproto", "--out=axes.plan"]
-        self.assertIn("warning: mesh axis dp: neither", warnings("dp=2", *compile_gpt))
-        self.assertIn("mesh axis tp.1: neither", warnings("data=2,tp=1x2", *compile_gpt))
+        self.assertIn("warning: mesh axis dp: did you mean data? neither", warnings("dp=2", *compile_gpt))
+        self.assertIn("mesh axis tp.1: did you mean tensor? neither", warnings("data=2,tp=1x2", *compile_gpt))
         self.assertEqual("", warnings("pipe=2,data=2x1,tensor=2", *compile_gpt))
         with open(self.dir + "/gpt.textproto", encoding="utf-8") as file:  # the graph may say it
             own = file.read().replace('name: "embed" ', 'name: "embed" sbp { on { key: "dp" value: "S(2)" } } ', 1)
@@ -287,7 +297,13 @@ class BadInputTest(BadInputCase):
             generate(["--top_p", "above 0"], prompt, "--top_p=" + value)
         generate(["--tokenizer=gpt3", "gpt2:FOLDER"], prompt, "--tokenizer=gpt3")
         generate(["absent/vocab.json"], prompt, "--tokenizer=gpt2:absent")
-        generate(["700 tokens", "vocabulary 256"], prompt, "--tokenizer=gpt2:" + VOCABULARY)
+        gpt2 = "--tokenizer=gpt2:" + VOCABULARY
+        generate([gpt2, "the tokenizer is gpt2:testdata (", "tokens of bytes ("], prompt, gpt2)
+        self.write("foreign.bin", b"a\0b\0" * 100)  # of a tokenizer that nobody knows
+        run("train", "--plan=gpt.plan", "--data=foreign.bin", "--steps=1", "--checkpoint_dir=foreign", cwd=self.dir)
+        error = run("generate", "--checkpoint=foreign", prompt, gpt2, cwd=self.dir, code=2)[1]
+        for words in ["700 tokens", "vocabulary 256"]:
+            self.assertIn(words, error)
         generate(["tensor=3", "heads"], prompt, "--mesh=tensor=3")
         generate(["bytes"], prompt, "--memory=10KB")
         run("model", "gpt", *[f.replace("vocab=256", "vocab=128") for f in SMALL], "--out=ascii.textproto", cwd=self.dir)

@@ -8,8 +8,20 @@ import subprocess
 ONEFLOW = os.path.abspath("tools/oneflow/oneflow")  # the runfiles' root is the working folder
 
 
-def run(*args, cwd, code=0, preexec_fn=None):
-    """Runs `oneflow args`; asserts the exit code; returns (stdout, stderr)."""
+REPEATED = ("--feed", "--fetch", "--stop")
+
+
+def replaced(args):
+    """The arguments without flags that are given again later: cases vary the flags that their class begins with."""
+    names = [os.fsdecode(arg).split("=")[0] if b"=" in os.fsencode(arg) else None for arg in args]
+    last = {name: i for i, name in enumerate(names) if name and name.startswith("--")}
+    return [arg for i, arg in enumerate(args) if last.get(names[i], i) == i or names[i] in REPEATED]
+
+
+def run(*args, cwd, code=0, preexec_fn=None, as_written=False):
+    """Runs `oneflow args`, a flag that is given again replacing the one before unless as_written; asserts the exit code;
+    returns (stdout, stderr)."""
+    args = args if as_written else replaced(args)
     done = subprocess.run([ONEFLOW, *args], cwd=cwd, capture_output=True, text=True, errors="replace",
                           env=dict(os.environ, GLOG_logtostderr="1"), preexec_fn=preexec_fn, check=False)
     assert done.returncode == code, (

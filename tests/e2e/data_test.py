@@ -34,6 +34,10 @@ class DataTest(unittest.TestCase):
                     "--threads=1", cwd=self.dir)[0]
         return [json.loads(line)["loss"] for line in lines.splitlines() if '"loss"' in line]
 
+    def write(self, path, data):
+        with open(os.path.join(self.dir, path), "wb") as file:
+            file.write(data)
+
     def read(self, path):
         with open(os.path.join(self.dir, path), "rb") as file:
             return file.read()
@@ -49,6 +53,29 @@ class DataTest(unittest.TestCase):
         self.assertEqual(losses[0], losses[2])
         self.assertEqual(self.read("llmc/train.bin")[1024:], self.read("nanogpt/train.bin"))
         self.assertEqual(self.read("megatron/train.bin"), self.read("nanogpt/train.bin"))
+
+    def test_files_of_other_programs(self):
+        """The same ids as the uint32 of llm.c's Llama 3, as its evaluation, and as a Megatron pair of other sequences."""
+        self.data("other", "--tokenizer=gpt2:" + VOCABULARY)
+        packed = self.read("other/train.bin")
+        ids = struct.unpack(f"<{len(packed) // 2}H", packed)
+        expected = self.losses("other/train.bin")
+        header = lambda magic, version: struct.pack("<256i", magic, version, len(ids), *[0] * 253)
+        self.write("llama.bin", header(20240801, 7) + struct.pack(f"<{len(ids)}I", *ids))
+        self.assertEqual(self.losses("llama.bin"), expected)
+        self.write("pair.bin", struct.pack(f"<{len(ids)}i", *ids))
+        sizes = [10, 0, len(ids) - 10]  # three sequences of two documents
+        self.write("pair.idx", b"MMIDIDX\0\0" + struct.pack("<QBQQ3i3q3q", 1, 4, 3, 3, *sizes, 0, 40, 40, 0, 2, 3))
+        self.assertEqual(self.losses("pair.bin"), expected)
+        for name, data, words in [
+            ("evaluation.bin", header(20240522, 1) + packed, "is a file of llm.c that holds an evaluation"),
+            ("short.bin", header(20240801, 7)[:500], "has 500 bytes of the 1024 of llm.c's header"),
+            ("wide.bin", struct.pack(f"<{len(ids)}i", *ids), "these are ids of four bytes without a header"),
+        ]:
+            self.write(name, data)
+            error = run("train", "--graph=gpt.textproto", "--data=" + name, "--steps=1", cwd=self.dir, code=2)[1]
+            self.assertIn(f"{name}: ", error)
+            self.assertIn(words, error)
 
     def test_bytes_are_the_text_itself(self):
         self.data("bytes", "--tokenizer=bytes")
@@ -68,11 +95,11 @@ class DataTest(unittest.TestCase):
         byte = ["--tokenizer=bytes", "--token_format=megatron"]
         self.data("again", *byte, "--val_fraction=0.3")
         names = lambda: sorted(os.listdir(self.dir + "/again"))
-        self.assertEqual(names(), ["train.bin", "train.idx", "val.bin", "val.idx"])
+        self.assertEqual(names(), ["train.bin", "train.idx", "train.meta.json", "val.bin", "val.idx", "val.meta.json"])
         with open(self.dir + "/again/notes.txt", "w") as notes:
             notes.write("of no concern")
         self.data("again", "--tokenizer=bytes", "--token_format=llmc")
-        self.assertEqual(names(), ["notes.txt", "train.bin"])
+        self.assertEqual(names(), ["notes.txt", "train.bin", "train.meta.json"])
         self.assertEqual(self.losses("again/train.bin"), self.losses("a.txt,b.txt"))
 
     def test_documents_may_end_in_a_token(self):
@@ -85,7 +112,8 @@ class DataTest(unittest.TestCase):
     def test_text_for_people(self):
         out = run("data", "--text=a.txt", "--out=people", cwd=self.dir)[0]
         self.assertRegex(out, r"people/train.bin: \d+ tokens of 2 bytes, for .* \(1.00 bytes a token\)")
-        self.assertRegex(out, r"vocabulary of 256; [\d.]+ MB/s")
+        self.assertRegex(out, r"tokenizer bytes \(0000000000000100\), vocabulary of 256; [\d.]+ MB/s")
+        self.assertNotIn("post-processor", out)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, read_metrics, read_slices, run
+from tests.e2e.cli import ONEFLOW, read_metrics, read_slices, replaced, run
 
 MESH = ["--mesh=pipe=2,data=2", "--micro_batches=2"]
 MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
@@ -31,7 +31,7 @@ class InterruptTest(unittest.TestCase):
 
     def start(self, *flags):
         process = subprocess.Popen(
-            [ONEFLOW, "train", "--graph=gpt.textproto", "--data=text.txt", "--steps=1000000", *flags],
+            [ONEFLOW, *replaced(["train", "--graph=gpt.textproto", "--data=text.txt", "--steps=1000000", *flags])],
             cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)])
         self.addCleanup(process.kill)

@@ -237,12 +237,14 @@ class TextMutator {
 // The bytes of all that verbs show of a plan that is not proved: of any, then of one that is
 // well-formed, if it is.
 size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed) {
-  std::string text = PlanSummary(plan, "") + PlanText(plan);
+  std::string text = PlanSummary(plan) + PlanText(plan);
   for (const proto::Program& program : plan.program()) text += BoxingTable(plan, program);
   text += VerifyPlan(plan).ToString();
   if (!well_formed) return text.size();
   text += PlanJson(plan, "");
-  for (const proto::Program& program : plan.program()) text += *PlanDot(plan, program.name());
+  for (const proto::Program& program : plan.program()) {
+    for (const bool full : {false, true}) text += *PlanDot(plan, program.name(), full);
+  }
   text += GptMemoryText(plan).value_or("");
   for (const PlanDiff& diff : {DiffPlans(plan, other, "train"), DiffPlans(other, plan, "train")}) {
     text += DiffText(diff) + DiffJson(diff);

@@ -6,11 +6,11 @@ VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 
 class Page(html.parser.HTMLParser):
-    """Elements by name, the JSON of the script "simulation", and what is wrong with the page."""
+    """Elements by name, the JSON of the scripts "simulation" and "plan", and what is wrong with the page."""
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.elements, self.problems, self.simulation = [], {}, [], ""
+        self.open, self.elements, self.problems, self.texts = [], {}, [], {}
         self.links = []  # what the page would load
         self.feed(text)
         self.close()
@@ -33,8 +33,9 @@ class Page(html.parser.HTMLParser):
             self.open.pop()
 
     def handle_data(self, data):
-        if self.open and self.open[-1][1].get("id") == "simulation":
-            self.simulation += data
+        if self.open and "id" in self.open[-1][1]:
+            name = self.open[-1][1]["id"]
+            self.texts[name] = self.texts.get(name, "") + data
 
-    def json(self):
-        return json.loads(self.simulation)
+    def json(self, name="simulation"):
+        return json.loads(self.texts[name])

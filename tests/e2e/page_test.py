@@ -34,7 +34,7 @@ class PageTest(unittest.TestCase):
         self.assertNotIn("b", page.elements)
         ids = [attrs["id"] for tag in ("div", "p", "script") for attrs in page.elements[tag] if "id" in attrs]
         self.assertEqual(len(ids), len(set(ids)))
-        for name in ["timeline", "memory", "path", "actors", "boxing", "simulation"]:
+        for name in ["key", "controls", "timeline", "memory", "path", "actors", "boxing", "plan", "simulation"]:
             self.assertIn(name, ids)
 
     def test_has_the_numbers_of_simulate(self):
@@ -42,6 +42,42 @@ class PageTest(unittest.TestCase):
             page = Page(run("explain", "--plan=gpt.plan", "--format=html", *flags, cwd=self.dir)[0])
             simulated = run("simulate", "--plan=gpt.plan", "--format=json", *flags, cwd=self.dir)[0]
             self.assertEqual(page.json(), json.loads(simulated))
+
+    def test_has_the_facts_of_the_plan(self):
+        plan = Page(run("explain", "--plan=gpt.plan", "--format=html", cwd=self.dir)[0]).json("plan")
+        explained = json.loads(run("explain", "--plan=gpt.plan", "--format=json", cwd=self.dir)[0])
+        self.assertEqual(plan["fingerprint"], explained["fingerprint"])
+        self.assertEqual(plan["mesh"], "pipe=2,tensor=2")
+        self.assertEqual((plan["batch"], plan["micro_batches"]), (8, 4))
+        self.assertEqual((plan["schedule"], plan["precision"]), ("1f1b", "f32"))
+        self.assertEqual(plan["proof"], "live, memory-safe, type-safe")
+
+    def test_actors_of_all_layers_share_a_row(self):
+        page = Page(run("explain", "--plan=gpt.plan", "--format=html", cwd=self.dir)[0])
+        rows = {(row["name"], row["kernel"]): row for row in page.json("plan")["rows"]}
+        self.assertEqual(len(rows), len(page.json("plan")["rows"]))
+        row = rows["h.*.mlp.fc", "linear_gelu"]
+        self.assertEqual((row["actors"], row["first_stage"], row["last_stage"]), (2, 0, 1))
+        self.assertEqual({member["name"] for member in row["members"]}, {"h.0.mlp.fc", "h.1.mlp.fc"})
+        # One on each stage: a step is that of one of them.
+        self.assertEqual(row["seconds_a_step"], max(member["seconds_a_step"] for member in row["members"]))
+
+    def test_a_long_run_makes_a_small_page(self):
+        run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=4096", "--micro_batches=4096", "--out=long.plan", cwd=self.dir)
+        text = run("explain", "--plan=long.plan", "--format=html", cwd=self.dir)[0]
+        self.assertLess(len(text), 4e6)
+        page = Page(text)
+        simulated = json.loads(run("simulate", "--plan=long.plan", "--format=json", cwd=self.dir)[0])
+        condensed = page.json("plan")["condensed"]
+        self.assertGreater(condensed["seconds"], 0)
+        blocks = [[stream["blocks"] for stage in run["stages"] for stream in stage["streams"] if not stream["host"]]
+                  for run in (page.json(), simulated)]
+        self.assertEqual(condensed["blocks"], sum(len(stream) for stream in blocks[1]))
+        for few, many in zip(*blocks):
+            self.assertEqual(sum(b[5] if len(b) > 5 else 1 for b in few), len(many))
+            self.assertAlmostEqual(sum(b[6] if len(b) > 5 else b[4] - b[3] for b in few), sum(b[4] - b[3] for b in many))
+        for name in ["step_seconds", "bubble", "actors", "boxing"]:
+            self.assertEqual(page.json()[name], simulated[name])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from tests.e2e.cli import ONEFLOW
+from tests.e2e.cli import ONEFLOW, replaced
 from tests.slurm.waiting import wait_for
 
 ENDLESS = 1_000_000  # steps
@@ -47,9 +47,9 @@ class Job:
         return self.hosts[index % len(self.hosts)] if self.hosts else None
 
     def arguments(self, *flags):
-        return ["train", f"--plan={self.plan}", f"--data={os.path.dirname(self.plan)}/text.txt", f"--steps={self.steps}",
+        return replaced(["train", f"--plan={self.plan}", f"--data={os.path.dirname(self.plan)}/text.txt", f"--steps={self.steps}",
                 f"--checkpoint_dir={self.checkpoint_dir}", f"--checkpoint_every={self.every}", "--metrics=metrics.jsonl",
-                "--job_dir=.", *flags]
+                "--job_dir=.", *flags])
 
     def start(self, index, *flags, before=(), environment=None):
         """Starts one process. `before`: words before the command."""

@@ -35,8 +35,8 @@ class JoinTest(unittest.TestCase):
             port = probe.getsockname()[1]
         started = []
         for index, (folder, flags) in enumerate([(self.here, first), (self.there, second)]):
-            command = [cli.ONEFLOW, "train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--processes=2",
-                       f"--process_index={index}", f"--coordinator=127.0.0.1:{port}", *flags]
+            command = [cli.ONEFLOW, *cli.replaced(["train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--processes=2",
+                                                   f"--process_index={index}", f"--coordinator=127.0.0.1:{port}", *flags])]
             started.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             text=True, errors="replace",
                                             env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))

@@ -240,7 +240,7 @@ class JobTest(unittest.TestCase):
         self.refuse(["--nodes=0", "at least 1"], "--nodes=0", engine="slurm")
         self.refuse(["--max_jobs=0", "at least 1"], "--max_jobs=0", engine="slurm")
         self.refuse(["--sbatch_option=account", "no option"], "--sbatch_option=account", engine="slurm")
-        self.refuse(["--engine=pbs", "slurm, local and kubernetes"], engine="pbs")
+        self.refuse(["--engine=pbs", "slurm, local or kubernetes"], engine="pbs")
         self.refuse(["--image", "is missing"], engine="kubernetes")
         self.refuse(["--trust_network", "is missing"], "--image=i", "--volume_claim=v", "--nodes=2", engine="kubernetes")
         for verb in ["status", "logs", "cancel"]:

@@ -46,13 +46,13 @@ class ScriptTest(unittest.TestCase):
 
     # The script beside a Slurm that is played: its commands are shell functions in the folder bin.
 
-    def play(self, squeue="echo 3 N/A", srun="exit 0", final="", cancel=False, environment=None):
+    def play(self, squeue="echo 3 N/A", srun="exit 0", final="", cancel=False, environment=None, commands=()):
         """Runs the script of a job of two nodes as Slurm's job 12, with 13 behind it. Returns (exit code, output)."""
         script = self.submit("slurm", "--nodes=2", "--oneflow=/opt/oneflow", "--dry-run")
         shutil.rmtree(self.job, ignore_errors=True)
         os.makedirs(self.job + "/logs")
         os.makedirs(self.dir + "/bin", exist_ok=True)
-        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", f'echo scancel "$@" >>{self.job}/scancelled')]:
+        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", f'echo scancel "$@" >>{self.job}/scancelled'), *commands]:
             with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
                 file.write(f"#!/bin/bash\njob={self.job}\n{text}\n")
             os.chmod(file.name, 0o755)
@@ -125,6 +125,27 @@ class ScriptTest(unittest.TestCase):
         self.assertFalse(os.path.exists(self.job + "/final.json"))
         late = 'echo 3 "$(date --date="5 minutes" +%FT%T)"'
         self.assertEqual(self.play(squeue=late, srun="exit 143")[1].count("goes on from checkpoint"), 3)
+
+    def ends_job(self, nodes, squeue="echo some", scontrol=""):
+        """Whether the task that watches the script's node n1 ends the job, when Slurm says it has these nodes."""
+        self.play(
+            squeue=f"if [[ $* == *%N* ]]; then {squeue}; else echo 3 N/A; fi",
+            # The task looks three times; the processes end when it has ended.
+            srun='if [[ $* == *--relative=1* ]]; then while [[ $1 != bash ]]; do shift; done; "$@"; touch $job/watched; '
+                 f"else until [[ -e $job/watched ]]; do /bin/sleep 0.02; done; {self.OUTCOME % 0} fi",
+            environment={"SLURM_JOB_NUM_NODES": "3", "SLURMD_NODENAME": "n1"},
+            commands=[("scontrol", scontrol or f"[[ $* == 'show hostnames some' ]] && printf '%s\\n' {nodes}"),
+                      ("sleep", "echo >>$job/looks; (($(wc -l <$job/looks) <= 3))")])
+        self.assertEqual(self.read("looks").count("\n"), 4)
+        return "scancel --quiet 12\n" in self.read("scancelled")
+
+    def test_a_job_whose_script_is_lost_with_its_node_is_ended(self):
+        self.assertFalse(self.ends_job("n1 n2 n3"))
+        self.assertTrue(self.ends_job("n2 n3"))
+        self.assertTrue(self.ends_job("n10 n2"))
+        self.assertFalse(self.ends_job("n2", squeue="exit 1"))
+        self.assertFalse(self.ends_job("n2", squeue="echo"))
+        self.assertFalse(self.ends_job("n2", scontrol="exit 1"))
 
     def test_a_controller_that_does_not_answer_does_not_end_the_job(self):
         self.assertEqual(self.play(squeue="exit 1", srun=self.OUTCOME % 0)[0], 0)

@@ -51,11 +51,23 @@ class SlurmCase(unittest.TestCase):
         return json.loads(run("status", "--job_dir=job", "--format=json", cwd=self.dir)[0])
 
     def wait_until_over(self, seconds=60):
-        return wait_for("the job's end", lambda: (s := self.status())["state"] not in ("running", "queued") and s, seconds)
+        try:
+            return wait_for("the job's end", lambda: (s := self.status())["state"] not in ("running", "queued") and s, seconds)
+        except AssertionError as error:
+            states = f"nodes: {self.slurm.states()}\njobs: {self.slurm.jobs()}\nstatus: {self.status()}"
+            raise AssertionError(f"{error}\n{states}\n{self.all_logs()}") from error
+
+    def all_logs(self):
+        parts = []
+        for folder, _, names in sorted(os.walk(self.job + "/logs")):
+            for name in sorted(names):
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as log:
+                    parts.append(f"== {os.path.join(folder, name)}\n{log.read()[-3000:]}")
+        return "\n".join(parts)
 
     def wait_until_gone(self):
         """Until Slurm, too, knows that no job of it runs: the script says so before it ends."""
-        wait_for("the jobs' end", lambda: "RUNNING" not in {self.slurm.jobs().get(job) for job in self.ids()})
+        wait_for("the jobs' end", lambda: not {"RUNNING", "COMPLETING"} & {self.slurm.jobs().get(job) for job in self.ids()})
 
     def wait_for_log(self, attempt, text, process=0, seconds=30):
         """Returns the log."""
@@ -145,8 +157,8 @@ class TrainCase(SlurmCase):
         return pids
 
     def nodes_of_attempt(self, job):
-        lines = self.slurm.run("squeue", "--noheader", "--steps", "--jobs=" + job, "--format=%i %N").splitlines()
-        names, = (line.split()[1] for line in lines if line.split()[0].split(".")[1].isdigit())
+        lines = self.slurm.run("squeue", "--noheader", "--steps", "--jobs=" + job, "--format=%j %N").splitlines()
+        names, = (nodes for step, nodes in map(str.split, lines) if step == "attempt")
         return self.slurm.run("scontrol", "show", "hostnames", names).split()
 
     def check_done(self, seconds=60):

@@ -200,15 +200,12 @@ absl::Status CalibrateMachine(const Arguments& args) {
 }  // namespace
 
 Verb CalibrateVerb() {
-  return {"calibrate",
-          "measure this machine and write a cluster file",
-          "  oneflow calibrate --out=cluster.textproto\n"
-          "  oneflow calibrate --out=cluster.textproto --threads=1 --seconds=5 --format=json\n"
-          "  oneflow calibrate --out=cluster.textproto --threads=1 --processes=2\n"
-          "  oneflow compile --graph=gpt.textproto --cluster=cluster.textproto --out=gpt.plan\n"
-          "  oneflow calibrate --device=cuda --out=gpu.textproto\n",
-          {"out", "seconds", "threads", "devices", "processes", "interface", "format", "device",
-           "cuda_libs"},
+  return {verbs::kCalibrate, "measure this machine and write a cluster file",
+          "oneflow calibrate --out=cluster.textproto\n"
+          "oneflow calibrate --out=cluster.textproto --threads=1 --seconds=5 --format=json\n"
+          "oneflow calibrate --out=cluster.textproto --threads=1 --processes=2\n"
+          "oneflow compile --graph=gpt.textproto --cluster=cluster.textproto --out=gpt.plan\n"
+          "oneflow calibrate --device=cuda --out=gpu.textproto\n",
           CalibrateMachine};
 }
 

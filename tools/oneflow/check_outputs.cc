@@ -75,9 +75,7 @@ absl::Status CheckOutputs(const Arguments& args) {
     RETURN_IF_ERROR(CheckNotRead(args, where, file));
     for (size_t j = i + 1; j < args.flags.size(); ++j) {
       const auto& other = args.flags[j];
-      // Of a flag that names one file the last counts.
-      const bool both = Has(kWritten, other.first) && (other.first != flag || flag == "fetch");
-      if (both) RETURN_IF_ERROR(CheckOther(where, file, other));
+      if (Has(kWritten, other.first)) RETURN_IF_ERROR(CheckOther(where, file, other));
     }
   }
   return absl::OkStatus();

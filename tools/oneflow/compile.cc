@@ -7,6 +7,7 @@
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
+#include "tools/oneflow/headline.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/verb.h"
@@ -21,9 +22,10 @@ absl::Status CompileGraph(const Arguments& args) {
   RETURN_IF_ERROR(CheckDecay(args, plan.train().optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
-  const std::string proof(kProved);  // by the compiler
+  const Headline headline = HeadlineOf(plan, ClusterToSimulate(plan), std::string(kProved));
   const std::string text =
-      format == "json" ? PlanJson(plan, proof) : PlanSummary(plan, proof) + PrecisionText(plan);
+      format == "json" ? WithHeadline(PlanJson(plan, headline.proof), headline)
+                       : HeadlineText(headline) + "\n" + PlanSummary(plan) + PrecisionText(plan);
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
 }
@@ -31,11 +33,11 @@ absl::Status CompileGraph(const Arguments& args) {
 }  // namespace
 
 Verb CompileVerb() {
-  return {"compile", "lower a graph to a plan, prove it and write it",
-          "  oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
-          "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n",
-          Flags({kPlanFlags, kOptimizerFlags},
-                {"memory", "cluster", "out", "layouts_out", "format", "threads"}),
+  return {verbs::kCompile, "lower a graph to a plan, prove it and write it",
+          "oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
+          "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n"
+          "oneflow compile --graph=gpt.textproto --mesh=data=8 --batch=64 --precision=bf16 "
+          "--device=cuda --cluster=h100 --memory=80GB --out=gpu.plan\n",
           CompileGraph};
 }
 

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "actor_runtime/data/mapped_file.h"
 #include "actor_runtime/data/token_file_writer.h"
@@ -52,7 +54,7 @@ class Progress {
 };
 
 struct Texts {
-  std::vector<MappedFile> files;
+  std::vector<MappedFile> files;            // by document
   std::vector<std::string_view> documents;  // in files
 };
 
@@ -74,7 +76,8 @@ absl::StatusOr<Texts> OpenTexts() {
 
 // What is written, and what of an earlier text is removed.
 constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
-constexpr std::string_view kFiles[] = {kTrain, "train.idx", kValidation, "val.idx"};
+constexpr std::string_view kFiles[] = {kTrain,      "train.idx", "train.meta.json",
+                                       kValidation, "val.idx",   "val.meta.json"};
 
 std::string PathOf(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
 
@@ -98,12 +101,40 @@ absl::StatusOr<TextSplit> Split(const Texts& texts, const Tokenizer& tokenizer) 
     return InputError(where, "must be at least 0 and below 1", "use a number such as 0.1");
   }
   TextSplit split = SplitText(texts.documents, tokenizer, FLAGS_val_fraction);
-  if (split.train.documents.empty() ||
-      (FLAGS_val_fraction > 0 && split.validation.documents.empty())) {
+  if (split.train.pieces.empty() || (FLAGS_val_fraction > 0 && split.validation.pieces.empty())) {
     return InputError(where, "leaves one of the two parts empty: the text is too short to cut",
                       "use more text or another fraction");
   }
   return split;
+}
+
+// A file that was written.
+struct TokenizedFile {
+  std::string path;
+  int64_t text_bytes = 0, tokens = 0;
+  int token_bytes = 0;
+};
+
+// A text without a token is the user's mistake; a document without one among others is told.
+absl::Status CheckEncoded(const EncodedText& encoded, const Texts& texts, const std::string& path) {
+  if (encoded.text_tokens == 0) {
+    return InputError("--text=" + FLAGS_text,
+                      "the tokenizer makes no token of the text of " + path +
+                          ": its normalizer leaves nothing of it",
+                      "use other text, or another tokenizer");
+  }
+  for (const size_t document : encoded.silent) {
+    std::fprintf(stderr, "oneflow: warning: %s: the tokenizer makes no token of its text for %s\n",
+                 texts.files[document].path().c_str(), path.c_str());
+  }
+  return absl::OkStatus();
+}
+
+// The text of tokens, in quotes.
+std::string TokensText(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  std::string text;
+  for (const int32_t id : ids) text += tokenizer.bytes(id);
+  return "\"" + text + "\"";
 }
 
 void PrintText(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
@@ -114,8 +145,13 @@ void PrintText(const std::vector<TokenizedFile>& files, const Tokenizer& tokeniz
                 BytesText(file.text_bytes).c_str(),
                 static_cast<double>(file.text_bytes) / static_cast<double>(file.tokens));
   }
-  std::printf("vocabulary of %lld; %.1f MB/s\n", static_cast<long long>(tokenizer.vocab),
-              progress.bytes_per_second() / 1e6);
+  if (!tokenizer.begin.empty() || !tokenizer.end.empty()) {
+    std::printf("each document stands between %s and %s: the tokenizer's post-processor\n",
+                TokensText(tokenizer, tokenizer.begin).c_str(),
+                TokensText(tokenizer, tokenizer.end).c_str());
+  }
+  std::printf("tokenizer %s, vocabulary of %lld; %.1f MB/s\n", tokenizer.id.Text().c_str(),
+              static_cast<long long>(tokenizer.vocab), progress.bytes_per_second() / 1e6);
 }
 
 void PrintJson(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
@@ -127,10 +163,15 @@ void PrintJson(const std::vector<TokenizedFile>& files, const Tokenizer& tokeniz
                     {"token_bytes", file.token_bytes},
                     {"text_bytes", file.text_bytes}});
   }
-  const nlohmann::ordered_json json = {
-      {"tokenizer", FLAGS_tokenizer},       {"vocab", tokenizer.vocab},
-      {"token_format", FLAGS_token_format}, {"files", std::move(list)},
-      {"seconds", progress.seconds()},      {"bytes_per_second", progress.bytes_per_second()}};
+  const nlohmann::ordered_json json = {{"tokenizer", FLAGS_tokenizer},
+                                       {"tokenizer_hash", tokenizer.id.hash},
+                                       {"vocab", tokenizer.vocab},
+                                       {"begin", tokenizer.begin},
+                                       {"end", tokenizer.end},
+                                       {"token_format", FLAGS_token_format},
+                                       {"files", std::move(list)},
+                                       {"seconds", progress.seconds()},
+                                       {"bytes_per_second", progress.bytes_per_second()}};
   std::printf("%s\n", JsonText(json).c_str());
 }
 
@@ -147,18 +188,30 @@ absl::Status Data(const Arguments& args) {
   ASSIGN_OR_RETURN(const TextSplit split, Split(texts, tokenizer));
   RETURN_IF_ERROR(MakeFolder(args));
 
-  Progress progress(TextPart{texts.documents}.bytes());
+  Progress progress(split.train.bytes() + split.validation.bytes());
   options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
-  std::vector<TokenizedFile> files;
-  const auto write = [&](const TextPart& part, std::string_view name) -> absl::Status {
-    const std::string path = PathOf(name);
-    if (part.documents.empty()) return RemoveTokenFile(path);  // of an earlier text
-    ASSIGN_OR_RETURN(TokenizedFile file, TokenizeText(part, tokenizer, path, options));
-    files.push_back(std::move(file));
-    return absl::OkStatus();
+  struct Written {
+    const TextPart& part;
+    std::string path;
+    EncodedText encoded;
   };
-  RETURN_IF_ERROR(write(split.train, kTrain));
-  RETURN_IF_ERROR(write(split.validation, kValidation));
+  // All is encoded before the first file gets its name: what fails leaves the folder as it was.
+  std::vector<Written> parts;
+  for (const auto& [part, name] :
+       {std::pair(&split.train, kTrain), {&split.validation, kValidation}}) {
+    if (part->pieces.empty()) continue;
+    const std::string path = PathOf(name);
+    ASSIGN_OR_RETURN(EncodedText encoded, EncodeText(*part, tokenizer, path, options));
+    RETURN_IF_ERROR(CheckEncoded(encoded, texts, path));
+    parts.push_back({*part, path, std::move(encoded)});
+  }
+  std::vector<TokenizedFile> files;
+  for (auto& [part, path, encoded] : parts) {
+    RETURN_IF_ERROR(encoded.file.Finish());
+    files.push_back({path, part.bytes(), encoded.file.tokens(), encoded.file.token_bytes()});
+  }
+  // One of an earlier text may be there.
+  if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(PathOf(kValidation)));
   format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
   return absl::OkStatus();
 }
@@ -166,12 +219,10 @@ absl::Status Data(const Arguments& args) {
 }  // namespace
 
 Verb DataVerb() {
-  return {"data",
-          "tokenise text into train.bin and val.bin",
-          "  oneflow data --text=book.txt --tokenizer=bytes --out=run/data --val_fraction=0.1\n"
-          "  oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
+  return {verbs::kData, "tokenise text into train.bin and val.bin",
+          "oneflow data --text=book.txt --tokenizer=bytes --out=run/data --val_fraction=0.1\n"
+          "oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
           "--token_format=megatron --out=run/data\n",
-          {"text", "tokenizer", "token_format", "out", "val_fraction", "end_of_text", "format"},
           Data};
 }
 

@@ -74,12 +74,9 @@ absl::Status Devices(const Arguments& /*args*/) {
 }  // namespace
 
 Verb DevicesVerb() {
-  return {"devices",
-          "list the GPUs of this machine, their driver and libraries",
-          "  oneflow devices\n"
-          "  oneflow devices --cuda_libs=venv/lib/python3.11/site-packages/nvidia/cu13/lib "
-          "--format=json\n",
-          {"cuda_libs", "format"},
+  return {verbs::kDevices, "list the GPUs of this machine, their driver and libraries",
+          "oneflow devices\n"
+          "oneflow devices --cuda_libs=/usr/local/cuda/lib64 --format=json\n",
           Devices};
 }
 

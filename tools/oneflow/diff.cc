@@ -77,21 +77,17 @@ absl::Status DiffVerbMain(const Arguments& args) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(a));
     ASSIGN_OR_RETURN(same_time, AddTimes(cluster, a, b, &diff));
   }
-  const std::string text = DiffText(diff) + (diff.empty() ? "" : same_time);
-  std::fputs((format == "json" ? DiffJson(diff) : text).c_str(), stdout);
+  std::fputs((format == "json" ? DiffJson(diff) : DiffText(diff, same_time)).c_str(), stdout);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 Verb DiffVerb() {
-  return {"diff",
-          "say what changed from one plan to another",
-          "  oneflow diff a.plan b.plan\n"
-          "  oneflow diff a.plan b.plan --cluster=examples/clusters/h100.textproto --format=json\n",
-          {"cluster", "program", "format"},
-          DiffVerbMain,
-          /*takes_words=*/true};
+  return {verbs::kDiff, "say what changed from one plan to another",
+          "oneflow diff a.plan b.plan\n"
+          "oneflow diff a.plan b.plan --cluster=h100 --format=json\n",
+          DiffVerbMain, /*words=*/"A.plan B.plan"};
 }
 
 }  // namespace oneflow

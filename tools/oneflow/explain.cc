@@ -20,6 +20,7 @@
 #include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/gpt_memory.h"
+#include "tools/oneflow/headline.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/verb.h"
@@ -32,7 +33,10 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
-  return ExplainPage(Summarize(plan, cluster.name(), run));
+  SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
+  summary.sharing = CoreSharingOf(cluster, plan);
+  return ExplainPage(plan, ProofOf(plan), summary);
 }
 
 // What a step of --program sends between --processes; empty where none are given.
@@ -71,9 +75,10 @@ absl::Status Explain(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::optional<Crossings> crossings, CrossingsFromFlags(args, plan));
   std::string text;
   if (format == "json") {
-    text = JsonWith(PlanJson(plan, ProofOf(plan)), crossings);
+    const Headline headline = HeadlineOf(plan, ClusterToSimulate(args, plan), ProofOf(plan));
+    text = JsonWith(WithHeadline(PlanJson(plan, headline.proof), headline), crossings);
   } else if (format == "dot") {
-    ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program));
+    ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program, FLAGS_full));
   } else if (format == "memory") {
     ASSIGN_OR_RETURN(text, GptMemoryText(plan));
     for (const proto::StageMemory& stage : plan.memory()) {
@@ -84,8 +89,8 @@ absl::Status Explain(const Arguments& args) {
   } else if (format == "html") {
     ASSIGN_OR_RETURN(text, PageOf(args, plan));
   } else {
-    text =
-        FLAGS_full ? PlanText(plan, only) : PlanSummary(plan, ProofOf(plan)) + PrecisionText(plan);
+    text = HeadlineText(HeadlineOf(plan, ClusterToSimulate(args, plan), ProofOf(plan))) + "\n" +
+           (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
@@ -98,19 +103,15 @@ absl::Status Explain(const Arguments& args) {
 }  // namespace
 
 Verb ExplainVerb() {
-  return {
-      "explain", "say what a plan does, needs and why",
-      "  oneflow explain --plan=gpt.plan\n"
-      "  oneflow explain --plan=gpt.plan --format=json\n"
-      "  oneflow explain --plan=gpt.plan --format=memory\n"
-      "  oneflow explain --plan=gpt.plan --processes=2\n"
-      "  oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
-      "  oneflow explain --plan=gpt.plan --format=dot --program=train | dot -Tsvg > plan.svg\n"
-      "  oneflow explain --plan=gpt.plan --format=html --cluster=examples/clusters/a100.textproto "
-      "> plan.html\n",
-      Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "format", "program",
-                           "full", "steps", "after"}),
-      Explain};
+  return {verbs::kExplain, "say what a plan does, needs and why",
+          "oneflow explain --plan=gpt.plan\n"
+          "oneflow explain --plan=gpt.plan --format=json\n"
+          "oneflow explain --plan=gpt.plan --format=memory\n"
+          "oneflow explain --plan=gpt.plan --processes=2\n"
+          "oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
+          "oneflow explain --plan=gpt.plan --format=dot --program=train > plan.dot\n"
+          "oneflow explain --plan=gpt.plan --format=html --cluster=a100 > plan.html\n",
+          Explain};
 }
 
 }  // namespace oneflow

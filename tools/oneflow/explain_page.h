@@ -1,16 +1,32 @@
 // The page of `explain --format=html`: a plan simulated, as one file that needs no network: the
-// pipeline as a timeline, memory over time, the critical path, the costliest actors and boxing.
+// pipeline as a timeline, memory over time on the same axis, the critical path, the costliest
+// actors and boxing.
 //
-// The page (page.html) draws what SummaryJson says; the JSON lies in it, in the script element
-// "simulation", and is that of `oneflow simulate --format=json`.
+//   std::string html = ExplainPage(plan, "live, memory-safe, type-safe", Summarize(...));
+//
+// The page (page.html and page.js) draws two JSON objects that it holds in script elements:
+//   "simulation"  that of `oneflow simulate --format=json`; of long runs with neighbouring blocks
+//                 condensed (condense.h), so that the page stays a few MB
+//   "plan"        PageJson: the facts of the plan, and rows of actors, those of all layers in one
 #pragma once
 
 #include <string>
 
+#include "actor_runtime/simulate/condense.h"
 #include "actor_runtime/simulate/summary.h"
+#include "proto/plan.pb.h"
 
 namespace oneflow {
 
-std::string ExplainPage(const SimulationSummary& summary);
+// `proof`: the line on it, as of PlanSummary.
+std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
+                        SimulationSummary summary);
+
+// {"mesh", "batch", "micro_batches", "schedule", "precision", "proof", "fingerprint", "condensed",
+// "rows"}: `rows`: actors that are named alike but for numbers and run the same kernel, the
+// costliest first, each {"name", "kernel", "boxing", "actors", "seconds_a_step": of the stage where
+// it is the most, ..., "members": the costliest of them}.
+std::string PageJson(const proto::Plan& plan, const std::string& proof,
+                     const SimulationSummary& summary, const Condensation& condensed);
 
 }  // namespace oneflow

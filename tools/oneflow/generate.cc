@@ -48,9 +48,10 @@ absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocab) {
                     "use the tokenizer that the model was trained with");
 }
 
-// The prompt's ids; without a prompt the token that ends a text, as one begins after it.
+// The prompt's ids, after those that begin a text; without either the token that ends a text, as
+// one begins after it.
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, int64_t vocab) {
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> tokens = tokenizer.begin;
   tokenizer.encode(FLAGS_prompt, &tokens);
   if (tokens.empty() && tokenizer.end_of_text) tokens.push_back(*tokenizer.end_of_text);
   if (tokens.empty()) {
@@ -158,6 +159,8 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(FLAGS_tokenizer));
   ASSIGN_OR_RETURN(const std::string folder, StepFolder(FLAGS_checkpoint));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  RETURN_IF_ERROR(
+      CheckTokenizer(folder, reader->tokenizer(), "--tokenizer=" + FLAGS_tokenizer, tokenizer.id));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
@@ -196,18 +199,12 @@ absl::Status Generate(const Arguments& args) {
 }  // namespace
 
 Verb GenerateVerb() {
-  return {
-      "generate",
-      "continue a prompt with the model of a checkpoint",
-      "  oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
-      "--temperature=0.8 --seed=1\n"
-      "  oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
-      "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
-      {"cuda_libs", "device",       "logical_devices", "checkpoint",      "prompt",      "tokens",
-       "tokenizer", "temperature",  "top_k",           "top_p",           "stop",        "seed",
-       "mesh",      "memory",       "threads",         "instruction_set", "layouts_out", "format",
-       "processes", "process_index"},
-      Generate};
+  return {verbs::kGenerate, "continue a prompt with the model of a checkpoint",
+          "oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
+          "--temperature=0.8 --seed=1\n"
+          "oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
+          "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
+          Generate};
 }
 
 }  // namespace oneflow

@@ -1,11 +1,14 @@
 #include "tools/oneflow/load.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "actor_runtime/device/cores.h"
@@ -14,6 +17,7 @@
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -23,7 +27,9 @@
 #include "oneflow_core/verify/verify_plan.h"
 #include "oneflow_core/verify/verify_types.h"
 #include "tools/oneflow/check_cluster.h"
+#include "tools/oneflow/flag_table.h"
 #include "tools/oneflow/flags.h"
+#include "tools/oneflow/known_clusters.h"
 
 namespace oneflow {
 namespace {
@@ -31,30 +37,41 @@ namespace {
 // Of --cluster, which is given.
 absl::StatusOr<proto::Cluster> ReadCluster() {
   proto::Cluster cluster;
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_cluster, "--cluster wants a textproto"));
-  RETURN_IF_ERROR(ParseText(text, FLAGS_cluster, "cluster", &cluster));
+  ASSIGN_OR_RETURN(const ClusterText file, ReadClusterText(FLAGS_cluster));
+  RETURN_IF_ERROR(ParseText(file.text, file.where, "cluster", &cluster));
   if (cluster.ByteSizeLong() == 0) {
-    return InputError(FLAGS_cluster, "is empty", "say of what device and which links a cluster is");
+    return InputError(file.where, "is empty", "say of what device and which links a cluster is");
   }
-  RETURN_IF_ERROR(CheckCluster(cluster, FLAGS_cluster));
+  RETURN_IF_ERROR(CheckCluster(cluster, file.where));
   if (cluster.name().empty()) cluster.set_name(FLAGS_cluster);
   return cluster;
 }
 
-absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
+// The cluster of all verbs without --cluster.
+proto::Cluster DefaultCluster() {
   proto::Cluster cluster;
+  cluster.set_name("a CPU of 100 GFLOP/s and 10 GB/s (no --cluster)");
+  return cluster;
+}
+
+// --memory, where it is given.
+absl::Status SetMemory(proto::Cluster* cluster) {
+  if (FLAGS_memory.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+  cluster->mutable_device()->set_memory_bytes(bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
+  proto::Cluster cluster = DefaultCluster();
   if (!FLAGS_cluster.empty()) {
     ASSIGN_OR_RETURN(cluster, ReadCluster());
   } else {
     ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
-    cluster.set_name("this machine");
     cluster.mutable_device()->set_kernel_threads(
         std::max(1, threads / std::max(1, mesh.devices())));
   }
-  if (!FLAGS_memory.empty()) {
-    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
-    cluster.mutable_device()->set_memory_bytes(bytes);
-  }
+  RETURN_IF_ERROR(SetMemory(&cluster));
   return cluster;
 }
 
@@ -131,11 +148,34 @@ absl::StatusOr<std::vector<int>> StageLayersFromFlags() {
   return layers;
 }
 
+// Bytes of "", "B", "KB", "KiB", "K" and so on, in any case; a single letter is binary, as for
+// Slurm and Docker. 0 of what is no unit.
+double BytesOfUnit(const std::string& text) {
+  const std::string unit = absl::AsciiStrToLower(text);
+  if (unit.empty() || unit == "b") return 1;
+  constexpr std::string_view kLetters = "kmgt";
+  const size_t power = kLetters.find(unit[0]);
+  const std::string rest = unit.substr(1);
+  if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib")) return 0;
+  return std::pow(rest == "b" ? 1000.0 : 1024.0, static_cast<double>(power + 1));
+}
+
 // What the axis itself is called: "data" of the part data.0 of a factored axis.
 std::string_view AxisWord(std::string_view axis) { return axis.substr(0, axis.find('.')); }
 
-// A mistyped axis, "tp" for "tensor", is a good mesh: of an axis that no layout is written for, all
-// is inferred. It is told on stderr, for training prints no plan.
+// The known axis that one of another name may be: one letter off, or by its short form.
+std::string AxisMeantBy(std::string_view axis, const std::set<std::string_view>& known) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"dp", "data"},      {"tp", "tensor"},     {"pp", "pipe"},
+      {"model", "tensor"}, {"pipeline", "pipe"}, {"stage", "pipe"}};
+  for (const auto& [name, meant] : kShort) {
+    if (name == axis) return std::string(meant);
+  }
+  return Nearest(axis, {known.begin(), known.end()});
+}
+
+// A mistyped axis is a good mesh: of an axis that no layout is written for, all is inferred. It is
+// told on stderr, for training prints no plan.
 void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   std::set<std::string_view> known = {"data", "tensor", "pipe"};
   for (const proto::Op& op : graph.op()) {
@@ -144,11 +184,13 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
     }
   }
   for (const Mesh::Axis& axis : mesh.axes) {
-    if (known.contains(AxisWord(axis.name))) continue;
+    const std::string_view word = AxisWord(axis.name);
+    if (known.contains(word)) continue;
+    const std::string meant = AxisMeantBy(word, known);
     std::fprintf(stderr,
-                 "oneflow: warning: mesh axis %s: neither the model (data, tensor, pipe) nor the "
-                 "graph says how anything lies on it; all of it is inferred\n",
-                 axis.name.c_str());
+                 "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe) nor the "
+                 "graph has layouts for it; all of them are inferred\n",
+                 axis.name.c_str(), meant.empty() ? "" : ("did you mean " + meant + "? ").c_str());
   }
 }
 
@@ -199,20 +241,14 @@ absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allo
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text) {
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
-  const std::string unit(end);
-  double scale = 0;
-  if (unit.empty() || unit == "B") scale = 1;
-  if (unit == "KB") scale = 1e3;
-  if (unit == "MB") scale = 1e6;
-  if (unit == "GB") scale = 1e9;
-  if (unit == "KiB") scale = 1024.0;
-  if (unit == "MiB") scale = 1024.0 * 1024;
-  if (unit == "GiB") scale = 1024.0 * 1024 * 1024;
+  const double scale = BytesOfUnit(end);
   const double bytes = number * scale;
   // Below a byte it would be 0, which limits nothing. NaN fails every comparison.
   if (end == text.c_str() || !(bytes >= 1 && bytes < 0x1p63)) {
-    return InputError(flag + "=" + text, "is not a size",
-                      "write e.g. 80GiB, 512MiB or a number of bytes, 1 or more and below 2^63");
+    return InputError(
+        flag + "=" + text, "is not a size",
+        "write e.g. 80GiB, 80G (the same), 80GB or a number of bytes, 1 or more and below "
+        "2^63");
   }
   return static_cast<int64_t>(bytes);
 }
@@ -323,15 +359,19 @@ absl::Status WriteLayouts(const proto::Plan& plan) {
 }
 
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan) {
-  if (!FLAGS_cluster.empty()) return ReadCluster();
+  if (!FLAGS_cluster.empty()) {
+    ASSIGN_OR_RETURN(proto::Cluster cluster, ReadCluster());
+    RETURN_IF_ERROR(SetMemory(&cluster));
+    return cluster;
+  }
   if (plan.device_kind() == proto::CUDA) {
     return InputError("--cluster",
                       "is missing: the plan is for GPUs, and says nothing of their rates",
-                      "give --cluster=examples/clusters/h100.textproto, or what `oneflow calibrate "
+                      "give --cluster=h100, or what `oneflow calibrate "
                       "--device=cuda` measures");
   }
-  proto::Cluster cluster;
-  cluster.set_name("a CPU of 100 GFLOP/s and 10 GB/s (no --cluster)");
+  proto::Cluster cluster = DefaultCluster();
+  RETURN_IF_ERROR(SetMemory(&cluster));
   return cluster;
 }
 
@@ -349,6 +389,7 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   ASSIGN_OR_RETURN(options.device_kind, DeviceKindFromFlags());
   options.state_layouts = !FLAGS_layouts_out.empty();
   ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
+  WarnOfAxes(graph, options.mesh);
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
@@ -356,25 +397,15 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   return Compile(graph, graph.name(), options);
 }
 
-std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::string_view>> lists,
-                                    std::initializer_list<std::string_view> own) {
-  std::vector<std::string_view> flags;
-  for (const auto& list : lists) flags.insert(flags.end(), list.begin(), list.end());
-  flags.insert(flags.end(), own.begin(), own.end());
-  return flags;
-}
-
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReader& read) {
   if (FLAGS_plan.empty() && FLAGS_graph.empty()) {
     return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
   }
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
-  for (const std::string_view flag : kPlanFlags) {
-    if (args.Given(flag)) {
-      return InputError("--" + std::string(flag),
-                        "cannot be given together with --plan: the plan has it fixed",
-                        "leave one of the two out");
-    }
+  for (const auto& [flag, value] : args.flags) {
+    if (!HasProperty(flag, verbs::kFixedByPlan)) continue;
+    return InputError("--" + flag, "cannot be given together with --plan: the plan has it fixed",
+                      "leave one of the two out");
   }
   ASSIGN_OR_RETURN(proto::Plan plan, read(FLAGS_plan));
   if (!FLAGS_memory.empty()) {

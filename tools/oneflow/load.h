@@ -19,21 +19,6 @@
 
 namespace oneflow {
 
-// What a plan is compiled from, and so what cannot be given together with --plan.
-inline constexpr std::string_view kPlanFlags[] = {
-    "graph",           "mesh",         "batch",        "micro_batches",
-    "schedule",        "order",        "chunks",       "extra_in_flight",
-    "fill_memory",     "sync_every",   "global_norm",  "staleness",
-    "steps_a_round",   "recompute",    "precision",    "sequence_parallel",
-    "keep_axis_order", "stage_layers", "residual",     "fuse",
-    "overlap",         "shard",        "bucket_bytes", "device"};
-inline constexpr std::string_view kOptimizerFlags[] = {
-    "learning_rate", "min_learning_rate", "lr_schedule",  "warmup_steps", "decay_steps", "beta1",
-    "beta2",         "epsilon",           "weight_decay", "clip"};
-// The flags of a verb: those of the lists, then its own.
-std::vector<std::string_view> Flags(std::initializer_list<std::span<const std::string_view>> lists,
-                                    std::initializer_list<std::string_view> own);
-
 // --plan read, or --graph compiled for --mesh, --batch, ... on the way.
 using PlanReader = std::function<absl::StatusOr<proto::Plan>(const std::string& path)>;
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
@@ -74,7 +59,7 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
 inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
 std::string ProofOf(const proto::Plan& plan);
 
-// "80GiB", "512MB", "1000" -> bytes.
+// "80GiB", "80G" (the same), "512MB", "1000" -> bytes.
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 
 // The instruction set of a name, on a processor that has all up to `best`; "" is `best`.

@@ -1,6 +1,7 @@
-// oneflow: the command line. `oneflow VERB --help` explains each verb.
-// Exit codes: 0 good, 1 failed at run time, 2 bad input.
+// oneflow: the command line. `oneflow VERB --help` explains each verb, `oneflow --version` the
+// build. Exit codes: 0 good, 1 failed at run time, 2 bad input.
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,9 @@
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/check_outputs.h"
+#include "tools/oneflow/help.h"
 #include "tools/oneflow/verb.h"
+#include "tools/oneflow/version.h"
 
 namespace oneflow {
 namespace {
@@ -20,16 +23,18 @@ std::vector<Verb> Verbs() {
           SubmitVerb(),   StatusVerb(),  LogsVerb(),      CancelVerb()};
 }
 
-std::string Usage() {
+std::string Usage(int columns) {
   std::string text =
       "oneflow: compile a GPT graph to a proved plan of actors, and train it\n\n"
       "usage: oneflow VERB [--flag=value ...]\n\n";
   for (const Verb& verb : Verbs()) {
-    std::string name(verb.name);
+    std::string name(verb.name());
     name.resize(11, ' ');
-    text.append("  ").append(name).append(verb.summary).append("\n");
+    text.append("  ").append(name).append(Wrapped(verb.summary, columns, 13, 13)).append("\n");
   }
-  text.append("\n`oneflow VERB --help` shows a verb's flags and an example.\n");
+  text.append("\noneflow VERB --help       the flags of a verb, and examples\n");
+  text.append("oneflow VERB --help=all   the rarer flags, too\n");
+  text.append("oneflow --version         version, build, instruction set and libraries\n");
   return text;
 }
 
@@ -39,29 +44,49 @@ absl::Status FinishOutput() {
   return absl::UnavailableError("standard output: cannot be written");
 }
 
-absl::Status Dispatch(const std::vector<std::string>& argv) {
-  if (argv.empty()) return InputError("oneflow", "no verb", "try `oneflow --help`");
-  if (argv[0] == "--help" || argv[0] == "-h" || argv[0] == "help") {
-    std::fputs(Usage().c_str(), stdout);
-    return absl::OkStatus();
-  }
-  for (const Verb& verb : Verbs()) {
-    if (verb.name != argv[0]) continue;
-    const std::vector<std::string> rest(argv.begin() + 1, argv.end());
-    for (const std::string& a : rest) {
-      if (a != "--help" && a != "-h") continue;
-      std::fputs(HelpText(verb).c_str(), stdout);
-      return absl::OkStatus();
-    }
-    ASSIGN_OR_RETURN(const Arguments args, ParseArguments(verb, rest));
-    RETURN_IF_ERROR(CheckOutputs(args));
-    return verb.run(args);
-  }
+// Which help a word of the command line asks for: none, or whether all flags are to be shown.
+absl::StatusOr<std::optional<bool>> HelpAsked(const std::string& word) {
+  if (word == "--help" || word == "-h") return false;
+  if (word == "--help=all") return true;
+  if (!word.starts_with("--help=")) return std::nullopt;
+  return InputError(word, "is not known", "write --help, or --help=all for the rarer flags, too");
+}
+
+absl::StatusOr<Verb> FindVerb(const std::string& name) {
   std::vector<std::string> names;
-  for (const Verb& verb : Verbs()) names.emplace_back(verb.name);
-  const std::string best = Nearest(argv[0], names);
-  return InputError("oneflow " + argv[0], "no such verb",
+  for (const Verb& verb : Verbs()) {
+    if (verb.name() == name) return verb;
+    names.emplace_back(verb.name());
+  }
+  const std::string best = Nearest(name, names);
+  return InputError("oneflow " + name, "no such verb",
                     (best.empty() ? "" : "did you mean " + best + "? ") + "try `oneflow --help`");
+}
+
+absl::Status Print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+absl::Status Dispatch(std::vector<std::string> argv) {
+  if (argv.empty()) return InputError("oneflow", "no verb", "try `oneflow --help`");
+  if (argv[0] == "--version") return Print(VersionText());
+  ASSIGN_OR_RETURN(const std::optional<bool> help, HelpAsked(argv[0]));
+  const bool word = argv[0] == "help";
+  if (help || (word && argv.size() == 1)) return Print(Usage(HelpColumns()));
+  if (word) {  // oneflow help compile
+    argv.erase(argv.begin());
+    argv.emplace_back("--help");
+  }
+  ASSIGN_OR_RETURN(const Verb verb, FindVerb(argv[0]));
+  const std::vector<std::string> rest(argv.begin() + 1, argv.end());
+  for (const std::string& a : rest) {
+    ASSIGN_OR_RETURN(const std::optional<bool> all, HelpAsked(a));
+    if (all) return Print(HelpText(verb, *all, HelpColumns()));
+  }
+  ASSIGN_OR_RETURN(const Arguments args, ParseArguments(verb, rest));
+  RETURN_IF_ERROR(CheckOutputs(args));
+  return verb.run(args);
 }
 
 }  // namespace

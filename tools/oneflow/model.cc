@@ -61,18 +61,13 @@ absl::Status Model(const Arguments& args) {
 }  // namespace
 
 Verb ModelVerb() {
-  return {"model",
-          "write the logical graph of a GPT",
-          "  oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
-          "  oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
-          "--bias=false "
-          "--out=small.textproto\n"
-          "  oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
+  return {verbs::kModel, "write the logical graph of a GPT",
+          "oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
+          "oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
+          "--bias=false --out=small.textproto\n"
+          "oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
           "--out=megatron.textproto\n",
-          {"preset", "layers", "heads", "hidden", "sequence", "vocab", "bias", "tied", "dropout",
-           "attention", "masks", "out"},
-          Model,
-          /*takes_words=*/true};
+          Model, /*words=*/"gpt"};
 }
 
 }  // namespace oneflow

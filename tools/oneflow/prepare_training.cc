@@ -1,5 +1,6 @@
 #include "tools/oneflow/prepare_training.h"
 
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,11 @@ absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string
                                       const ModelFacts& model) {
   if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
   ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, text));
-  return TokenDataset::Open(files, model.vocab, model.sequence);
+  ASSIGN_OR_RETURN(TokenDataset data, TokenDataset::Open(files, model.vocab, model.sequence));
+  for (const std::string& empty : data.EmptyFiles()) {
+    std::fprintf(stderr, "oneflow: warning: --%s: %s is empty\n", flag.c_str(), empty.c_str());
+  }
+  return data;
 }
 
 // Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
@@ -26,6 +31,13 @@ absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
   ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
   if (FLAGS_eval_data.empty()) return SplitTokens(data, FLAGS_eval_fraction, model.sequence);
   ASSIGN_OR_RETURN(const TokenDataset eval, OpenData("eval_data", FLAGS_eval_data, model));
+  const TokenizerId trained = data.tokenizer(), evaluated = eval.tokenizer();
+  if (trained.known() && evaluated.known() && !trained.SameAs(evaluated)) {
+    return InputError(
+        "--eval_data=" + FLAGS_eval_data,
+        "was made with tokenizer " + evaluated.Text() + ", but --data with " + trained.Text(),
+        "make both with one tokenizer");
+  }
   return TokenSplit{data, eval};
 }
 
@@ -48,6 +60,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   options.seed = FLAGS_seed;
   options.steps = FLAGS_steps;
   options.tokens = prepared.data.train.size();
+  options.tokenizer = prepared.data.train.tokenizer();
   options.eval_every = FLAGS_eval_every;
   options.eval_batches = FLAGS_eval_batches;
   options.checkpoint_every = FLAGS_checkpoint_every;

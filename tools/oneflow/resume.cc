@@ -213,6 +213,22 @@ void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFact
   }
 }
 
+absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
+                            const std::string& where, const TokenizerId& now, bool quiet) {
+  if (was.known() && now.known()) {
+    if (was.SameAs(now)) return absl::OkStatus();
+    return InputError(where,
+                      "the tokenizer is " + now.Text() + ", but " + folder +
+                          " was trained on tokens of " + was.Text(),
+                      "use the tokenizer that the model was trained with");
+  }
+  if (quiet) return absl::OkStatus();
+  std::fprintf(stderr,
+               "oneflow: the tokenizer is not checked: that of %s is %s, that of %s is %s\n",
+               folder.c_str(), was.Text().c_str(), where.c_str(), now.Text().c_str());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Resume> ParseResume(std::string_view text) {
   bool always = false;
   if (text == "auto") return Resume::kIfThere;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/net.h"
+#include "actor_runtime/tokenizer/tokenizer_id.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
@@ -36,6 +37,12 @@ std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 // A run that goes on with other facts is not the one that was interrupted. It may be meant, so it
 // is told on stderr, not refused.
 void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now);
+
+// An error if the data of the checkpoint in `folder` was made with another tokenizer than `now`,
+// which the user named at `where`. If one of the two is not known, a line on stderr says so, unless
+// `quiet`.
+absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
+                            const std::string& where, const TokenizerId& now, bool quiet = false);
 
 // --resume: never, always, or if there is a complete checkpoint (auto).
 enum class Resume { kNever, kAlways, kIfThere };

@@ -147,14 +147,10 @@ absl::Status RunGraph(const Arguments& args) {
 }  // namespace
 
 Verb RunVerb() {
-  return {
-      "run", "execute any graph on given inputs, and show each rank's part",
-      "  oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy --feed=w=w.npy "
-      "--fetch=out=out.npy --shards\n",
-      Flags({kPlanFlags},
-            {"cuda_libs", "logical_devices", "plan", "feed", "fetch", "shards", "seed", "threads",
-             "instruction_set", "memory", "cluster", "processes", "process_index"}),
-      RunGraph};
+  return {verbs::kRun, "execute any graph on given inputs, and show each rank's part",
+          "oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy "
+          "--feed=w=w.npy --fetch=out=out.npy --shards\n",
+          RunGraph};
 }
 
 }  // namespace oneflow

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/data/mapped_file.h"
 #include "gflags/gflags.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -20,7 +21,7 @@
 namespace oneflow {
 namespace {
 
-// Beside kPlanFlags, which the plan's fingerprint stands for.
+// Beside the flags that a plan has fixed, which the plan's fingerprint stands for.
 constexpr std::string_view kMayDiffer[] = {
     "plan",          "cluster",       "memory",          "data",     "eval_data",
     "cuda_libs",     "process_index", "metrics",         "format",   "stall_seconds",
@@ -34,15 +35,19 @@ bool Has(const List& list, std::string_view flag) {
 
 std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
-// With the index of each .bin that has one beside it (docs/data.md): it is read, too.
-std::vector<std::string> WithIndices(const std::vector<std::string>& paths) {
+// With the index and the facts of each .bin that has them beside it (docs/data.md): they are read,
+// too.
+std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
   std::vector<std::string> all;
   for (const std::string& path : paths) {
     all.push_back(path);
     std::filesystem::path index(path);
     std::error_code error;
     if (index.extension() != ".bin") continue;
-    if (std::filesystem::exists(index.replace_extension(".idx"), error)) all.push_back(index);
+    for (const char* extension : {".idx", ".meta.json"}) {
+      if (std::filesystem::exists(index.replace_extension(extension), error)) all.push_back(index);
+      index = path;
+    }
   }
   return all;
 }
@@ -53,7 +58,8 @@ absl::StatusOr<std::string> DigestOf(const std::string& flag, const std::string&
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOfFlag(flag, list));
   std::string all;
   int64_t total = 0;
-  for (const std::string& path : WithIndices(paths)) {
+  for (const std::string& path : WithCompanions(paths)) {
+    RETURN_IF_ERROR(CheckRegularFile(path));  // opening a pipe would wait for its writer
     std::ifstream file(path, std::ios::binary | std::ios::ate);
     const int64_t size = file ? static_cast<int64_t>(file.tellg()) : -1;
     const int64_t n = std::min(size, kEnd);
@@ -76,7 +82,7 @@ absl::StatusOr<std::string> DigestOf(const std::string& flag, const std::string&
 // Never empty: an empty value would stand for any.
 std::string ValueOf(const Arguments& args, std::string_view flag) {
   // Without the flag it is as the plan says.
-  if (Has(kOptimizerFlags, flag) && !args.Given(flag)) return "none";
+  if (HasProperty(flag, verbs::kOfOptimizer) && !args.Given(flag)) return "none";
   std::string value;
   gflags::GetCommandLineOption(std::string(flag).c_str(), &value);
   return value.empty() ? "none" : value;
@@ -93,7 +99,7 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
       {"instruction set (--instruction_set=NAME lowers it for all)", std::string(Name(isa))},
   };
   for (const std::string_view flag : flags) {
-    if (Has(kPlanFlags, flag) || Has(kMayDiffer, flag)) continue;
+    if (HasProperty(flag, verbs::kFixedByPlan) || Has(kMayDiffer, flag)) continue;
     facts.push_back({absl::StrCat("--", ToAbsl(flag)), ValueOf(args, flag)});
   }
   facts.push_back({"--trace", FLAGS_trace.empty() ? "none" : "given"});

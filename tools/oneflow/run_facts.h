@@ -1,7 +1,7 @@
 // The facts that must be the same in all processes of a run: the program, its instruction set,
 // flags, data and the plan.
 //
-//   ASSIGN_OR_RETURN(facts, FactsOfRun(args, TrainVerb().flags, fingerprint, isa));
+//   ASSIGN_OR_RETURN(facts, FactsOfRun(args, FlagsOfVerb(verbs::kTrain), fingerprint, isa));
 #pragma once
 
 #include <span>

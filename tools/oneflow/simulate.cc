@@ -25,6 +25,8 @@ absl::Status SimulatePlan(const Arguments& args) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
+  summary.sharing = CoreSharingOf(cluster, plan);
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   if (processes > 1) {
     ASSIGN_OR_RETURN(summary.crossings, CrossingsOf(plan, FLAGS_program, processes));
@@ -37,15 +39,12 @@ absl::Status SimulatePlan(const Arguments& args) {
 }  // namespace
 
 Verb SimulateVerb() {
-  return {"simulate", "say how long a plan takes on a cluster, without running it",
-          "  oneflow simulate --plan=gpt.plan --cluster=examples/clusters/a100.textproto\n"
-          "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --steps=3 "
-          "--trace=simulated.json\n"
-          "  oneflow simulate --plan=gpt.plan --cluster=cluster.textproto --processes=2\n"
-          "  oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
+  return {verbs::kSimulate, "say how long a plan takes on a cluster, without running it",
+          "oneflow simulate --plan=gpt.plan --cluster=a100\n"
+          "oneflow simulate --plan=gpt.plan --cluster=a100 --steps=3 --trace=simulated.json\n"
+          "oneflow simulate --plan=gpt.plan --processes=2\n"
+          "oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
           "--format=json\n",
-          Flags({kPlanFlags}, {"plan", "memory", "cluster", "threads", "processes", "program",
-                               "steps", "trace", "format"}),
           SimulatePlan};
 }
 

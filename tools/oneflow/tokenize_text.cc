@@ -1,5 +1,8 @@
 #include "tools/oneflow/tokenize_text.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -15,49 +18,81 @@ size_t NextPiece(std::string_view text, const Tokenizer& tokenizer) {
   return text.size();
 }
 
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// The position at which to split `text`: at most `limit`, and no more than `reach` below it unless
+// a character is in the way.
+size_t CutNear(std::string_view text, const Tokenizer& tokenizer, size_t limit, size_t reach) {
+  if (const size_t at = tokenizer.cut(text, limit); limit - at <= reach) return at;
+  for (size_t at = limit; at > 0 && limit - at <= reach; --at) {
+    if (IsSpace(text[at]) && !IsSpace(text[at - 1])) return at;
+  }
+  size_t at = limit;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
+bool EndsWith(const std::vector<int32_t>& ids, int32_t id) {
+  return !ids.empty() && ids.back() == id;
+}
+
 }  // namespace
 
 int64_t TextPart::bytes() const {
   size_t sum = 0;
-  for (const std::string_view document : documents) sum += document.size();
+  for (const TextPiece& piece : pieces) sum += piece.text.size();
   return static_cast<int64_t>(sum);
 }
 
 TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokenizer& tokenizer,
                     double validation) {
-  const auto all = static_cast<double>(TextPart{documents}.bytes());
-  auto left = static_cast<size_t>(all * (1 - validation));  // for training
+  size_t all = 0;
+  for (const std::string_view document : documents) all += document.size();
+  auto left = static_cast<size_t>(static_cast<double>(all) * (1 - validation));  // for training
+  const size_t reach = std::min(left, all - left) / 10;
   TextSplit split;
-  for (const std::string_view document : documents) {
+  for (size_t d = 0; d < documents.size(); ++d) {
+    const std::string_view document = documents[d];
     const bool whole = left >= document.size();
-    const size_t size = whole ? document.size() : tokenizer.cut(document, left);
+    const size_t size = whole ? document.size() : CutNear(document, tokenizer, left, reach);
     left = whole ? left - size : 0;
-    if (size > 0) split.train.documents.push_back(document.substr(0, size));
-    if (size < document.size()) split.validation.documents.push_back(document.substr(size));
+    const bool both = size > 0 && size < document.size();
+    if (size > 0) split.train.pieces.push_back({document.substr(0, size), d, true, !both});
+    if (size < document.size()) {
+      split.validation.pieces.push_back({document.substr(size), d, !both, true});
+    }
   }
   return split;
 }
 
-absl::StatusOr<TokenizedFile> TokenizeText(const TextPart& part, const Tokenizer& tokenizer,
-                                           const std::string& path,
-                                           const TokenizeOptions& options) {
-  ASSIGN_OR_RETURN(TokenFileWriter out,
-                   TokenFileWriter::Create(path, options.format, tokenizer.vocab));
+absl::StatusOr<EncodedText> EncodeText(const TextPart& part, const Tokenizer& tokenizer,
+                                       const std::string& path, const TokenizeOptions& options) {
+  ASSIGN_OR_RETURN(TokenFileWriter file,
+                   TokenFileWriter::Create(path, options.format, tokenizer.vocab, tokenizer.id));
+  EncodedText encoded{std::move(file)};
+  std::vector<int32_t> end = tokenizer.end;
+  if (options.end_of_text && !EndsWith(end, *tokenizer.end_of_text)) {
+    end.push_back(*tokenizer.end_of_text);
+  }
   std::vector<int32_t> ids;
-  for (std::string_view text : part.documents) {
-    while (!text.empty()) {
+  for (const TextPiece& piece : part.pieces) {
+    if (piece.begins) RETURN_IF_ERROR(encoded.file.Append(tokenizer.begin));
+    int64_t tokens = 0;
+    for (std::string_view text = piece.text; !text.empty();) {
       const size_t size = NextPiece(text, tokenizer);
       ids.clear();
       tokenizer.encode(text.substr(0, size), &ids);
-      RETURN_IF_ERROR(out.Append(ids));
+      tokens += static_cast<int64_t>(ids.size());
+      RETURN_IF_ERROR(encoded.file.Append(ids));
       text.remove_prefix(size);
       if (options.on_progress) options.on_progress(static_cast<int64_t>(size));
     }
-    if (options.end_of_text) RETURN_IF_ERROR(out.Append({&*tokenizer.end_of_text, 1}));
-    out.EndDocument();
+    if (piece.ends) RETURN_IF_ERROR(encoded.file.Append(end));
+    encoded.file.EndDocument();
+    encoded.text_tokens += tokens;
+    if (tokens == 0) encoded.silent.push_back(piece.document);
   }
-  RETURN_IF_ERROR(out.Finish());
-  return TokenizedFile{path, part.bytes(), out.tokens(), out.token_bytes()};
+  return encoded;
 }
 
 }  // namespace oneflow

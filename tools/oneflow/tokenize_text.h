@@ -1,4 +1,8 @@
 // Texts to token files: what `oneflow data` does once flags are read.
+//
+//   const TextSplit split = SplitText(documents, tokenizer, 0.1);
+//   ASSIGN_OR_RETURN(EncodedText train, EncodeText(split.train, tokenizer, "train.bin", options));
+//   RETURN_IF_ERROR(train.file.Finish());
 #pragma once
 
 #include <cstdint>
@@ -13,34 +17,47 @@
 
 namespace oneflow {
 
-// Part of the texts: the documents, or pieces of them, that go to one file.
+// A document, or what of it goes to one file.
+struct TextPiece {
+  std::string_view text;
+  size_t document = 0;              // its index
+  bool begins = true, ends = true;  // with the document
+};
+// The pieces that go to one file.
 struct TextPart {
-  std::vector<std::string_view> documents;
+  std::vector<TextPiece> pieces;
   int64_t bytes() const;
 };
 struct TextSplit {
   TextPart train, validation;
 };
 
-// The last `validation` of the bytes, rounded to where the tokenizer may cut, are for validation.
+// The last `validation` of the bytes are for validation. One document may be split: at the last
+// position that the tokenizer allows, if that is within a tenth of the smaller part from the
+// fraction; else where white space begins; else between two characters. Only the first keeps the
+// ids of the whole.
 TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokenizer& tokenizer,
                     double validation);
 
 struct TokenizeOptions {
   TokenFormat format = TokenFormat::kNanoGpt;
-  bool end_of_text = false;  // after each document; requires tokenizer.end_of_text
+  // The token that ends a text stands after each document; requires tokenizer.end_of_text. It is
+  // not put twice where the tokenizer's template ends with it.
+  bool end_of_text = false;
   std::function<void(int64_t bytes)> on_progress;  // bytes encoded since the last call; may be null
 };
 
-struct TokenizedFile {
-  std::string path;
-  int64_t text_bytes = 0, tokens = 0;
-  int token_bytes = 0;
+struct EncodedText {
+  TokenFileWriter file;        // not finished yet
+  int64_t text_tokens = 0;     // but for those that stand around documents
+  std::vector<size_t> silent;  // documents of which the tokenizer makes no token
 };
 
-// Encodes `part` piece by piece into the file `path`: memory does not grow with the text, but for
-// words (bytes without white space between) of more than a megabyte.
-absl::StatusOr<TokenizedFile> TokenizeText(const TextPart& part, const Tokenizer& tokenizer,
-                                           const std::string& path, const TokenizeOptions& options);
+// Encodes `part` piece by piece into the file `path`, which Finish of the result makes: memory does
+// not grow with the text, but for words (bytes without white space between) of more than a
+// megabyte. The ids of the tokenizer's template stand at the beginning and the end of each
+// document.
+absl::StatusOr<EncodedText> EncodeText(const TextPart& part, const Tokenizer& tokenizer,
+                                       const std::string& path, const TokenizeOptions& options);
 
 }  // namespace oneflow

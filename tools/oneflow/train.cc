@@ -368,9 +368,9 @@ absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& re
     return LeaveTogether({}, TrainPrepared(attempt, *prepared, nullptr), report);
   }
   ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
-  ASSIGN_OR_RETURN(
-      std::vector<JoinFact> facts,
-      FactsOfRun(args, TrainVerb().flags, prepared ? prepared->plan.fingerprint() : "", isa));
+  ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
+                   FactsOfRun(args, FlagsOfVerb(verbs::kTrain),
+                              prepared ? prepared->plan.fingerprint() : "", isa));
   *joins = true;
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, prepared ? &prepared->plan : nullptr,
                                                     std::move(facts), report, &watch));
@@ -394,44 +394,14 @@ absl::Status Train(const Arguments& args) {
 }  // namespace
 
 Verb TrainVerb() {
-  return {
-      "train", "train a plan, in one process or in many",
-      "  oneflow train --plan=gpt.plan --data=text.txt --steps=20 --seed=1 --metrics=metrics.jsonl "
-      "--checkpoint_dir=run/ckpt\n"
-      "  oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt --steps=20\n"
-      "  oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
-      "--resume=auto --checkpoint_every=10 --keep=2\n",
-      Flags({kPlanFlags, kOptimizerFlags}, {"cuda_libs",
-                                            "logical_devices",
-                                            "plan",
-                                            "memory",
-                                            "cluster",
-                                            "data",
-                                            "eval_data",
-                                            "eval_fraction",
-                                            "eval_every",
-                                            "eval_batches",
-                                            "steps",
-                                            "seed",
-                                            "threads",
-                                            "instruction_set",
-                                            "metrics",
-                                            "checkpoint_dir",
-                                            "checkpoint_every",
-                                            "keep",
-                                            "resume",
-                                            "trace",
-                                            "stall_seconds",
-                                            "synchronous",
-                                            "processes",
-                                            "process_index",
-                                            "coordinator",
-                                            "interface",
-                                            "trust_network",
-                                            "job_dir",
-                                            "make_job_keys",
-                                            "format"}),
-      Train};
+  return {verbs::kTrain, "train a plan, in one process or in many",
+          "oneflow train --plan=gpt.plan --data=text.txt --steps=20 --seed=1 "
+          "--metrics=metrics.jsonl --checkpoint_dir=run/ckpt\n"
+          "oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt "
+          "--steps=20\n"
+          "oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
+          "--resume=auto --checkpoint_every=10 --keep=2\n",
+          Train};
 }
 
 }  // namespace oneflow

@@ -142,6 +142,8 @@ class Loop {
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
                         "resume with the same seed: it orders the data");
     }
+    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
+                                   /*quiet=*/!IsFirst()));
     if (IsFirst()) {
       WarnOfChanges(folder, FactsOf(*reader),
                     FactsOf(plan_, OptimizerOfRun(options_), options_.tokens));
@@ -197,6 +199,7 @@ class Loop {
     info.step = step;
     info.seed = options_.seed;
     info.tokens = options_.tokens;
+    info.tokenizer = options_.tokenizer;
     info.optimizer = OptimizerOfRun(options_);
     const std::string& dir = options_.checkpoint_dir;
     ASSIGN_OR_RETURN(const auto writer,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/tokenizer/tokenizer_id.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/processes/process_group.h"
@@ -22,6 +23,7 @@ struct TrainLoopOptions {
   uint64_t seed = 1;
   int64_t steps = 0;       // of the whole run
   int64_t tokens = 0;      // of the data that is trained on
+  TokenizerId tokenizer;   // that made this data, where it is known
   int64_t eval_every = 0;  // 0: only at the end
   int64_t eval_batches = 8;
   int64_t checkpoint_every = 0;  // 0: only at the end

@@ -1,32 +1,90 @@
 #include "tools/oneflow/verb.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "gflags/gflags.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/foreign_flags.h"
 
 namespace oneflow {
 namespace {
 
-std::string Suggestion(const Verb& verb, std::string_view flag) {
-  const std::string best =
-      flag.empty() ? "" : Nearest(flag, {verb.flags.begin(), verb.flags.end()});
-  const std::string text = best.empty() ? "" : "did you mean --" + best + "? ";
-  return text + "see `oneflow " + std::string(verb.name) + " --help`";
+constexpr std::string_view kMayRepeat[] = {"feed", "fetch", "stop", "sbatch_option"};
+
+std::string SeeHelp(const Verb& verb) {
+  return absl::StrCat("see `oneflow ", std::string(verb.name()), " --help`");
 }
 
-// 3e-4 rather than 0.00029999999999999997.
-std::string DefaultText(const gflags::CommandLineFlagInfo& info) {
-  if (info.type != "double") return info.default_value;
-  char text[32];
-  const auto [end, error] =
-      std::to_chars(text, text + sizeof text, std::strtod(info.default_value.c_str(), nullptr));
-  return std::string(text, end);
+// "compile, train, submit".
+std::string VerbsWith(std::string_view flag) {
+  std::string list;
+  for (const FlagRow& row : FlagTable()) {
+    if (row.name != flag) continue;
+    for (uint32_t verb = 1; verb < verbs::kAll; verb <<= 1) {
+      if (row.verbs & verb)
+        absl::StrAppend(&list, list.empty() ? "" : ", ", ToAbsl(verbs::NameOf(verb)));
+    }
+  }
+  return list;
+}
+
+// The flag that a mistyped one may be, also by another program's name of it; "" where none is near.
+std::string NearestFlag(const Verb& verb, std::string_view name) {
+  const std::vector<std::string_view> own = FlagsOfVerb(verb.id);
+  std::vector<std::string> known(own.begin(), own.end());
+  for (std::string& foreign : ForeignNames()) {
+    if (FindFlag(verb.id, FlagMeantBy(foreign)) != nullptr) known.push_back(std::move(foreign));
+  }
+  const std::string best = Nearest(name, known);
+  const std::string_view meant = FlagMeantBy(best);
+  return meant.empty() || FindFlag(verb.id, best) != nullptr ? best : std::string(meant);
+}
+
+// Why the verb does not take a flag, and what to write instead.
+absl::Status NoSuchFlag(const Verb& verb, const std::string& name) {
+  const std::string who = absl::StrCat("`oneflow ", std::string(verb.name()), "`");
+  const std::string meant(FlagMeantBy(name));
+  const std::string ours = meant.empty() ? name : meant;
+  if (const std::string list = VerbsWith(ours); !list.empty()) {
+    return InputError("--" + name,
+                      absl::StrCat(who, " has no such flag",
+                                   meant.empty() ? "" : ", which is --" + meant + " here"),
+                      absl::StrCat("it is a flag of ", list, "; ", SeeHelp(verb)));
+  }
+  if (const std::string_view advice = AdviceOn(name); !advice.empty()) {
+    return InputError("--" + name, "is not a flag of oneflow", advice);
+  }
+  const std::string positive = name.substr(std::min(name.size(), name.find_first_not_of('_', 2)));
+  const FlagRow* turned = name.starts_with("no") ? FindFlag(verb.id, positive) : nullptr;
+  const std::string best = NearestFlag(verb, name);
+  const std::string mend = turned != nullptr ? "write --" + positive + "=false; "
+                           : best.empty()    ? ""
+                                             : "did you mean --" + best + "? ";
+  return InputError("--" + name, who + " has no such flag", mend + SeeHelp(verb));
+}
+
+// The flag of ours that a word means: "learning_rate" of "lr", of "learning-rate" and of
+// "optimizer.lr".
+std::string FlagOfWord(const Verb& verb, std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string last = name.substr(name.rfind('.') + 1);
+  if (FindFlag(verb.id, last) != nullptr) return last;
+  const std::string meant(FlagMeantBy(last));
+  return FindFlag(verb.id, meant) != nullptr ? meant : name;
+}
+
+absl::Status CheckOnce(const Arguments& args, const std::string& name, const std::string& word) {
+  const bool repeats =
+      std::find(std::begin(kMayRepeat), std::end(kMayRepeat), name) != std::end(kMayRepeat);
+  if (repeats || !args.Given(name)) return absl::OkStatus();
+  return InputError(
+      word,
+      absl::StrCat("is given twice: --", name, "=", args.Repeated(name)[0], " stands before it"),
+      "give it once");
 }
 
 }  // namespace
@@ -62,23 +120,21 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
   for (size_t i = 0; i < argv.size(); ++i) {
     std::string_view text = argv[i];
     if (text.substr(0, 2) != "--") {
-      if (!verb.takes_words) {
-        return InputError("oneflow " + std::string(verb.name) + " " + argv[i],
-                          "the last word belongs to no flag", Suggestion(verb, ""));
+      if (verb.words.empty()) {
+        return InputError(absl::StrCat("oneflow ", std::string(verb.name()), " ", argv[i]),
+                          "the last word belongs to no flag", SeeHelp(verb));
       }
       args.positional.emplace_back(text);
       continue;
     }
     text.remove_prefix(2);
     const size_t equals = text.find('=');
-    std::string name(text.substr(0, equals));
-    std::replace(name.begin(), name.end(), '-', '_');  // as gflags has it
-    std::string value;
-    if (std::find(verb.flags.begin(), verb.flags.end(), name) == verb.flags.end()) {
-      return InputError("--" + name, "`oneflow " + std::string(verb.name) + "` has no such flag",
-                        Suggestion(verb, name));
-    }
+    const std::string word(text.substr(0, equals));
+    std::string name = FlagOfWord(verb, word);
+    const FlagRow* row = FindFlag(verb.id, name);
+    if (row == nullptr) return NoSuchFlag(verb, name);
     const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name.c_str());
+    std::string value;
     if (equals != std::string_view::npos) {
       value = text.substr(equals + 1);
     } else if (info.type == "bool" || name == "resume") {  // which may be auto, too
@@ -88,30 +144,19 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     } else {
       return InputError("--" + name, "has no value", "write --" + name + "=VALUE");
     }
+    RETURN_IF_ERROR(CheckOnce(args, name, absl::StrCat("--", word, "=", value)));
     // An unset variable of the shell's must not turn off what the flag asks for. No axes are a
     // mesh.
     if (value.empty() && name != "prompt" && name != "mesh") {
       return InputError("--" + name + "=", "is empty", "give it a value, or leave it out");
     }
+    RETURN_IF_ERROR(CheckValue(*row, value));
     if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
       return InputError(absl::StrCat("--", name, "=", value), "is not a valid " + info.type);
     }
     args.flags.emplace_back(std::move(name), std::move(value));
   }
   return args;
-}
-
-std::string HelpText(const Verb& verb) {
-  std::string text = "oneflow " + std::string(verb.name) + ": " + std::string(verb.summary) +
-                     "\n\nexample:\n" + std::string(verb.example) + "\nflags:\n";
-  for (std::string_view flag : verb.flags) {
-    const auto info = gflags::GetCommandLineFlagInfoOrDie(std::string(flag).c_str());
-    std::string left = "  --" + info.name;
-    if (!info.default_value.empty()) left += "=" + DefaultText(info);
-    left.resize(std::max<size_t>(left.size() + 2, 32), ' ');
-    text += left + info.description + "\n";
-  }
-  return text;
 }
 
 }  // namespace oneflow

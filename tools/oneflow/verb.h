@@ -1,12 +1,15 @@
 // A verb of the command line: one verb, one file, one entry in the table of main.cc.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tools/oneflow/flag_table.h"
 
 namespace oneflow {
 
@@ -21,12 +24,12 @@ struct Arguments {
 };
 
 struct Verb {
-  std::string_view name;
-  std::string_view summary;             // one line
-  std::string_view example;             // lines that work as written
-  std::vector<std::string_view> flags;  // the gflags it takes
+  uint32_t id;                // its bit: flag_table.h, which says what flags it takes
+  std::string_view summary;   // one line
+  std::string_view examples;  // lines that work as written
   absl::Status (*run)(const Arguments& args);
-  bool takes_words = false;  // words that belong to no flag
+  std::string_view words = "";  // that belong to no flag: "A.plan B.plan"; "" where it takes none
+  std::string_view name() const { return verbs::NameOf(id); }
 };
 
 // "a,b,c" -> a, b, c.
@@ -54,11 +57,9 @@ Verb LogsVerb();
 Verb CancelVerb();
 
 // Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.
-// An unknown flag is an error that suggests the nearest; a value that does not parse names the
-// type.
+// Dashes in names count as underscores, and names of other programs as ours where both mean the
+// same (foreign_flags.h). An error, with what to write instead, are: a flag that the verb does not
+// take, a value that is none, and a flag given twice, but for those that may repeat.
 absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv);
-
-// The text of `oneflow VERB --help`: summary, example, each flag with its default.
-std::string HelpText(const Verb& verb);
 
 }  // namespace oneflow

@@ -35,11 +35,8 @@ absl::Status Verify(const Arguments& args) {
 }  // namespace
 
 Verb VerifyVerb() {
-  return {"verify",
-          "prove a plan: types, liveness, memory",
-          "  oneflow verify --plan=gpt.plan\n",
-          {"plan", "format"},
-          Verify};
+  return {verbs::kVerify, "prove a plan: types, liveness, memory",
+          "oneflow verify --plan=gpt.plan\n", Verify};
 }
 
 }  // namespace oneflow

@@ -16,7 +16,6 @@
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
-#include "tools/oneflow/job/job_flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/verb.h"
 
@@ -100,11 +99,9 @@ absl::Status Cancel(const Arguments& /*args*/) {
 }  // namespace
 
 Verb CancelVerb() {
-  return {"cancel",
-          "end a submitted job, with a checkpoint of its last step",
-          "  oneflow cancel --job_dir=run/job\n"
-          "  oneflow cancel --job_dir=run/job --now\n",
-          {"job_dir", "now", "format"},
+  return {verbs::kCancel, "end a submitted job, with a checkpoint of its last step",
+          "oneflow cancel --job_dir=run/job\n"
+          "oneflow cancel --job_dir=run/job --now\n",
           Cancel};
 }
 

@@ -9,7 +9,6 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/job/job_dir.h"
-#include "tools/oneflow/job/job_flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/verb.h"
 
@@ -103,11 +102,9 @@ absl::Status Logs(const Arguments& args) {
 }  // namespace
 
 Verb LogsVerb() {
-  return {"logs",
-          "show what the processes of a submitted job wrote",
-          "  oneflow logs --job_dir=run/job\n"
-          "  oneflow logs --job_dir=run/job --attempt=2 --process=0 --lines=0\n",
-          {"job_dir", "attempt", "process", "lines", "format"},
+  return {verbs::kLogs, "show what the processes of a submitted job wrote",
+          "oneflow logs --job_dir=run/job\n"
+          "oneflow logs --job_dir=run/job --attempt=2 --process=0 --lines=0\n",
           Logs};
 }
 

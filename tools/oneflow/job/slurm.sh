@@ -7,13 +7,35 @@ job=$SLURM_JOB_ID
 told_to_stop=false
 trap 'told_to_stop=true' TERM  # Slurm ends the job: the step has been told, too, and is waited for.
 
+# Slurm keeps a job whose first node dies or hangs, and with it all the others: nobody is left to run
+# this script. A task on the second node looks for that, and ends the job: its successor goes on.
+# shellcheck disable=SC2016  # expanded by the task
+watch_script_node='while sleep 15; do
+  nodes=$(squeue --noheader --jobs="$0" --format=%N) && [[ -n $nodes ]] || continue
+  names=$(scontrol show hostnames "$nodes") || continue
+  grep --quiet --line-regexp "$1" <<<"$names" || scancel --quiet "$0"
+done'
+
 # Each process looks for a cancellation once its step exists: from then on a signal reaches it.
 # shellcheck disable=SC2016  # expanded by the process
 check_and_exec='[[ ! -e $0/cancel ]] || exit 1; exec "$@"'
 # The step of a lost node holds its cores until Slurm has heard of all its ends: --overlap takes them.
 launch() {
+  local code=0 watch=
+  if [[ ${SLURM_JOB_NUM_NODES:-1} -gt 1 ]]; then
+    srun --no-kill --immediate=60 --overlap --input=none --nodes=1 --ntasks=1 --relative=1 \
+      --job-name=watch bash -c "$watch_script_node" "$job" "$SLURMD_NODENAME" &
+    watch=$!
+  fi
+  launch_processes || code=$?
+  if [[ -n $watch ]]; then kill "$watch" 2>/dev/null; fi
+  return "$code"
+}
+
+launch_processes() {
   srun --no-kill --kill-on-bad-exit=1 --immediate=60 --overlap --input=none "${step[@]}" \
-    --output="$logs/process-%t.log" bash -c "$check_and_exec" "$job_dir" "${train[@]}"
+    --job-name=attempt --output="$logs/process-%t.log" \
+    bash -c "$check_and_exec" "$job_dir" "${train[@]}"
 }
 
 # Leaves if too few nodes are left, or no time for another attempt: a successor gets new ones. Slurm

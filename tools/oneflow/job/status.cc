@@ -108,11 +108,9 @@ absl::Status Status(const Arguments& /*args*/) {
 }  // namespace
 
 Verb StatusVerb() {
-  return {"status",
-          "tell how a submitted job stands",
-          "  oneflow status --job_dir=run/job\n"
-          "  oneflow status --job_dir=run/job --format=json\n",
-          {"job_dir", "format"},
+  return {verbs::kStatus, "tell how a submitted job stands",
+          "oneflow status --job_dir=run/job\n"
+          "oneflow status --job_dir=run/job --format=json\n",
           Status};
 }
 

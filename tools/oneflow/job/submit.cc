@@ -19,11 +19,11 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "tools/oneflow/flag_table.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
-#include "tools/oneflow/job/job_flags.h"
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
 #include "tools/oneflow/load.h"
@@ -35,10 +35,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Flags of train that the job sets, or that say where in a job a process is.
-constexpr std::array<std::string_view, 8> kOfJob = {
-    "checkpoint_dir", "metrics",       "resume",    "job_dir",
-    "coordinator",    "process_index", "processes", "make_job_keys"};
 // Flags of train that name files, which processes find by absolute paths.
 constexpr std::array<std::string_view, 4> kFiles = {"data", "eval_data", "trace", "cuda_libs"};
 
@@ -72,13 +68,13 @@ absl::Status CheckFiles(const std::string& flag, const std::string& list) {
 
 // The flags that processes are given: train's, as they were written, with absolute paths.
 std::vector<std::string> TrainFlags(const Arguments& args) {
-  const std::vector<std::string_view> of_train = TrainVerb().flags;
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
     // The plan has what it was compiled from; the format of progress is a log's.
-    const bool compiled = Has(kPlanFlags, name) || name == "plan" || name == "memory" ||
-                          name == "cluster" || name == "format";
-    if (compiled || !Has(of_train, name) || Has(kOfJob, name)) continue;
+    const bool compiled = HasProperty(name, verbs::kFixedByPlan) || name == "plan" ||
+                          name == "memory" || name == "cluster" || name == "format";
+    const bool of_job = name == "job_dir";  // the one flag of the job that submit takes, too
+    if (compiled || FindFlag(verbs::kTrain, name) == nullptr || of_job) continue;
     words.push_back(absl::StrCat("--", name, "=", Has(kFiles, name) ? AbsoluteList(value) : value));
   }
   return words;
@@ -295,30 +291,15 @@ absl::Status Submit(const Arguments& args) {
   return absl::OkStatus();
 }
 
-std::vector<std::string_view> SubmitFlags() {
-  std::vector<std::string_view> flags = {"engine",           "job_dir",
-                                         "dry_run",          "nodes",
-                                         "spare_nodes",      "processes_per_node",
-                                         "cpus_per_process", "max_restarts",
-                                         "max_jobs",         "signal_seconds",
-                                         "partition",        "time",
-                                         "sbatch_option",    "image",
-                                         "volume_claim",     "oneflow"};
-  for (const std::string_view flag : TrainVerb().flags) {
-    if (!Has(kOfJob, flag)) flags.push_back(flag);
-  }
-  return flags;
-}
-
 }  // namespace
 
 Verb SubmitVerb() {
-  return {"submit", "give a training job to Slurm, to this host or to Kubernetes",
-          "  oneflow submit --engine=slurm --nodes=4 --spare_nodes=1 --job_dir=run/job "
+  return {verbs::kSubmit, "give a training job to Slurm, to this host or to Kubernetes",
+          "oneflow submit --engine=slurm --nodes=4 --spare_nodes=1 --job_dir=run/job "
           "--plan=gpt.plan --data=text.txt --steps=2000 --checkpoint_every=100\n"
-          "  oneflow submit --engine=local --job_dir=run/job --plan=gpt.plan --data=text.txt "
+          "oneflow submit --engine=local --job_dir=run/job --plan=gpt.plan --data=text.txt "
           "--steps=2000 --checkpoint_every=100\n",
-          SubmitFlags(), Submit};
+          Submit};
 }
 
 }  // namespace oneflow

@@ -63,9 +63,11 @@ std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int in
     if (std::exchange(skip, false)) continue;
     const std::string_view name =
         absl::StartsWith(argument, "--") ? std::string_view(argument).substr(2) : "";
-    const std::string_view flag = name.substr(0, name.find('='));
+    const std::string_view word = name.substr(0, name.find('='));
+    std::string flag(word);
+    std::replace(flag.begin(), flag.end(), '-', '_');  // as verb.cc reads it
     if (flag == "processes" || flag == "coordinator" || flag == "process_index") {
-      skip = flag == name;  // its value comes as the next argument
+      skip = word == name;  // its value comes as the next argument
       continue;
     }
     arguments.push_back(argument);

@@ -1,0 +1,45 @@
+// Finds the added tokens of a vocabulary in a text, as Hugging Face's tokenizers does: from the
+// left, at each position the longest; first those that are not normalized, then the others in what
+// is left between them. A special token takes its place in the search, but stays text.
+//
+//   const AddedTokens added(vocabulary.added);
+//   added.Split(text, [&](std::string_view part, std::optional<int32_t> id) { ... });
+//
+// Invariant: the parts, one after the other, are the text.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "actor_runtime/tokenizer/bpe_vocabulary.h"
+#include "actor_runtime/tokenizer/piece_trie.h"
+
+namespace oneflow {
+
+class AddedTokens {
+ public:
+  // `id`: of the added token that `part` is; none: ordinary text, which is not empty.
+  using OnPart = std::function<void(std::string_view part, std::optional<int32_t> id)>;
+
+  explicit AddedTokens(const std::vector<AddedToken>& tokens);
+
+  void Split(std::string_view text, const OnPart& on_part) const;
+  // True if a token may begin before `at` < text.size() and end after it. If it is false, the two
+  // sides of `at` are split as they are in the whole text.
+  bool MaySpan(std::string_view text, size_t at) const;
+
+ private:
+  void SplitBy(size_t pass, std::string_view text, const OnPart& on_part) const;
+
+  std::array<PieceTrie, 2> passes_;  // not normalized, normalized
+  std::array<bool, 2> empty_ = {true, true};
+  std::vector<bool> special_;  // by id
+  size_t longest_ = 0;         // bytes of a token
+};
+
+}  // namespace oneflow

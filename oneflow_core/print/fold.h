@@ -1,0 +1,27 @@
+// Texts that differ only in the numbers of layers, replicas and stages, in one text.
+//
+//   WithoutNumbers("h.3.attn of stage 0")                                   // "h.*.attn of stage
+//   *" Folded({"h.3.attn of stage 0", "h.4.attn of stage 0"})                  // "h.*.attn of
+//   stage 0" FoldedLines({"h.0.fc", "h.1.fc", "ln_f"})                               // "h.*.fc; 2
+//   times", "ln_f"
+//
+// A number is a run of digits after '.', '@' or a blank.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace oneflow {
+
+// Every number as "*". What has the same text without numbers can be folded.
+std::string WithoutNumbers(std::string_view text);
+
+// One text for several that are equal without numbers: "*" where their numbers differ, so that a
+// text that stands alone has none. Requires one text at least.
+std::string Folded(const std::vector<std::string>& alike);
+
+// The texts, alike ones in one line at the place of the first, with how many they are.
+std::vector<std::string> FoldedLines(const std::vector<std::string>& texts);
+
+}  // namespace oneflow

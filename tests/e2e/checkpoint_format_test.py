@@ -1,0 +1,59 @@
+"""The Python of docs/checkpoints.md, as it stands there, reads what a run wrote and computes its first loss."""
+import array
+import os
+import re
+import tempfile
+import unittest
+
+from tests.e2e.cli import read_metrics, run
+
+PAGE = "docs/checkpoints.md"
+SEED = 7
+
+
+def functions():
+    """What the page's blocks of Python define."""
+    with open(PAGE, encoding="utf-8") as page:
+        blocks = re.findall(r"```python\n(.*?)```", page.read(), re.DOTALL)
+    defined = {}
+    for block in blocks:
+        exec(block, defined)  # pylint: disable=exec-used
+    return defined
+
+
+class CheckpointFormatTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.dir, cls.page = temporary.name, functions()
+        cls.text = bytes(range(32, 127)) * 20
+        with open(cls.dir + "/text.txt", "wb") as file:
+            file.write(cls.text)
+        # A step this small changes no bit of a weight.
+        run("train", "--graph=" + os.path.abspath("examples/bigram.textproto"), "--mesh=data=2,tensor=2", "--batch=4",
+            "--data=text.txt", "--steps=1", f"--seed={SEED}", "--learning_rate=1e-30", "--checkpoint_dir=checkpoints",
+            "--metrics=metrics.jsonl", cwd=cls.dir)
+
+    def test_variables_and_their_random_numbers(self):
+        folder = self.dir + "/checkpoints/step-00000001"
+        for name, deviation, dims in [("table", 0.02, [256, 64]), ("head", 0.1, [64, 256])]:
+            found, values = self.page["read_variable"](folder, name)
+            self.assertEqual(found, dims)
+            drawn = array.array("f", [deviation * self.page["normal"](SEED, name, i) for i in range(len(values))])
+            self.assertEqual(values, drawn)
+            self.assertEqual(len(set(self.page["read_variable"](folder, name + "/m")[1])) > 1, True)
+
+    def test_the_first_loss(self):
+        loss = read_metrics(self.dir + "/metrics.jsonl")[0]["loss"]
+        self.assertAlmostEqual(loss, self.page["first_loss"](self.text, SEED, 4), delta=1e-5)
+        self.assertGreater(abs(loss - self.page["first_loss"](self.text, SEED + 1, 4)), 1e-3)
+
+    def test_the_length_of_the_page_s_code(self):
+        with open(PAGE, encoding="utf-8") as page:
+            block = re.search(r"```python\n(.*?)```", page.read(), re.DOTALL).group(1)
+        self.assertLessEqual(len([line for line in block.splitlines() if line.strip()]), 30)
+
+
+if __name__ == "__main__":
+    unittest.main()

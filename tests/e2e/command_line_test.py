@@ -1,0 +1,174 @@
+"""What the command line says of itself: help, version, flags by other names, clusters and sizes, and the first lines of plans."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from tests.e2e.cli import ONEFLOW, run
+
+VERBS = ["model", "compile", "explain", "verify", "run", "data", "train", "generate", "simulate", "diff", "calibrate", "devices",
+         "submit", "status", "logs", "cancel"]
+GROUPS = ["model", "parallelism", "schedule", "memory", "optimizer", "sampling", "run", "data and output", "processes", "job", "examples"]
+SMALL = ["--layers=4", "--heads=4", "--hidden=32", "--sequence=16", "--vocab=256"]
+# Examples that need a model that is not here.
+NOT_RUN = ("models/gpt2",)
+
+
+def help_of(verb, columns, *flags):
+    done = subprocess.run([ONEFLOW, verb, *(flags or ["--help"])], capture_output=True, text=True, check=True,
+                          env=dict(os.environ, COLUMNS=str(columns)))
+    return done.stdout
+
+
+def flags_in(text):
+    return re.findall(r"^  --(\w+)", text, re.MULTILINE)
+
+
+def examples_of(verb):
+    """The lines after "examples", as a shell would read them."""
+    text = help_of(verb, 80).partition("\nexamples\n")[2]
+    return text.replace("\\\n", "").strip().splitlines()
+
+
+class HelpTest(unittest.TestCase):
+    def test_help_of_each_verb(self):
+        for verb in VERBS:
+            for columns in (60, 80, 100):
+                with self.subTest(verb, columns=columns):
+                    text, everything = help_of(verb, columns), help_of(verb, columns, "--help=all")
+                    self.assertLessEqual(max(map(len, everything.splitlines())), columns)
+                    groups = [line for line in text.splitlines() if line in GROUPS]
+                    self.assertEqual(groups, [group for group in GROUPS if group in groups])
+                    self.assertEqual(groups[-1], "examples")
+                    self.assertLessEqual(set(flags_in(text)), set(flags_in(everything)))
+                    self.assertEqual(len(flags_in(everything)), len(set(flags_in(everything))))
+
+    def test_a_verb_takes_what_its_help_has_and_nothing_else(self):
+        flags = {verb: set(flags_in(help_of(verb, 100, "--help=all"))) for verb in VERBS}
+        for verb in ["verify", "diff"]:
+            for flag in set.union(*flags.values()):
+                error = run(verb, f"--{flag}=", cwd="/", code=2)[1]
+                self.assertEqual("is not a flag" in error or "has no such flag" in error, flag not in flags[verb], error)
+
+    def test_forms_of_asking(self):
+        self.assertEqual(help_of("help", 100, "train"), help_of("train", 100))
+        self.assertEqual(help_of("train", 100, "-h"), help_of("train", 100))
+        self.assertIn("--help=all", run("help", cwd="/")[0])
+        self.assertIn("--help=all", run("train", "--help=some", cwd="/", code=2)[1])
+        self.assertEqual(len(flags_in(help_of("train", 10))), len(flags_in(help_of("train", 100))))
+
+    def test_version(self):
+        text = run("--version", cwd="/")[0]
+        self.assertRegex(text, r"^oneflow \S+")
+        self.assertRegex(text, r"\nbuild +[0-9a-f]{40}, by (gcc|clang) ")
+        for words in [r"\nplans +version \d+", r"\ninstruction set +(baseline|avx2|avx512|avx512_bf16)\n", r"Protobuf \d+\.", r"gRPC \d+\.",
+                      r"UCX \d+\."]:
+            self.assertRegex(text, words)
+
+
+class ExamplesTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        for name in ["text.txt", "book.txt", "a.txt", "b.txt"]:
+            with open(f"{self.dir}/{name}", "w", encoding="utf-8") as text:
+                text.write("The words to learn from are few, and they come again and again. " * 40)
+        os.mkdir(self.dir + "/bin")
+        os.symlink(ONEFLOW, self.dir + "/bin/oneflow")
+
+    def shell(self, line):
+        done = subprocess.run(line, shell=True, cwd=self.dir, capture_output=True, text=True, check=False,
+                              env=dict(os.environ, PATH=self.dir + "/bin:" + os.environ["PATH"]))
+        self.assertEqual(done.returncode, 0, f"{line}\n{done.stdout}{done.stderr}")
+
+    def test_examples_work_as_written(self):
+        ran = 0
+        for verb in ["model", "compile", "explain", "verify", "diff", "simulate", "train", "generate"]:
+            for line in examples_of(verb):
+                if not any(words in line for words in NOT_RUN):
+                    self.shell(line)
+                    ran += 1
+            if verb == "model":  # one that trains in seconds
+                self.shell("oneflow model gpt " + " ".join(SMALL) + " --out=gpt.textproto")
+            if verb == "compile":
+                for name in ["a.plan", "b.plan"]:
+                    shutil.copy(self.dir + "/gpt.plan", f"{self.dir}/{name}")
+        self.shell(examples_of("data")[0])
+        self.assertGreater(ran, 15)
+
+
+class PlanTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        run("model", "gpt", *SMALL, "--out=gpt.textproto", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def oneflow(self, *args, code=0):
+        return run(*args, cwd=self.dir, code=code, as_written=True)[1 if code else 0]
+
+    def compile(self, *flags, code=0):
+        return self.oneflow("compile", "--graph=gpt.textproto", *flags, "--out=gpt.plan", code=code)
+
+    def test_names_of_other_programs(self):
+        self.compile("--global-batch-size=16", "--micro-batches", "4", "--lr=1e-3", "--clip-grad=0.5", "--mesh=pipe=2")
+        ours = self.oneflow("explain", "--plan=gpt.plan")
+        self.compile("--batch=16", "--micro_batches=4", "--learning_rate=1e-3", "--clip=0.5", "--mesh=pipe=2")
+        self.assertEqual(ours, self.oneflow("explain", "--plan=gpt.plan"))
+        for flag, words in {"--tensor-model-parallel-size=2": "--mesh=tensor=N", "--micro-batch-size=2": "--micro_batches=M",
+                            "--schedule=zb": "did you mean zero_bubble?", "--shcedule=1f1b": "did you mean --schedule?",
+                            "--steps=3": "it is a flag of explain, train", "--nofuse": "--fuse=false"}.items():
+            self.assertIn(words, self.compile(flag, code=2))
+
+    def test_a_flag_given_twice(self):
+        for flags in [["--batch=8", "--batch=4"], ["--batch=8", "--batch=8"], ["--global_batch_size=8", "--batch=4"]]:
+            self.assertIn("is given twice: --batch=8 stands before it; give it once", self.compile(*flags, code=2))
+
+    def test_a_mesh_axis_one_letter_off(self):
+        for axis, meant in [("dat", "data"), ("tp", "tensor"), ("pip", "pipe")]:
+            done = subprocess.run([ONEFLOW, "compile", "--graph=gpt.textproto", f"--mesh={axis}=2", "--out=axis.plan"], cwd=self.dir,
+                                  capture_output=True, text=True, check=True)
+            self.assertIn(f"warning: mesh axis {axis}: did you mean {meant}?", done.stderr)
+
+    def test_clusters_by_name(self):
+        self.compile("--mesh=pipe=2", "--batch=8", "--micro_batches=4")
+        for name, title in [("a100", "A100"), ("h100", "H100"), ("h200", "H200")]:
+            self.assertRegex(self.oneflow("simulate", "--plan=gpt.plan", f"--cluster={name}"), rf"^gpt on {title}")
+            self.assertIn(f"on {title}", self.oneflow("explain", "--plan=gpt.plan", f"--cluster={name}").split("\n\n")[0])
+        self.assertIn("known are a100, h100, h200", self.oneflow("simulate", "--plan=gpt.plan", "--cluster=b100x", code=2))
+        self.compile("--cluster=h100", "--device=cuda", "--memory=80G")
+
+    def test_first_lines(self):
+        text = self.compile("--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4", "--memory=64M")
+        head = text.split("\n\n")[0]
+        self.assertRegex(head, r"^gpt: [\d,]+ parameters on 4 devices, mesh pipe=2,data=2\n"
+                               r"memory: [\d,]+ bytes \([\d.]+ [KM]iB\) a device of 67,108,864 bytes \(64.0 MiB\), [\d.]+ %\n"
+                               r"predicted: step [\d.]+ [mu]s, [\d,]+ tokens/s, bubble [\d.]+ %, on a CPU of 100 GFLOP/s and 10 GB/s "
+                               r"\(no --cluster\)\nproof: live, memory-safe, type-safe$")
+        self.assertEqual(head, self.oneflow("explain", "--plan=gpt.plan", "--memory=64M").split("\n\n")[0])
+        told = json.loads(self.oneflow("explain", "--plan=gpt.plan", "--format=json"))["headline"]
+        step = json.loads(self.oneflow("simulate", "--plan=gpt.plan", "--format=json"))["step_seconds"]
+        self.assertEqual((told["step_seconds"], told["devices"]), (step, 4))
+        self.assertAlmostEqual(told["tokens_a_second"], 16 * 16 / step, delta=1)
+        self.assertEqual(told["parameters"], int(re.search(r"gpt: ([\d,]+) ", head)[1].replace(",", "")))
+        gpu = self.compile("--device=cuda").split("\n\n")[0]
+        self.assertIn("predicted: no time of a step: --cluster: is missing", gpu)
+
+    def test_no_single_name_is_starred(self):
+        self.compile("--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4")
+        text = self.oneflow("explain", "--plan=gpt.plan")
+        self.assertIn("h.1.mlp.add is on stage 0; h.2.ln_1 of stage 1 needs it", text)
+        for line in text.splitlines():
+            self.assertEqual("*" in line, bool(re.search(r"; \d+ times$", line)), line)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,112 @@
+"""Runs the commands of a page of documentation, as a reader would type them, and compares what it shows of their output.
+
+A block between ``` whose first line begins with "$ " is a session: commands and what they print. One whose first line
+begins with "oneflow " has commands only. Both may end a line with a backslash and a comment with #. All commands of a
+page run in order in one folder, which is empty but for the project's examples. Numbers that depend on the machine or the
+moment (those of VOLATILE) are not compared.
+
+  bazel run //tests/e2e:documents -- --update README.md docs/walkthrough.md    # writes what the commands print now
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from tests.e2e.cli import ONEFLOW
+
+VOLATILE = ["train", "generate", "calibrate", "devices"]
+
+
+class Command:
+    def __init__(self, line):
+        self.line, self.shown = line, []  # number of its line on the page, from 0; numbers of what it shows
+        self.text = ""
+        self.session = False
+
+
+def commands_of(page):
+    """The commands of the lines of a page."""
+    commands, block, command = [], None, None
+    for number, line in enumerate(page):
+        if line.startswith("```"):
+            block = number + 1 if block is None and line.rstrip() == "```" else None
+            command = None
+        elif block is not None:
+            first = page[block]
+            session = first.startswith("$ ")
+            if not session and not first.startswith("oneflow "):
+                continue
+            continues = command is not None and command.text.endswith("\\") and not command.shown
+            if continues:
+                command.text = command.text[:-1] + line.strip()
+                command.line = number
+            elif line.startswith("$ ") or (not session and line.strip()):
+                command = Command(number)
+                command.session, command.text = session, line.removeprefix("$ ").rstrip()
+                commands.append(command)
+            elif session:
+                command.shown.append(number)
+    return commands
+
+
+def comparable(command, lines):
+    lines = [line.rstrip() for line in lines]
+    if any(f"oneflow {verb}" in command for verb in VOLATILE):
+        lines = [re.sub(r"[-+]?\d[\d.,:e+-]*", "#", line) for line in lines]
+    return lines
+
+
+def play(path, examples):
+    """Returns (page, {number of a command's line: (command, printed lines)}); fails where a command does."""
+    with open(path, encoding="utf-8") as file:
+        page = file.read().split("\n")
+    printed = {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(folder + "/bin")
+        os.makedirs(folder + "/work")
+        os.symlink(os.path.realpath(ONEFLOW), folder + "/bin/oneflow")
+        os.symlink(examples, folder + "/work/examples")
+        environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", COLUMNS="100")
+        for command in commands_of(page):
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", command.text], cwd=folder + "/work", env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            if done.returncode != 0:
+                raise AssertionError(f"{path}: {command.text}: exit code {done.returncode}\n{done.stdout}")
+            printed[command.line] = (command, done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else [])
+    return page, printed
+
+
+def check(path, examples):
+    """Fails where a command of the page fails, or prints something else than the page shows. Returns the number of commands."""
+    page, printed = play(path, examples)
+    for command, lines in printed.values():
+        if not command.session:
+            continue
+        shown = [page[number] for number in command.shown]
+        while shown and not shown[-1].strip():
+            shown.pop()
+        if comparable(command.text, shown) != comparable(command.text, lines):
+            raise AssertionError(f"{path}: {command.text} prints\n" + "\n".join(lines) + "\nand the page shows\n" + "\n".join(shown))
+    return len(printed)
+
+
+def update(path, examples):
+    page, printed = play(path, examples)
+    out, skip = [], set()
+    for command, _ in printed.values():
+        skip.update(command.shown)
+    for number, line in enumerate(page):
+        if number in skip:
+            continue
+        out.append(line)
+        if number in printed and printed[number][0].session:
+            out += [text.rstrip() for text in printed[number][1]]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(out))
+
+
+if __name__ == "__main__":
+    assert sys.argv[1:2] == ["--update"], __doc__
+    for name in sys.argv[2:]:
+        update(os.path.join(os.environ["BUILD_WORKSPACE_DIRECTORY"], name), os.path.abspath("examples"))

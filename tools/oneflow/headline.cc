@@ -1,0 +1,139 @@
+#include "tools/oneflow/headline.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor_runtime/simulate/model_rates.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/utilization.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/arenas.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/plan_text.h"
+#include "tools/oneflow/plan_facts.h"
+
+namespace oneflow {
+namespace {
+
+constexpr double kMostFirings = 1e6;  // of a step: simulated in about a second
+
+std::string Digits(int64_t n) {
+  std::string digits = absl::StrCat(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string TimeText(double s) {
+  if (s >= 1) return absl::StrFormat("%.3f s", s);
+  return s >= 1e-3 ? absl::StrFormat("%.3f ms", s * 1e3) : absl::StrFormat("%.2f us", s * 1e6);
+}
+
+absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
+                                             const absl::StatusOr<proto::Cluster>& cluster) {
+  const proto::Program* train = FindProgram(plan, "train");
+  if (train == nullptr) return absl::NotFoundError("the plan has no program train");
+  if (!cluster.ok()) return cluster.status();
+  const std::vector<double> firings = FiringsOf(*train);
+  const double all = std::accumulate(firings.begin(), firings.end(), 0.0);
+  if (!(all <= kMostFirings)) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("a step has %.3g firings; `oneflow simulate` tells it", all));
+  }
+  ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(*cluster, plan, "train", /*steps=*/2));
+  Headline::Prediction prediction{run.StepSeconds(), UtilizationOf(run).bubble};
+  ASSIGN_OR_RETURN(const ModelRates rates,
+                   ModelRatesOf(plan, "train", *cluster, prediction.step_seconds));
+  if (rates.model_flops > 0) prediction.mfu = rates.mfu;
+  const absl::StatusOr<ModelFacts> facts = FactsOfModel(plan);
+  if (facts.ok() && prediction.step_seconds > 0) {
+    const auto steps = static_cast<double>(StepsARound(plan));
+    const double sequences = static_cast<double>(train->micro_batches()) *
+                             static_cast<double>(train->micro_batch_size()) / steps;
+    prediction.tokens_a_second =
+        sequences * static_cast<double>(facts->sequence) / prediction.step_seconds;
+  }
+  return prediction;
+}
+
+}  // namespace
+
+Headline HeadlineOf(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+                    const std::string& proof) {
+  Headline headline{.model = plan.model(),
+                    .mesh = MeshText(plan.mesh()),
+                    .parameters = ParameterCount(plan),
+                    .devices = 1,
+                    .gpus = plan.device_kind() == proto::CUDA,
+                    .proof = proof};
+  for (const auto& axis : plan.mesh().axis()) {
+    if (__builtin_mul_overflow(headline.devices, axis.size(), &headline.devices)) break;
+  }
+  for (const proto::StageMemory& memory : plan.memory()) {
+    if (memory.kind() != proto::DEVICE) continue;
+    headline.bytes_a_device = std::max(headline.bytes_a_device, memory.arena_bytes());
+  }
+  if (cluster.ok()) {
+    headline.cluster = cluster->name();
+    headline.capacity = cluster->device().memory_bytes();
+  }
+  const absl::StatusOr<Headline::Prediction> prediction = Predict(plan, cluster);
+  if (prediction.ok()) {
+    headline.prediction = *prediction;
+  } else {
+    headline.why_none = ToStd(prediction.status().message());
+  }
+  return headline;
+}
+
+std::string HeadlineText(const Headline& headline) {
+  const char* device = headline.gpus ? "GPU" : "device";
+  std::string text =
+      absl::StrCat(headline.model, ": ", Digits(headline.parameters), " parameters on ",
+                   headline.devices, " ", device, headline.devices == 1 ? "" : "s", ", mesh ",
+                   headline.mesh, "\nmemory: ", BytesText(headline.bytes_a_device), " a ", device);
+  if (headline.capacity > 0) {
+    absl::StrAppendFormat(&text, " of %s, %.1f %%", BytesText(headline.capacity),
+                          100.0 * static_cast<double>(headline.bytes_a_device) /
+                              static_cast<double>(headline.capacity));
+  }
+  text += "\npredicted: ";
+  if (headline.prediction) {
+    const Headline::Prediction& p = *headline.prediction;
+    absl::StrAppend(&text, "step ", TimeText(p.step_seconds));
+    if (p.tokens_a_second > 0) {
+      absl::StrAppend(&text, ", ", Digits(static_cast<int64_t>(p.tokens_a_second)), " tokens/s");
+    }
+    if (p.mfu) absl::StrAppendFormat(&text, ", MFU %.1f %%", 100 * *p.mfu);
+    absl::StrAppendFormat(&text, ", bubble %.1f %%, on %s", 100 * p.bubble, headline.cluster);
+  } else {
+    text += "no time of a step: " + headline.why_none;
+  }
+  return absl::StrCat(text, "\nproof: ", headline.proof, "\n");
+}
+
+std::string WithHeadline(const std::string& json, const Headline& headline) {
+  using Json = nlohmann::ordered_json;
+  Json member = {{"parameters", headline.parameters},
+                 {"devices", headline.devices},
+                 {"bytes_a_device", headline.bytes_a_device},
+                 {"device_capacity_bytes", headline.capacity},
+                 {"cluster", headline.cluster}};
+  if (headline.prediction) {
+    member["step_seconds"] = headline.prediction->step_seconds;
+    member["tokens_a_second"] = headline.prediction->tokens_a_second;
+    if (headline.prediction->mfu) member["mfu"] = *headline.prediction->mfu;
+    member["bubble"] = headline.prediction->bubble;
+  } else {
+    member["no_prediction"] = headline.why_none;
+  }
+  Json all = Json::parse(json);
+  all["headline"] = std::move(member);
+  return JsonText(all, 1) + "\n";
+}
+
+}  // namespace oneflow

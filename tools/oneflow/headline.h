@@ -1,0 +1,50 @@
+// The first lines of `compile` and `explain`: what is asked first of a plan.
+//
+//   const Headline headline = HeadlineOf(plan, cluster, proof);
+//   std::fputs(HeadlineText(headline).c_str(), stdout);
+//
+// The time of a step is that of `oneflow simulate` on the same cluster. It is left out, with the
+// reason, where a plan has no program train, is refused, or has more firings than are simulated in
+// about a second; then `oneflow simulate` tells it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct Headline {
+  struct Prediction {
+    double step_seconds = 0;
+    double bubble = 0;           // Utilization::bubble
+    double tokens_a_second = 0;  // 0 where the graph reads no tokens
+    std::optional<double> mfu;   // ModelRates; none where the cluster does not say the peak
+  };
+  std::string model, mesh;
+  int64_t parameters = 0;
+  int64_t devices = 0;
+  bool gpus = false;
+  int64_t bytes_a_device = 0;  // of the stage that needs most
+  int64_t capacity = 0;        // of a device of the cluster; 0: not known
+  std::string cluster;         // its name; "" without one
+  std::optional<Prediction> prediction;
+  std::string why_none;  // of no prediction
+  std::string proof;
+};
+
+// `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words.
+Headline HeadlineOf(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+                    const std::string& proof);
+
+// Four lines: model, memory, prediction and proof.
+std::string HeadlineText(const Headline& headline);
+
+// The object `json`, which PlanJson made, with the member "headline".
+std::string WithHeadline(const std::string& json, const Headline& headline);
+
+}  // namespace oneflow
