@@ -264,6 +264,7 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
   step.bytes = received * tensor.element_bytes;
   step.seconds = LocalSeconds(prices, tensor, to) +
                  ReceiveSeconds(prices, primitive, static_cast<double>(step.bytes));
+  if (received == 0 && IsAccelerator(prices)) step.seconds += KernelSeconds(prices, tensor, to);
   return step;
 }
 
