@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/print/fold.h"
+#include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
 namespace {
