@@ -37,7 +37,8 @@ double WrittenBytes(const BoxingPrices& prices, const BoxedTensor& tensor, const
 // written.
 double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
   if (IsAccelerator(prices)) return prices.cluster.device().firing_seconds();
-  return FiringSeconds(prices.cluster) + WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
+  return FiringSeconds(prices.cluster) +
+         WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
 }
 
 // What a local primitive of an accelerator takes beside its firing.
