@@ -36,9 +36,9 @@ double WrittenBytes(const BoxingPrices& prices, const BoxedTensor& tensor, const
 // Of a step that leads to `to`, at least and whatever is received: a firing; on CPUs also what is
 // written.
 double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
-  const double firing = FiringSeconds(prices.cluster);
-  if (IsAccelerator(prices)) return firing;
-  return firing + WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
+  if (IsAccelerator(prices)) return prices.cluster.device().firing_seconds();
+  return FiringSeconds(prices.cluster) +
+         WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
 }
 
 // What a local primitive of an accelerator takes beside its firing.
