@@ -178,7 +178,9 @@ class BadInputTest(BadInputCase):
             with self.subTest(verb):
                 self.refuse(["gpt.plan", "memory of stage 0", "too many"], *verb, "--plan=gpt.plan", "--memory=1KiB")
                 self.refuse(["--memory=banana"], *verb, "--plan=gpt.plan", "--memory=banana")
-        self.train(["--cluster", "--plan"], "--data=text.txt", "--cluster=absent.textproto")
+        # Of a plan the cluster is what its promise is for.
+        self.train(["absent.textproto", "cannot be read"], "--data=text.txt", "--cluster=absent.textproto")
+        self.train(["--predict", "--trace=FILE"], "--data=text.txt", "--predict")
 
     def test_more_firings_than_can_be_counted(self):
         run("model", "gpt", *SMALL, "--layers=100", "--out=deep.textproto", cwd=self.dir)

@@ -265,7 +265,7 @@ function repeats(c, bottom) {
     const from = x(repeat.begin + repeat.seconds), to = x(repeat.begin + (repeat.times + 1) * repeat.seconds);
     if (to <= from) continue;
     const rect = node(c.svg, "rect", { class: "repeat", x: from.toFixed(2), y: 0, width: (to - from).toFixed(2), height: bottom });
-    const words = `${repeat.times} times more what the ${seconds(repeat.seconds)} before are`;
+    const words = `the ${seconds(repeat.seconds)} before, ${repeat.times} times more`;
     rect.described = () => words;
     if (to - from > 7 * words.length) node(c.svg, "text", { x: (from + to) / 2, y: bottom / 2, "text-anchor": "middle" }, words);
   }
