@@ -145,7 +145,10 @@ class PlanTest(unittest.TestCase):
             self.assertRegex(self.oneflow("simulate", "--plan=gpt.plan", f"--cluster={name}"), rf"^gpt on {title}")
             self.assertIn(f"on {title}", self.oneflow("explain", "--plan=gpt.plan", f"--cluster={name}").split("\n\n")[0])
         self.assertIn("known are a100, h100, h200", self.oneflow("simulate", "--plan=gpt.plan", "--cluster=b100x", code=2))
-        self.compile("--cluster=h100", "--device=cuda", "--memory=80G")
+        head = self.compile("--cluster=h100", "--device=cuda", "--memory=80G").split("\n\n")[0]
+        self.assertRegex(head, r"\npredicted: step .* tokens/s, MFU [\d.]+ %, bubble [\d.]+ %, on H100")
+        told = json.loads(self.oneflow("explain", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["headline"]
+        self.assertEqual(told["mfu"], json.loads(self.oneflow("simulate", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["mfu"])
 
     def test_first_lines(self):
         text = self.compile("--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4", "--memory=64M")
