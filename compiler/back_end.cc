@@ -58,8 +58,9 @@ absl::Status Lower(BackEndState* s) {
 
 absl::Status Price(BackEndState* s) {
   if (!s->seconds.empty()) return absl::OkStatus();
+  const bool known = s->draft.search.prices == LayoutSearch::kCluster;
   ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->lowered.facts,
-                                            s->draft.lower.cluster));
+                                            known ? s->draft.lower.cluster : proto::Cluster()));
   return absl::OkStatus();
 }
 

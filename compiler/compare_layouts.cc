@@ -12,6 +12,7 @@
 #include "compiler/schedule/micro_batches.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_text.h"
 
 namespace oneflow {
 namespace {
@@ -72,7 +73,7 @@ absl::StatusOr<std::vector<ComparedLayouts>> CompareLayouts(const CompileOptions
   for (const Candidate& candidate : kCandidates) {
     if (!candidate.search.split_positions && !one_stage.split_positions) continue;
     ASSIGN_OR_RETURN(ProgramDraft draft, make(candidate.search));
-    if (!seen.insert(draft.layouts.SerializeAsString()).second) continue;
+    if (!seen.insert(ToText(draft.graph)).second) continue;
     compared.push_back({candidate.search, candidate.name});
     drafts.push_back(std::move(draft));
   }

@@ -176,7 +176,6 @@ CompileOptions AsOneStage(CompileOptions options) {
   if (axis >= 0) options.mesh.axes.erase(options.mesh.axes.begin() + axis);
   options.order.reset();
   options.stage_layers.clear();
-  options.state_layouts = true;
   options.train.set_schedule("1f1b");
   options.train.clear_chunks();
   options.train.clear_extra_in_flight();

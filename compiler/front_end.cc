@@ -64,7 +64,10 @@ absl::Status Box(FrontEndState* s) {
   Graph& graph = s->draft.graph;
   s->unboxed = graph.outputs;
   ASSIGN_OR_RETURN(const RecomputePolicy again, ParseRecompute(s->plan.train().recompute()));
-  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, again.gather);
+  const proto::Cluster alike;  // that says nothing
+  const bool known = s->draft.search.prices == LayoutSearch::kCluster;
+  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, again.gather,
+                      known ? nullptr : &alike);
 }
 
 absl::Status FuseOps(FrontEndState* s) {

@@ -14,8 +14,9 @@
 
 namespace oneflow {
 
-// By which prices infer_sbp looks for layouts. Each is the optimum of a model; which of them makes
-// the shortest step, the simulator says (CompileOptions::step_seconds).
+// By which prices infer_sbp looks for layouts, insert_boxing for ways within a stage, and the back
+// end for an order that hides exchanges. Which of them make the shortest step, the simulator says
+// (CompileOptions::step_seconds).
 struct LayoutSearch {
   enum Prices : uint8_t {
     kCluster,  // the cluster's
@@ -34,7 +35,7 @@ struct ProgramDraft {
   int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
   bool split_positions = false;  // see CompileOptions
   LayoutSearch search;
-  Graph graph;                   // boxed, once the front end has run
+  Graph graph;  // boxed, once the front end has run
   std::vector<std::string> notes;
   bool keep_layouts = false;  // see CompileOptions::state_layouts
   proto::Graph

@@ -12,6 +12,7 @@
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
 #include "actor_runtime/exec/trace.h"
+#include "actor_runtime/exec/trace_json.h"
 #include "actor_runtime/exec/worker.h"
 #include "actor_runtime/transport/bus.h"
 #include "oneflow_core/base/status.h"
@@ -294,7 +295,11 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
                    .timed = options.trace,
                    .own_kernels = !options.make_kernel};
   if (!load.make_kernel) {
-    load.make_kernel = [isa = options.isa](const KernelSetup& s) { return MakeKernelFor(isa, s); };
+    load.make_kernel = [&options](KernelSetup s) {
+      s.isa = options.isa;
+      if (options.on_kernel) options.on_kernel(s);
+      return MakeKernelFor(options.isa, std::move(s));
+    };
   }
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
@@ -388,9 +393,13 @@ std::span<std::byte> Runtime::PersistentBytes(int rank, int register_id, int slo
 }
 
 proto::ProcessTrace Runtime::TraceEvents() const {
-  return impl_->trace ? impl_->trace->ToProto() : proto::ProcessTrace();
+  return impl_->trace ? impl_->trace->ToProto(plan()) : proto::ProcessTrace();
 }
 
-std::string Runtime::TraceJson() const { return impl_->trace ? impl_->trace->ToJson() : ""; }
+std::string Runtime::TraceJson() const {
+  if (!impl_->trace) return "";
+  const proto::ProcessTrace trace = TraceEvents();
+  return oneflow::TraceJson({&trace, 1}, 1, TraceFactsOf(plan()));
+}
 
 }  // namespace oneflow

@@ -50,6 +50,9 @@ struct RuntimeOptions {
   Isa isa = BestIsa();        // what kernels compute with; one that the processor has
   KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel; of the host's actors
                               // alone where there is a backend
+  // Called at load with each kernel that this process makes, where make_kernel is null and devices
+  // are CPUs; null: nobody looks.
+  std::function<void(const KernelSetup& setup)> on_kernel;
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves; null: they are CPUs
   // A rank has one launch at a time on its device, so that an error is told of the actor that made
   // it; another rank that shares the device may tell it first. Of devices that run by themselves.

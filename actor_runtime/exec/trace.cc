@@ -1,17 +1,18 @@
 #include "actor_runtime/exec/trace.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
-#include "actor_runtime/exec/trace_json.h"
+#include "actor_runtime/exec/trace_memory.h"
 
 namespace oneflow {
 
 // Copies a trace to its message.
 class TraceCopier {
  public:
-  explicit TraceCopier(const Trace& trace) : trace_(trace) {}
+  TraceCopier(const Trace& trace, const proto::Plan& plan) : trace_(trace), plan_(plan) {}
 
   proto::ProcessTrace Copy() {
     for (size_t r = 0; r < trace_.runs_.size(); ++r) CopyRun(static_cast<int32_t>(r));
@@ -20,8 +21,6 @@ class TraceCopier {
   }
 
  private:
-  using FiringKey = std::pair<int32_t, int64_t>;  // concrete actor, firing
-
   int32_t Track(const StreamOrder& stream) {
     const auto [entry, fresh] =
         tracks_.try_emplace({stream.rank, stream.name}, static_cast<int32_t>(tracks_.size()));
@@ -29,6 +28,7 @@ class TraceCopier {
       proto::ProcessTrace::Track* track = to_.add_track();
       track->set_rank(static_cast<int32_t>(stream.rank));
       track->set_name(stream.name);
+      track->set_host(stream.host);
     }
     return entry->second;
   }
@@ -42,10 +42,14 @@ class TraceCopier {
   void CopyRun(int32_t r) {
     const Trace::TracedRun& run = trace_.runs_[r];
     const ActorNet& net = *run.net;
-    std::map<FiringKey, const TraceEvent*> ends;
+    TracedFirings ends;
+    int64_t known = std::numeric_limits<int64_t>::max();  // nothing is missing before
     for (const TraceBuffer& buffer : run.buffers) {
       for (const TraceEvent& event : buffer.events()) ends[{event.actor, event.firing}] = &event;
+      if (buffer.dropped() == 0) continue;
+      known = std::min(known, buffer.events().empty() ? 0 : buffer.events().back().end_ns);
     }
+    CopyMemory(net, ends, known);
     for (size_t s = 0; s < run.buffers.size(); ++s) {
       if (run.buffers[s].events().empty()) continue;
       const int32_t track = Track(net.streams[s]);
@@ -58,15 +62,39 @@ class TraceCopier {
         to->add_end(event.end_ns);
         to->add_step(run.first_step + event.firing / net.firings[event.actor]);
         to->add_firing(event.firing);
+        to->add_number(event.firing % net.firings[event.actor]);
+        to->add_ready(ReadyOf(net, event, ends));
         CopyArrows(net, event, track, ends);
         CopyJoint(net, r, event, track);
       }
     }
   }
 
+  static int64_t ReadyOf(const ActorNet& net, const TraceEvent& event, const TracedFirings& ends) {
+    const int32_t x = net.member_of[event.actor].exchange;
+    int64_t ready = event.begin_ns;
+    for (int32_t m = 0; x >= 0 && m < net.members(net.exchanges[x]); ++m) {
+      const auto member = ends.find({net.MemberOf(net.exchanges[x], m), event.firing});
+      if (member == ends.end()) return event.begin_ns;  // elsewhere, or dropped
+      ready = std::max(ready, member->second->begin_ns);
+    }
+    return std::min(ready, event.end_ns);
+  }
+
+  void CopyMemory(const ActorNet& net, const TracedFirings& ends, int64_t known) {
+    for (const auto& [rank, curve] : TracedMemory(plan_, net, ends, known)) {
+      proto::ProcessTrace::Memory* memory = to_.add_memory();
+      memory->set_rank(rank);
+      for (const auto& [time, bytes] : curve) {
+        memory->add_time(time);
+        memory->add_bytes(bytes);
+      }
+    }
+  }
+
   // From the firings that filled what this one is the first to read.
   void CopyArrows(const ActorNet& net, const TraceEvent& event, int32_t track,
-                  const std::map<FiringKey, const TraceEvent*>& ends) {
+                  const TracedFirings& ends) {
     const ActorSpec& spec = net.specs[event.actor];
     for (const ActorInput& input : spec.inputs) {
       if (input.always_full || event.firing % input.fires_per_read != 0) continue;
@@ -117,6 +145,7 @@ class TraceCopier {
   }
 
   const Trace& trace_;
+  const proto::Plan& plan_;
   proto::ProcessTrace to_;
   std::map<std::pair<uint32_t, std::string>, int32_t> tracks_;
   std::map<std::string, int32_t> names_;
@@ -137,11 +166,8 @@ void Trace::Begin(const ActorNet& net, int64_t first_step, int64_t steps) {
   }
 }
 
-proto::ProcessTrace Trace::ToProto() const { return TraceCopier(*this).Copy(); }
-
-std::string Trace::ToJson() const {
-  const proto::ProcessTrace trace = ToProto();
-  return TraceJson({&trace, 1});
+proto::ProcessTrace Trace::ToProto(const proto::Plan& plan) const {
+  return TraceCopier(*this, plan).Copy();
 }
 
 int64_t Trace::dropped() const {

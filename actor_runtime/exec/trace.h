@@ -1,15 +1,15 @@
 // Trace: when each firing ran, in buffers made before the run (of a device that runs by itself:
 // when it ran there, by the device's events, from the moment at which it waited for nothing), and
-// which firings follow from which; written out as a message, or as Chrome/Perfetto JSON
-// (trace_json.h).
+// which firings follow from which; written out as a message, which trace_json.h makes
+// Chrome/Perfetto JSON of.
 //
 //   Trace trace(/*events_per_stream=*/100000);
 //   trace.Begin(net, /*first_step=*/0, steps);    // before the workers start
 //   trace.buffer(stream)->Add({...});             // the stream's worker
-//   std::string json = trace.ToJson();            // after the run
+//   proto::ProcessTrace part = trace.ToProto(plan);  // after the run
 //
 // Bounded over all runs of a program: what does not fit is counted, and the JSON says so. Arrows
-// cost nothing while it runs: they follow from the firing numbers and the rates.
+// and memory cost nothing while it runs: they follow from the firing numbers and the rates.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "actor_runtime/exec/net.h"
+#include "proto/plan.pb.h"
 #include "proto/trace.pb.h"
 
 namespace oneflow {
@@ -41,6 +42,12 @@ class TraceBuffer {
       ++dropped_;
     }
   }
+  // Whether it takes one more; one that it does not take is counted, and need not be added.
+  bool TakesMore() {
+    if (events_.size() < capacity_) return true;
+    ++dropped_;
+    return false;
+  }
   const std::vector<TraceEvent>& events() const { return events_; }
   int64_t dropped() const { return dropped_; }
 
@@ -60,9 +67,8 @@ class Trace {
   void Begin(const ActorNet& net, int64_t first_step, int64_t steps);
   // Of a stream of the net that runs.
   TraceBuffer* buffer(int stream) { return &runs_.back().buffers[stream]; }
-  // No worker runs. Without what says which process of many it is.
-  proto::ProcessTrace ToProto() const;
-  std::string ToJson() const;
+  // No worker runs. Without what says which process of many it is. `plan`: whose nets ran.
+  proto::ProcessTrace ToProto(const proto::Plan& plan) const;
   int64_t dropped() const;
 
  private:

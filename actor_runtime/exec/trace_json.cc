@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,8 @@ namespace oneflow {
 namespace {
 
 using Part = proto::ProcessTrace;
+
+constexpr int64_t kPredicted = 1'000'000;  // process of the stage 0 that is predicted
 
 std::string Quoted(const std::string& text) { return JsonText(nlohmann::json(text)); }
 
@@ -28,7 +32,8 @@ int Rows(const Column&... column) {
 // Writes one event a line.
 class TraceWriter {
  public:
-  TraceWriter(std::span<const Part> parts, int processes) : parts_(parts), processes_(processes) {}
+  TraceWriter(std::span<const Part> parts, int processes, const TraceFacts& facts)
+      : parts_(parts), processes_(processes), facts_(facts) {}
 
   std::string Write() {
     FindStart();
@@ -44,8 +49,10 @@ class TraceWriter {
       AddTracks(part);
       for (const Part::Firings& firings : part.firings()) WriteFirings(part, firings);
       WriteArrows(part);
+      WriteMemory(part);
     }
     WriteJoints();
+    WriteSteps();
     return text_ + "\n]}\n";
   }
 
@@ -57,7 +64,8 @@ class TraceWriter {
     int64_t begin = 0, end = 0;
     bool sends = false;
   };
-  using JointKey = std::array<int64_t, 4>;  // run, rank, actor, firing
+  using StepKey = std::tuple<int64_t, std::string, int64_t>;  // process, program, step
+  using JointKey = std::array<int64_t, 4>;                    // run, rank, actor, firing
 
   void FindStart() {
     for (const Part& part : parts_) {
@@ -74,6 +82,7 @@ class TraceWriter {
     int64_t error = 0;
     std::vector<bool> here(processes_, false);
     for (const Part& part : parts_) {
+      if (part.predicted()) continue;
       error = std::max(error, part.clock_error());
       if (part.process() >= 0 && part.process() < processes_) here[part.process()] = true;
     }
@@ -99,18 +108,35 @@ class TraceWriter {
   }
   std::string Time(int64_t ns) const { return Microseconds(ns - start_); }
 
+  static int64_t Process(const Part& part, int rank) {
+    return part.predicted() ? kPredicted + rank : rank;
+  }
+
+  std::string ProcessName(const Part& part, int rank) const {
+    if (part.predicted()) return absl::StrCat("predicted: stage ", rank);
+    std::string name = absl::StrCat("rank ", rank);
+    if (rank >= 0 && rank < std::ssize(facts_.stage_of)) {
+      name = absl::StrCat("stage ", facts_.stage_of[rank], ", ", name);
+    }
+    if (processes_ == 1) return name;
+    return absl::StrCat(name, " (process ", part.process(), " on host ", part.host(), ")");
+  }
+
   void AddTracks(const Part& part) {
     std::vector<std::string>& ids = ids_.emplace_back();
     for (const Part::Track& track : part.track()) {
-      ids.push_back(absl::StrCat("\"pid\":", track.rank(), ",\"tid\":", ++tracks_));
-      std::string name = absl::StrCat("rank ", track.rank());
-      if (processes_ > 1) {
-        absl::StrAppend(&name, " (process ", part.process(), " on host ", part.host(), ")");
+      const int64_t process = Process(part, track.rank());
+      ids.push_back(absl::StrCat("\"pid\":", process, ",\"tid\":", ++tracks_));
+      const auto meta = [&](absl::string_view name, absl::string_view value) {
+        Event(absl::StrCat("\"ph\":\"M\",\"name\":\"", name, "\",", ids.back(), ",\"args\":{",
+                           value, "}"));
+      };
+      if (named_.insert(process).second) {
+        meta("process_name", absl::StrCat("\"name\":", Quoted(ProcessName(part, track.rank()))));
+        meta("process_sort_index", absl::StrCat("\"sort_index\":", process));
       }
-      Event(absl::StrCat("\"ph\":\"M\",\"name\":\"process_name\",", ids.back(),
-                         ",\"args\":{\"name\":", Quoted(name), "}"));
-      Event(absl::StrCat("\"ph\":\"M\",\"name\":\"thread_name\",", ids.back(),
-                         ",\"args\":{\"name\":", Quoted(track.name()), "}"));
+      meta("thread_name", absl::StrCat("\"name\":", Quoted(track.name())));
+      meta("thread_sort_index", absl::StrCat("\"sort_index\":", tracks_));
     }
   }
 
@@ -122,15 +148,56 @@ class TraceWriter {
   void WriteFirings(const Part& part, const Part::Firings& of) {
     if (!HasTrack(part, of.track())) return;
     const std::string& track = ids_.back()[of.track()];
-    const std::string program = Quoted(of.program());
     const int rows = Rows(of.name(), of.begin(), of.end(), of.step(), of.firing());
     for (int i = 0; i < rows; ++i) {
       if (of.name(i) < 0 || of.name(i) >= part.name_size()) continue;
-      Event(absl::StrCat("\"ph\":\"X\",\"cat\":", program,
-                         ",\"name\":", Quoted(part.name(of.name(i))), ",", track,
-                         ",\"ts\":", Time(of.begin(i) + part.clock_offset()),
-                         ",\"dur\":", Microseconds(of.end(i) - of.begin(i)),
-                         ",\"args\":{\"step\":", of.step(i), ",\"firing\":", of.firing(i), "}"));
+      const std::string& name = part.name(of.name(i));
+      const TraceFacts::Actor* known = facts_.Find(of.program(), name);
+      const std::string category = known == nullptr ? of.program() : std::string(Name(known->part));
+      Event(absl::StrCat("\"ph\":\"X\",\"cat\":", Quoted(category), ",\"name\":", Quoted(name), ",",
+                         track, ",\"ts\":", Time(of.begin(i) + part.clock_offset()),
+                         ",\"dur\":", Microseconds(of.end(i) - of.begin(i)), ",\"args\":{",
+                         Arguments(of, i, known), "}"));
+      if (part.track(of.track()).host()) continue;
+      const StepKey key{Process(part, part.track(of.track()).rank()), of.program(), of.step(i)};
+      const int64_t begin = of.begin(i) + part.clock_offset();
+      const auto [mark, fresh] = steps_.try_emplace(key, begin, track);
+      if (!fresh && begin < mark->second.first) mark->second = {begin, track};
+    }
+  }
+
+  static std::string Arguments(const Part::Firings& of, int i, const TraceFacts::Actor* known) {
+    std::string text = absl::StrCat("\"program\":", Quoted(of.program()), ",\"step\":", of.step(i));
+    if (i < of.number_size()) absl::StrAppend(&text, ",\"micro_batch\":", of.number(i));
+    absl::StrAppend(&text, ",\"firing\":", of.firing(i));
+    if (known == nullptr) return text;
+    absl::StrAppend(&text, ",\"written_bytes\":", static_cast<int64_t>(known->written_bytes));
+    if (known->part != TraceFacts::Part::kExchange) return text;
+    absl::StrAppend(&text, ",\"received_bytes\":", static_cast<int64_t>(known->received_bytes));
+    if (i < of.ready_size()) {
+      absl::StrAppend(&text, ",\"waited_us\":", Microseconds(of.ready(i) - of.begin(i)));
+    }
+    return text;
+  }
+
+  void WriteMemory(const Part& part) {
+    for (const Part::Memory& memory : part.memory()) {
+      for (int i = 0; i < Rows(memory.time(), memory.bytes()); ++i) {
+        Event(absl::StrCat("\"ph\":\"C\",\"name\":\"bytes of registers in use\",\"pid\":",
+                           Process(part, memory.rank()),
+                           ",\"ts\":", Time(memory.time(i) + part.clock_offset()),
+                           ",\"args\":{\"bytes\":", memory.bytes(i), "}"));
+      }
+    }
+  }
+
+  // Where each device begins a step, or a program that has none.
+  void WriteSteps() {
+    for (const auto& [key, mark] : steps_) {
+      const auto& [process, program, step] = key;
+      const std::string name = program == "train" ? absl::StrCat("step ", step) : program;
+      Event(absl::StrCat("\"ph\":\"i\",\"s\":\"p\",\"cat\":\"step\",\"name\":", Quoted(name), ",",
+                         mark.second, ",\"ts\":", Time(mark.first)));
     }
   }
 
@@ -184,17 +251,40 @@ class TraceWriter {
 
   const std::span<const Part> parts_;
   const int processes_;
+  const TraceFacts& facts_;
   std::string text_;
   bool first_ = true;
   int64_t start_ = std::numeric_limits<int64_t>::max();
   int64_t arrows_ = 0, tracks_ = 0;
-  std::vector<std::vector<std::string>> ids_;  // by part, track
+  std::vector<std::vector<std::string>> ids_;                 // by part, track
+  std::set<int64_t> named_;                                   // processes
+  std::map<StepKey, std::pair<int64_t, std::string>> steps_;  // its begin, on which track
 };
 
 }  // namespace
 
-std::string TraceJson(std::span<const proto::ProcessTrace> parts, int processes) {
-  return TraceWriter(parts, processes).Write();
+std::string TraceJson(std::span<const proto::ProcessTrace> parts, int processes,
+                      const TraceFacts& facts) {
+  return TraceWriter(parts, processes, facts).Write();
+}
+
+std::optional<int64_t> StepBegin(std::span<const proto::ProcessTrace> parts,
+                                 std::string_view program, int64_t step) {
+  std::optional<int64_t> first;
+  for (const Part& part : parts) {
+    if (part.predicted()) continue;
+    for (const Part::Firings& of : part.firings()) {
+      const bool device =
+          of.track() >= 0 && of.track() < part.track_size() && !part.track(of.track()).host();
+      if (of.program() != program || !device) continue;
+      for (int i = 0; i < Rows(of.begin(), of.step()); ++i) {
+        if (of.step(i) != step) continue;
+        const int64_t begin = of.begin(i) + part.clock_offset();
+        first = std::min(first.value_or(begin), begin);
+      }
+    }
+  }
+  return first;
 }
 
 }  // namespace oneflow

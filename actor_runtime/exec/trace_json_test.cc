@@ -108,6 +108,35 @@ TEST_CASE("processes that are missing are named") {
   CHECK(trace["otherData"]["missing_processes"] == "0, 2, 3");
 }
 
+TEST_CASE("what is predicted has processes of its own, in the time of what was measured") {
+  proto::ProcessTrace measured = PartOf(0, 0, 5000, 9000, false);
+  CHECK(StepBegin({&measured, 1}, "train", 3) == 5000);
+  CHECK_FALSE(StepBegin({&measured, 1}, "train", 4).has_value());
+  CHECK_FALSE(StepBegin({&measured, 1}, "eval", 3).has_value());
+  proto::ProcessTrace predicted = PartOf(0, 5000, 0, 3000, false);
+  predicted.clear_joint();
+  predicted.set_predicted(true);
+  predicted.add_memory()->set_rank(0);
+  predicted.mutable_memory(0)->add_time(1000);
+  predicted.mutable_memory(0)->add_bytes(64);
+  CHECK_FALSE(StepBegin({&predicted, 1}, "train", 3).has_value());
+  const auto trace = Join({measured, predicted}, 1);
+  const auto slices = OfPhase(trace, "X");
+  REQUIRE(slices.size() == 2);
+  CHECK(slices[0]["ts"] == slices[1]["ts"]);
+  CHECK(slices[0]["pid"] != slices[1]["pid"]);
+  std::vector<std::string> names;
+  for (const auto& event : OfPhase(trace, "M")) {
+    if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
+  }
+  CHECK(names == std::vector<std::string>{"rank 0", "predicted: stage 0"});
+  const auto counters = OfPhase(trace, "C");
+  REQUIRE(counters.size() == 1);
+  CHECK(counters[0]["ts"] == 1);
+  CHECK(counters[0]["pid"] == slices[1]["pid"]);
+  CHECK(counters[0]["args"]["bytes"] == 64);
+}
+
 TEST_CASE("what does not fit together in a part is left out") {
   proto::ProcessTrace part = PartOf(0, 0, 5000, 9000, false);
   part.mutable_firings(0)->add_begin(6000);  // a row that is not there in other columns

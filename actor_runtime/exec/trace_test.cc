@@ -34,7 +34,7 @@ TEST_CASE(
   const nlohmann::json trace = TraceOf(TwoStagesPlan(), 2, 1000);
   std::map<std::string, int> counts = CountByPhase(trace);
   CHECK(counts["X"] == 2 * 33);
-  CHECK(counts["M"] == 2 * 6);
+  CHECK(counts["M"] == 2 * 2 + 2 * 6);  // name and order of each process and stream
   // x -> x.send, x.recv -> dx, dw1; dx -> dx.send, dx.recv -> w0: five edges between streams, 4
   // fills a step.
   CHECK(counts["s"] == 2 * 4 * 5);
@@ -49,6 +49,51 @@ TEST_CASE(
     ++steps[event["args"]["step"].get<int64_t>()];
   }
   CHECK(steps == std::map<int64_t, int>{{0, 33}, {1, 33}});
+}
+
+TEST_CASE("a process is a device of a stage, a slice has its part of the step and its bytes") {
+  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 2, 1000);
+  std::map<int, std::string> processes;
+  std::map<std::string, nlohmann::json> slices;
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["ph"] == "X") slices[event["name"]] = event;
+  }
+  CHECK(processes == std::map<int, std::string>{{0, "stage 0, rank 0"}, {1, "stage 1, rank 1"}});
+  CHECK(slices["x.send"]["cat"] == "exchange");
+  CHECK(slices["x.recv"]["args"]["program"] == "train");
+  CHECK(slices["x.recv"]["args"]["waited_us"].get<double>() >= 0);
+  CHECK(slices["x.recv"]["args"]["written_bytes"].get<int64_t>() > 0);
+  // The last firing of a step of several is of its last micro-batch.
+  for (const auto& [name, slice] : slices) {
+    const int64_t a_step = slice["args"]["firing"].get<int64_t>() / 2 + 1;
+    CHECK(slice["args"]["micro_batch"] == a_step - 1);
+  }
+}
+
+TEST_CASE(
+    "each device has a mark where it begins a step, and a counter of bytes that returns to 0") {
+  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 3, 1000);
+  std::map<std::string, int> marks;
+  std::map<int, int64_t> most, last;
+  std::map<int, double> at;
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] == "i") ++marks[event["name"]];
+    if (event["ph"] != "C") continue;
+    const int process = event["pid"];
+    const int64_t bytes = event["args"]["bytes"];
+    CHECK(bytes >= 0);
+    CHECK(event["ts"].get<double>() >= at[process]);
+    at[process] = event["ts"];
+    most[process] = std::max(most[process], bytes);
+    last[process] = bytes;
+  }
+  CHECK(marks == std::map<std::string, int>{{"step 0", 2}, {"step 1", 2}, {"step 2", 2}});
+  REQUIRE(most.size() == 2);
+  for (const auto& [process, bytes] : most) {
+    CHECK(bytes > 0);
+    CHECK(last[process] < bytes);
+  }
 }
 
 TEST_CASE("an arrow points forward in time, from the writer's rank to the reader's") {

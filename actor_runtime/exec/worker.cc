@@ -171,8 +171,10 @@ bool Worker::FireNext(Position* position) {
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const Launch launch = Issue(stream.table, place, position->states);
   if (position->exchanges[place].communicator != nullptr) return Enter(position, place, launch);
-  const absl::Status status = position->trace == nullptr ? position->actors[place].Run(launch)
-                                                         : RunTraced(*position, place, launch);
+  // Of a run longer than its trace the clock is not read for nothing.
+  const bool traced = position->trace != nullptr && position->trace->TakesMore();
+  const absl::Status status =
+      traced ? RunTraced(*position, place, launch) : position->actors[place].Run(launch);
   if (!status.ok()) [[unlikely]] {
     Fail(*position, place, launch, status);
     return true;

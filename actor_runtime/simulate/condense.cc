@@ -45,7 +45,8 @@ class Merger {
     merged_.blocks += block.blocks;
     merged_.busy += block.busy;
     merged_.critical = merged_.critical || block.critical;
-    seconds_of_[block.segment] += block.busy;
+    if (block.parts.empty()) seconds_of_[block.segment] += block.busy;
+    for (const auto& [segment, seconds] : block.parts) seconds_of_[segment] += seconds;
   }
 
   // It has the name of the segment that takes most of it.
@@ -57,6 +58,8 @@ class Merger {
       most = seconds;
       merged_.segment = segment;
     }
+    merged_.parts.clear();
+    if (seconds_of_.size() > 1) merged_.parts.assign(seconds_of_.begin(), seconds_of_.end());
     done_.push_back(std::move(merged_));
     seconds_of_.clear();
     open_ = false;

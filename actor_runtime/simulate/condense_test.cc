@@ -55,6 +55,9 @@ TEST_CASE("many become few, with the same time, and never of two steps") {
   for (const auto& block : blocks) {
     CHECK(block.segment == "F");  // takes most of each
     CHECK(block.end - block.begin <= condensed.seconds);
+    double parts = 0;
+    for (const auto& [segment, seconds] : block.parts) parts += seconds;
+    CHECK(std::abs(parts - block.busy) < 1e-6);
     CHECK(block.begin >= end);
     CHECK((block.step == 0) == (block.end <= summary.seconds / 2));
     end = block.end;
@@ -87,7 +90,9 @@ TEST_CASE("JSON tells condensed blocks by their length") {
   SimulationSummary summary = Alternating(1000);
   CHECK(SummaryJson(summary).find("\"F\",0,0,0.0,2.0]") != std::string::npos);
   Condense(&summary, 2);
-  CHECK(SummaryJson(summary).find("\"F\",0,0,0.0,3999.0,2000,3000.0,true]") != std::string::npos);
+  CHECK(SummaryJson(summary).find(
+            "\"F\",0,0,0.0,3999.0,2000,3000.0,true,{\"B\":1000.0,\"F\":2000.0}]") !=
+        std::string::npos);
 }
 
 }  // namespace

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
+#include "actor_runtime/exec/trace_json.h"
 #include "actor_runtime/simulate/crossings.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
@@ -18,6 +21,80 @@ namespace oneflow {
 namespace {
 
 int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+int64_t DevicesOf(const proto::Plan& plan) {
+  int64_t devices = 1;
+  for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
+  return devices;
+}
+
+// The part of the processors that exchanges of a device keep busy, summed up over time.
+class UsageOverTime {
+ public:
+  void Add(const SimulatedRun::Span& span, double usage) {
+    if (usage == 0 || span.end <= span.begin) return;
+    changes_.push_back({span.begin, usage});
+    changes_.push_back({span.end, -usage});
+  }
+  // Once all have been added.
+  void Sum() {
+    std::sort(changes_.begin(), changes_.end());
+    double usage = 0, sum = 0, before = 0;
+    for (const auto& [time, change] : changes_) {
+      sum += usage * (time - before);
+      usage += change;
+      before = time;
+      points_.push_back({time, usage, sum});
+    }
+  }
+  bool empty() const { return points_.empty(); }
+  // Seconds of all processors that exchanges took while `span` went on.
+  double Within(const SimulatedRun::Span& span) const { return At(span.end) - At(span.begin); }
+
+ private:
+  struct Point {
+    double time = 0, usage = 0, sum = 0;  // usage: from here on; sum: up to here
+  };
+  double At(double time) const {
+    const auto next = std::upper_bound(points_.begin(), points_.end(), time,
+                                       [](double t, const Point& p) { return t < p.time; });
+    if (next == points_.begin()) return 0;
+    const Point& last = *(next - 1);
+    return last.sum + last.usage * (time - last.time);
+  }
+
+  std::vector<std::pair<double, double>> changes_;  // time, of the usage
+  std::vector<Point> points_;
+};
+
+// Adds to the seconds of each kernel what it loses to exchanges beside it. Whether there was any.
+// `usage`: by actor of the program, as `seconds`.
+bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
+                     std::vector<double>* seconds) {
+  std::vector<UsageOverTime> devices(run.net.own.size());
+  const auto for_spans = [&run](size_t actor, const auto& take) {
+    for (int64_t i = run.first[actor]; i < run.first[actor + 1]; ++i) take(run.spans[i]);
+  };
+  for (size_t a = 0; a < run.net.specs.size(); ++a) {
+    UsageOverTime& device = devices[run.net.specs[a].rank];
+    for_spans(a, [&](const SimulatedRun::Span& span) {
+      device.Add(span, usage[run.net.specs[a].actor]);
+    });
+  }
+  for (UsageOverTime& device : devices) device.Sum();
+  bool any = false;
+  for (size_t a = 0; a < run.net.specs.size(); ++a) {
+    const UsageOverTime& device = devices[run.net.specs[a].rank];
+    if (run.doing[a] != Doing::kComputing || device.empty()) continue;
+    double lost = 0;
+    for_spans(a, [&](const SimulatedRun::Span& span) { lost += device.Within(span); });
+    if (lost <= 0) continue;
+    const int64_t firings = run.first[a + 1] - run.first[a];
+    (*seconds)[run.net.specs[a].actor] += lost / static_cast<double>(firings);
+    any = true;
+  }
+  return any;
+}
 
 // Of a cluster that says nothing: proto/cluster.proto.
 constexpr double kLatency = 1e-6, kBandwidth = 1e10;
@@ -57,6 +134,43 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
       "give --processes=N, a number that divides them");
 }
 
+CoreSharing CoreSharingOf(const proto::Cluster& cluster, const proto::Plan& plan) {
+  CoreSharing sharing;
+  if (cluster.device().kind() != proto::Device::CPU) return sharing;
+  int64_t devices = DevicesOf(plan);
+  if (cluster.level_size() > 2) {
+    const int64_t process = std::max(1, cluster.level(0).size());
+    devices = std::min(devices, process * std::max(1, cluster.level(1).size()));
+  }
+  const int64_t threads = devices * std::max(1, plan.kernel_threads());
+  sharing.threads = static_cast<int>(std::min<int64_t>(threads, std::numeric_limits<int>::max()));
+  sharing.cores = cluster.cores();
+  return sharing;
+}
+
+absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan) {
+  if (cluster.device().kind() == proto::Device::CPU) return absl::OkStatus();
+  const int64_t wanted = DevicesOf(plan);
+  int64_t devices = 1;
+  std::string sizes;
+  for (const proto::Level& level : cluster.level()) {
+    if (level.size() <= 0) return absl::OkStatus();
+    devices *= level.size();
+    sizes = absl::StrCat(level.name().empty() ? "level" : level.name(), " of ", level.size(),
+                         sizes.empty() ? "" : " x ", sizes);
+  }
+  if (cluster.level().empty() || wanted <= devices) return absl::OkStatus();
+  std::string mesh;
+  for (const proto::Mesh::Axis& axis : plan.mesh().axis()) {
+    absl::StrAppend(&mesh, mesh.empty() ? "" : ",", axis.name(), "=", axis.size());
+  }
+  return InputError(absl::StrCat("cluster ", cluster.name()),
+                    absl::StrCat("has ", devices, " devices (", sizes, "), and the plan's mesh ",
+                                 mesh, " has ", wanted),
+                    "compile for a smaller mesh, or raise the size of the cluster's outermost "
+                    "level in its file; without a size it is unlimited");
+}
+
 namespace {
 
 // Of a program that is known to be live.
@@ -67,14 +181,23 @@ absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const p
   ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const std::vector<ActorTime> times,
                    ActorTimes(plan, *found, FindFacts(plan, *found), cluster, far));
+  const double slowdown = CoreSharingOf(cluster, plan).slowdown();
   for (const ActorTime& time : times) {
-    options.actor_seconds.push_back(time.worker);
+    options.actor_seconds.push_back(time.worker * slowdown);
     options.link_seconds.push_back(time.link);
   }
   options.worker_a_device = cluster.device().kind() == proto::Device::CPU;
   if (options.worker_a_device && cluster.level_size() > 0) {
     options.message_seconds = cluster.level(0).latency();
   }
+  // The same whether or not the run that is asked for skips periods.
+  SimulateOptions alone = options;
+  alone.skip_after = std::min(alone.skip_after, kSkipAfter);
+  ASSIGN_OR_RETURN(SimulatedRun run, Simulate(plan, program, alone));
+  std::vector<double> usage;
+  for (const ActorTime& time : times) usage.push_back(time.processor_usage);
+  const bool slower = AddInterference(run, usage, &options.actor_seconds);
+  if (!slower && alone.skip_after == options.skip_after) return run;
   return Simulate(plan, program, options);
 }
 
@@ -84,6 +207,7 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         std::string_view program, int64_t steps,
                                         int64_t skip_after) {
   RETURN_IF_ERROR(VerifyPlan(plan));
+  RETURN_IF_ERROR(CheckDevices(cluster, plan));
   RETURN_IF_ERROR(FindProgramByFlag(plan, program).status());
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   std::vector<FarTraffic> far;
@@ -100,10 +224,11 @@ absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const
   return run.StepSeconds();
 }
 
-std::string SimulatedTraceJson(const SimulatedRun& run) {
+proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& run,
+                                   int64_t first_step) {
   CHECK(run.repeats.empty()) << "a trace has every firing";
   Trace trace(static_cast<int64_t>(run.order.size()));
-  trace.Begin(run.net, /*first_step=*/0, run.options.steps);
+  trace.Begin(run.net, first_step, run.options.steps);
   std::vector<int64_t> fired(run.net.specs.size(), 0);
   for (const int32_t actor : run.order) {
     const int64_t firing = fired[actor]++;
@@ -111,7 +236,14 @@ std::string SimulatedTraceJson(const SimulatedRun& run) {
     trace.buffer(run.net.stream_of[actor])
         ->Add({Nanoseconds(span.begin), Nanoseconds(span.end), firing, actor});
   }
-  return trace.ToJson();
+  proto::ProcessTrace part = trace.ToProto(plan);
+  part.set_predicted(true);
+  return part;
+}
+
+std::string SimulatedTraceJson(const proto::Plan& plan, const SimulatedRun& run) {
+  const proto::ProcessTrace part = SimulatedTrace(plan, run);
+  return TraceJson({&part, 1}, 1, TraceFactsOf(plan));
 }
 
 }  // namespace oneflow

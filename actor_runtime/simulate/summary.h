@@ -6,11 +6,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actor_runtime/simulate/crossings.h"
 #include "actor_runtime/simulate/live_memory.h"
+#include "actor_runtime/simulate/model_rates.h"
 #include "actor_runtime/simulate/simulate.h"
+#include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
 #include "proto/plan.pb.h"
 
@@ -23,11 +26,12 @@ struct SimulationSummary {
     int64_t number = 0;   // the how many-th time in its step: its micro-batch
     int64_t step = 0;
     double begin = 0, end = 0;  // seconds
-    // Of one that stands for several (condense.h): how many, for how long one of them runs, and
-    // whether the critical path leads through it.
+    // Of one that stands for several (condense.h): how many, for how long one of them runs, whether
+    // the critical path leads through it, and, of different segments, for how long each runs.
     int64_t blocks = 1;
     double busy = 0;
     bool critical = false;
+    std::vector<std::pair<std::string, double>> parts;
   };
   struct Stream {
     std::string name;
@@ -73,7 +77,9 @@ struct SimulationSummary {
   int64_t steps_a_round = 1;
   double step_seconds = 0, seconds = 0;
   double bubble = 0, bubble_over_busy = 0;  // Utilization
-  double flops_a_device_second = 0;
+  double flops_a_device_second = 0;         // all that is computed, on average over the stages
+  std::optional<ModelRates> rates;          // the caller's to give
+  std::optional<CoreSharing> sharing;       // where devices share cores; the caller's to give
   std::vector<Repeat> repeats;
   std::vector<Device> stages;
   std::vector<Actor> actors;             // the costliest first
@@ -86,7 +92,8 @@ struct SimulationSummary {
 SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
                             const SimulatedRun& run);
 
-// Units are seconds and bytes. All numbers round trip.
+// Units are seconds and bytes. All numbers round trip. Lists of which only the costliest, or the
+// last, are given say how many were left out.
 std::string SummaryJson(const SimulationSummary& summary);
 
 // For a terminal: about 40 lines.

@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "actor_runtime/simulate/summary.h"
 #include "oneflow_core/base/json_text.h"
@@ -12,11 +13,17 @@ constexpr size_t kRows = 40;  // of the costliest actors and boxing
 // Blocks of the critical path, from its end; a long run has hundreds of thousands.
 constexpr size_t kPieces = 20000;
 
-// [segment, step, number, begin, end], and of a condensed run [..., blocks, busy, critical].
+// [segment, step, number, begin, end], and of a condensed run [..., blocks, busy, critical];
+// of several segments [..., {segment: seconds}], too.
 Json BlockJson(const SimulationSummary::Block& block) {
   Json json = Json::array({block.segment, block.step, block.number, block.begin, block.end});
   if (block.blocks > 1 || block.critical) {
     json.insert(json.end(), {block.blocks, block.busy, block.critical});
+    if (!block.parts.empty()) {
+      Json parts = Json::object();
+      for (const auto& [segment, seconds] : block.parts) parts[segment] = seconds;
+      json.push_back(std::move(parts));
+    }
   }
   return json;
 }
@@ -63,25 +70,47 @@ Json ActorJson(const SimulationSummary::Actor& actor) {
   return json;
 }
 
-// The costliest of a kind.
-Json ActorsJson(const SimulationSummary& summary, bool boxing) {
+// The costliest of a kind, and how many there are beside them.
+struct Costliest {
   Json rows = Json::array();
+  size_t left_out = 0;
+};
+Costliest ActorsJson(const SimulationSummary& summary, bool boxing) {
+  Costliest costliest;
   for (const SimulationSummary::Actor& actor : summary.actors) {
-    if (rows.size() < kRows && actor.boxing == boxing) rows.push_back(ActorJson(actor));
+    if (actor.boxing != boxing) continue;
+    if (costliest.rows.size() < kRows) {
+      costliest.rows.push_back(ActorJson(actor));
+    } else {
+      ++costliest.left_out;
+    }
   }
-  return rows;
+  return costliest;
+}
+
+Json RateJson(const std::optional<double>& rate) { return rate ? Json(*rate) : Json(); }
+
+void AddRates(const ModelRates& rates, Json* json) {
+  (*json)["model_flops"] = rates.model_flops;
+  (*json)["hardware_flops"] = rates.hardware_flops;
+  (*json)["model_flops_a_device_second"] = rates.model_flops_a_device_second;
+  (*json)["mfu"] = RateJson(rates.mfu);
+  (*json)["hfu"] = RateJson(rates.hfu);
 }
 
 Json PathJson(const SimulationSummary& summary) {
   Json pieces = Json::array(), kernels = Json::object();
   const std::vector<SimulationSummary::PathPiece>& path = summary.critical_path;
-  for (size_t i = path.size() > kPieces ? path.size() - kPieces : 0; i < path.size(); ++i) {
+  const size_t left_out = path.size() > kPieces ? path.size() - kPieces : 0;
+  for (size_t i = left_out; i < path.size(); ++i) {
     Json json = BlockJson(path[i].block);
     json.insert(json.begin(), {path[i].stage, path[i].stream});
     pieces.push_back(std::move(json));
   }
   for (const auto& [kernel, seconds] : summary.critical_seconds) kernels[kernel] = seconds;
-  return {{"seconds_by_kernel", std::move(kernels)}, {"blocks", std::move(pieces)}};
+  return {{"seconds_by_kernel", std::move(kernels)},
+          {"blocks", std::move(pieces)},
+          {"blocks_left_out", left_out}};
 }
 
 }  // namespace
@@ -101,11 +130,19 @@ std::string SummaryJson(const SimulationSummary& summary) {
                {"seconds", summary.seconds},
                {"bubble", summary.bubble},
                {"bubble_over_busy", summary.bubble_over_busy},
-               {"flops_a_device_second", summary.flops_a_device_second},
-               {"stages", std::move(stages)},
-               {"actors", ActorsJson(summary, false)},
-               {"boxing", ActorsJson(summary, true)},
-               {"critical_path", PathJson(summary)}};
+               {"flops_a_device_second", summary.flops_a_device_second}};
+  if (summary.rates) AddRates(*summary.rates, &json);
+  if (summary.sharing) {
+    json["kernel_threads"] = summary.sharing->threads;
+    json["cores"] = summary.sharing->cores;
+  }
+  Costliest actors = ActorsJson(summary, false), boxing = ActorsJson(summary, true);
+  json["stages"] = std::move(stages);
+  json["actors"] = std::move(actors.rows);
+  json["actors_left_out"] = actors.left_out;
+  json["boxing"] = std::move(boxing.rows);
+  json["boxing_left_out"] = boxing.left_out;
+  json["critical_path"] = PathJson(summary);
   for (const SimulationSummary::Repeat& repeat : summary.repeats) {
     json["repeats"].push_back(
         {{"begin", repeat.begin}, {"seconds", repeat.seconds}, {"times", repeat.times}});

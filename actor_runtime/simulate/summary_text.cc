@@ -116,6 +116,16 @@ std::string PathText(const SimulationSummary& summary) {
   return text + "\n";
 }
 
+// Megatron-LM's figures, which count matrix products alone.
+std::string RatesText(const ModelRates& rates) {
+  if (rates.model_flops == 0) return "";
+  std::string text = absl::StrFormat("the model's products: %.4g TFLOP/s a device",
+                                     rates.model_flops_a_device_second / 1e12);
+  if (rates.mfu) absl::StrAppend(&text, ", MFU ", Percent(*rates.mfu));
+  if (rates.hfu) absl::StrAppend(&text, ", HFU ", Percent(*rates.hfu));
+  return text + "\n";
+}
+
 std::string StepsText(const SimulationSummary& summary) {
   const char* many = summary.steps == 1 ? "" : "s";
   if (summary.steps_a_round == 1) return absl::StrFormat("%d step%s", summary.steps, many);
@@ -132,6 +142,12 @@ std::string SummaryText(const SimulationSummary& summary) {
                         "a step: %s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
                         Seconds(summary.step_seconds), Percent(summary.bubble),
                         Percent(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
+  if (summary.rates) text += RatesText(*summary.rates);
+  if (summary.sharing && summary.sharing->slowdown() > 1) {
+    absl::StrAppendFormat(
+        &text, "%d kernel threads share %d cores: all work is taken to last %.3g times as long\n",
+        summary.sharing->threads, summary.sharing->cores, summary.sharing->slowdown());
+  }
   if (summary.crossings) text += CrossingsText(*summary.crossings);
   for (const SimulationSummary::Repeat& repeat : summary.repeats) {
     absl::StrAppend(&text, "from ", Seconds(repeat.begin), " on a period of ",

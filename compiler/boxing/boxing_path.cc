@@ -11,32 +11,41 @@
 
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/boxing/device_prices.h"
+#include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 namespace {
 
-// What is received over the slowest of the links, all latencies once.
-double ReceiveSeconds(const BoxingPrices& prices, const std::vector<int>& along, double bytes) {
-  double most = 0;
-  for (const int axis : along) {
-    if (prices.mesh.axes[axis].size == 1) continue;
-    const Link link = LinkOfAxis(prices.cluster, prices.mesh, axis);
-    most = std::max(most, link.latency + bytes / link.bandwidth);
-  }
-  return most;
+// Accelerators have the simulator's prices (actor_cost.h): an exchange is its firing and its link,
+// a local primitive a kernel that reads what it writes.
+bool IsAccelerator(const BoxingPrices& prices) {
+  return prices.cluster.device().kind() != proto::Device::CPU;
 }
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 // Sums in another order may be a rounding apart.
 constexpr double kRounding = 1 + 1e-12;
 
-// Of a step that leads to `to`, whatever is received: a firing, and what is written.
-double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
+double WrittenBytes(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
   const int64_t written = MaxElements(LayoutOf(tensor.dims, to), prices.mesh);
+  return static_cast<double>(written * tensor.element_bytes);
+}
+
+// Of a step that leads to `to`, at least and whatever is received: a firing; on CPUs also what is
+// written.
+double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
+  if (IsAccelerator(prices)) return prices.cluster.device().firing_seconds();
   return FiringSeconds(prices.cluster) +
-         static_cast<double>(written * tensor.element_bytes) / MemoryBandwidth(prices.cluster);
+         WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
+}
+
+// What a local primitive of an accelerator takes beside its firing.
+double KernelSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
+  const CallWork call{.kernel = "slice", .bytes = 2 * WrittenBytes(prices, tensor, to)};
+  if (prices.kernels != nullptr) return prices.kernels->Seconds(call);
+  return KernelCost(KnownDevice(prices.cluster)).Seconds(call);
 }
 
 bool AnyPartial(const NdSbp& sbp) {
@@ -236,6 +245,16 @@ class PathSearch {
 
 }  // namespace
 
+double ReceiveSeconds(const BoxingPrices& prices, const BoxingPrimitive& primitive, double bytes) {
+  if (bytes == 0 || primitive.along.empty()) return 0;
+  const GroupLinks links = LinksOfGroup(prices.cluster, prices.mesh, primitive.along);
+  const bool ring =
+      primitive.kind == "all_reduce" && prices.cluster.device().kind() != proto::Device::CPU;
+  const double received =
+      ring ? ReceivedBytes("all_reduce", bytes / (links.devices - 1), links.devices) : bytes;
+  return ExchangeSeconds(primitive.kind, received, links);
+}
+
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
                              const NdSbp& from, const NdSbp& to) {
   BoxingStep step{"", to};
@@ -245,7 +264,8 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
   const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
   step.bytes = received * tensor.element_bytes;
   step.seconds = LocalSeconds(prices, tensor, to) +
-                 ReceiveSeconds(prices, primitive.along, static_cast<double>(step.bytes));
+                 ReceiveSeconds(prices, primitive, static_cast<double>(step.bytes));
+  if (received == 0 && IsAccelerator(prices)) step.seconds += KernelSeconds(prices, tensor, to);
   return step;
 }
 

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/boxing/boxing_primitive.h"
+#include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
@@ -19,10 +21,11 @@ namespace oneflow {
 
 // What a primitive on the devices of a mesh takes. The cluster says how fast links and memory are,
 // and what a firing costs; what it does not say is 1 us and 10 GB/s of a link, 200 GB/s of memory
-// and 0.1 us a firing.
+// and 0.1 us a firing. On accelerators these are the simulator's prices (actor_cost.h).
 struct BoxingPrices {
   const proto::Cluster& cluster;
   const Mesh& mesh;
+  const KernelCost* kernels = nullptr;  // of the cluster's device; null: made where it is needed
 };
 
 // A tensor that is boxed.
@@ -34,9 +37,16 @@ struct BoxedTensor {
 struct BoxingStep {
   std::string_view kind;
   NdSbp to;
-  int64_t bytes = 0;   // that the device receives which receives most
-  double seconds = 0;  // one firing: latency, bytes received over the slowest link, bytes written
+  int64_t bytes = 0;  // that the device receives which receives most
+  // One firing: latency, bytes received over the slowest link and, but for exchanges of
+  // accelerators, bytes written.
+  double seconds = 0;
 };
+
+// Of one firing, what goes over links: `bytes` received, as BoxingStep counts them. A sum of all
+// receives one from each member there; on accelerators it goes in a ring, or a tree. 0 where
+// nothing is received.
+double ReceiveSeconds(const BoxingPrices& prices, const BoxingPrimitive& primitive, double bytes);
 
 // The one primitive from `from` to `to`; its kind is "" where there is none.
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,

@@ -227,7 +227,7 @@ TEST_CASE("boxing path: a step takes a firing, the slowest of its links and what
   };
   const NdSbp whole = {B(), B(), B()};
   CHECK(seconds({B(), B(), S(0)}, whole) == Approx(3e-6 + 1e-6 + 128 / 1e11 + 256 / 1e10));
-  CHECK(seconds({B(), S(0), B()}, whole) == Approx(3e-6 + 5e-6 + 128 / 1e9 + 256 / 1e10));
+  CHECK(seconds({B(), S(0), B()}, whole) == Approx(3e-6 + 5e-6 + 128 / 0.5e9 + 256 / 1e10));
   CHECK(seconds({B(), S(0), S(1)}, whole) == Approx(3e-6 + 5e-6 + 192 / 1e9 + 256 / 1e10));
   CHECK(seconds(whole, {B(), S(0), B()}) == Approx(3e-6 + 128 / 1e10));
   CHECK(seconds({S(0), B(), B()}, whole) == Approx(3e-6 + 256 / 1e10));  // nobody to wait for

@@ -21,9 +21,9 @@ void LowerTransfer(const Graph& graph, const Op& op, const proto::Cluster& clust
   const int64_t elements = MaxElements(LayoutOf(to.shape.dims, to.sbp), graph.mesh);
   const double bytes = static_cast<double>(elements) * static_cast<double>(SizeOf(to.dtype));
   const int from = graph.Producer(op.inputs[0]).stage;
-  const Link link = LinkOfStages(cluster, graph.mesh, from, op.stage);
+  const GroupLinks links = LinksOfStages(cluster, graph.mesh, from, op.stage);
   facts->set_bytes_moved(bytes);
-  facts->set_seconds(PrimitiveSeconds("transfer", bytes, 2, link));
+  facts->set_seconds(ExchangeSeconds("transfer", bytes, links));
 }
 
 void SetReduction(const BoxingPrimitive& primitive, const NdSbp& from, proto::Boxing* boxing) {
@@ -51,12 +51,15 @@ void JoinBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster,
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
   const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
   const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
-  double latency = 0;
-  for (const int axis : PrimitiveBetween(graph.mesh, from.sbp, to.sbp).along) {
-    latency = std::max(latency, LinkOfAxis(cluster, graph.mesh, axis).latency);
-  }
-  facts->set_bytes_moved(facts->bytes_moved() + static_cast<double>(step.bytes));
-  facts->set_seconds(facts->seconds() + step.seconds - latency);
+  // They are fired together, and received as one.
+  const BoxingPrices prices{cluster, graph.mesh};
+  const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from.sbp, to.sbp);
+  const double before = facts->bytes_moved(), more = static_cast<double>(step.bytes);
+  const double together = ReceiveSeconds(prices, primitive, before + more) -
+                          ReceiveSeconds(prices, primitive, before) -
+                          ReceiveSeconds(prices, primitive, more);
+  facts->set_bytes_moved(before + more);
+  facts->set_seconds(facts->seconds() + step.seconds + together);
 }
 
 }  // namespace

@@ -159,9 +159,14 @@ TEST_CASE("GPT of real size on two axes: no layout of both together takes 0.2 % 
     std::vector<std::string> notes;
     Boxed(WithWeights(mesh, 768, 1024), {.sequences = 4, .notes = &notes});
     INFO(mesh << ": " << notes.back());
-    const std::string text = "all axes together: another layout could take at most ";
-    REQUIRE(notes.back().rfind(text, 0) == 0);
-    CHECK(std::stod(notes.back().substr(text.size())) < 0.2);
+    REQUIRE_THAT(notes.back(), Catch::StartsWith("all axes together: "));
+    const std::string text = "another could have, by at most ";
+    const size_t at = notes.back().find(text);
+    if (at == std::string::npos) {
+      CHECK_THAT(notes.back(), Catch::Contains("none has a smaller sum"));
+    } else {
+      CHECK(std::stod(notes.back().substr(at + text.size())) < 0.2);
+    }
   }
 }
 

@@ -20,10 +20,10 @@ namespace oneflow {
 namespace {
 
 double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& mesh,
-                       const Link& link) {
+                       const GroupLinks& links) {
   const int64_t elements = MaxElements(LayoutOf(tensor.dims, sbp), mesh);
   const double bytes = static_cast<double>(elements * tensor.element_bytes);
-  return PrimitiveSeconds("transfer", bytes, /*devices=*/2, link);
+  return ExchangeSeconds("transfer", bytes, links);
 }
 
 // One use of a tensor: its reader, and the SBP that it needs.
@@ -37,8 +37,12 @@ struct Need {
 
 class BoxingInserter {
  public:
-  BoxingInserter(Graph* graph, const proto::Cluster& cluster, bool regather)
-      : graph_(graph), regather_(regather), prices_{cluster, graph->mesh} {
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster, const proto::Cluster& ways,
+                 bool regather)
+      : graph_(graph),
+        regather_(regather),
+        prices_{cluster, graph->mesh},
+        ways_{ways, graph->mesh} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -109,7 +113,7 @@ class BoxingInserter {
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
       const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
-      known->second = BoxingPath(prices_, boxed, tensor.sbp, to);
+      known->second = BoxingPath(ways_, boxed, tensor.sbp, to);
     }
     return known->second;
   }
@@ -134,9 +138,9 @@ class BoxingInserter {
   // and gathered behind it. No candidate sums.
   NdSbp SplitForTransfer(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
     const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
-    const Link link = LinkOfStages(prices_.cluster, graph_->mesh, from, need.stage);
+    const GroupLinks links = LinksOfStages(prices_.cluster, graph_->mesh, from, need.stage);
     const auto seconds = [&](const NdSbp& sent) {
-      double sum = TransferSeconds(boxed, sent, graph_->mesh, link);
+      double sum = TransferSeconds(boxed, sent, graph_->mesh, links);
       for (const auto& [a, b] : {std::pair(&sbp, &sent), std::pair(&sent, &need.sbp)}) {
         for (const BoxingStep& step : BoxingPath(prices_, boxed, *a, *b)) sum += step.seconds;
       }
@@ -277,7 +281,7 @@ class BoxingInserter {
 
   Graph* graph_;
   const bool regather_;
-  const BoxingPrices prices_;
+  const BoxingPrices prices_, ways_;  // of what crosses stages; of what stays in one
   std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
@@ -289,9 +293,10 @@ class BoxingInserter {
 }  // namespace
 
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster,
-                          bool regather) {
+                          bool regather, const proto::Cluster* ways) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  BoxingInserter(graph, cluster, regather).Run(choice);
+  const proto::Cluster& within = ways == nullptr ? cluster : *ways;
+  BoxingInserter(graph, cluster, within, regather).Run(choice);
   return absl::OkStatus();
 }
 

@@ -31,8 +31,9 @@
 
 namespace oneflow {
 
-// Requires `choice` from InferSbp of this very graph. `cluster`: for prices.
+// Requires `choice` from InferSbp of this very graph. `cluster`: for prices. `ways`: for those of
+// the ways within a stage, where they are others.
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster = {},
-                          bool regather = false);
+                          bool regather = false, const proto::Cluster* ways = nullptr);
 
 }  // namespace oneflow

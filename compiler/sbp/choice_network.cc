@@ -304,9 +304,11 @@ Cost ChoiceNetwork::CostOf(const Term& term, const std::vector<int>& label) cons
   return term.table->costs[at];
 }
 
-Cost ChoiceNetwork::CostOf(const std::vector<int>& label) const {
+Cost ChoiceNetwork::CostOf(const std::vector<int>& label) const { return CostFrom(0, label); }
+
+Cost ChoiceNetwork::CostFrom(size_t n, const std::vector<int>& label) const {
   Cost cost = 0;
-  for (const Term& term : terms_) cost = AddCosts(cost, CostOf(term, label));
+  for (; n < terms_.size(); ++n) cost = AddCosts(cost, CostOf(terms_[n], label));
   return cost;
 }
 

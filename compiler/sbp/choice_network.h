@@ -9,6 +9,7 @@
 // Costs are whole numbers, so that equal sums are equal whatever their order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -45,6 +46,8 @@ class ChoiceNetwork {
   // Of a label for every variable.
   Cost CostOf(const std::vector<int>& label) const;
   Cost CostOf(const Term& term, const std::vector<int>& label) const;
+  // The same of the terms from the n-th on alone.
+  Cost CostFrom(size_t n, const std::vector<int>& label) const;
 
  private:
   std::vector<int> labels_;

@@ -24,7 +24,7 @@ constexpr int64_t kJointCells = int64_t{1} << 18;
 
 struct JointChoice {
   SbpLabels labels;
-  ChoiceNetwork network;
+  SbpCosts costs;
   Choices best;  // with the bound, also where it is not proved
 };
 
@@ -62,9 +62,9 @@ std::optional<JointChoice> ChooseTogether(const Graph& graph, const SbpOptions& 
   absl::StatusOr<SbpLabels> labels = SbpLabels::Make(graph, whole, options, axes);
   // An error is told with the axis where it is found.
   if (!labels.ok() || !FewEnoughWays(*labels)) return std::nullopt;
-  ChoiceNetwork network = SbpNetwork(ProblemOf(graph, whole, options, *labels));
-  Choices best = EliminateFurther(network, axes.size());
-  return JointChoice{*std::move(labels), std::move(network), std::move(best)};
+  SbpCosts costs = SbpNetwork(ProblemOf(graph, whole, options, *labels));
+  Choices best = EliminateFurther(costs.network, axes.size());
+  return JointChoice{*std::move(labels), std::move(costs), std::move(best)};
 }
 
 // One axis after the other.
@@ -73,11 +73,13 @@ absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options,
   for (const int axis : axes) {
     ASSIGN_OR_RETURN(const SbpLabels labels, SbpLabels::Make(*graph, *choice, options, {axis}));
     const SbpProblem problem = ProblemOf(*graph, *choice, options, labels);
-    const Choices best = Solve(SbpNetwork(problem));
+    const SbpCosts costs = SbpNetwork(problem);
+    const Choices best = Solve(costs.network);
     Store(problem, best.label, graph, choice);
     AddNotes(*graph, axis, choice);
-    choice->notes.push_back("axis " + graph->mesh.axes[axis].name + ": " + ProofText(best) +
-                            (best.proved() ? ", given the axes before it" : ""));
+    choice->notes.push_back("axis " + graph->mesh.axes[axis].name + ": " +
+                            ProofText(costs, best, options) +
+                            (axes.size() > 1 ? ", given the axes before it" : ""));
   }
   return absl::OkStatus();
 }
@@ -101,14 +103,14 @@ absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
     Graph one_by_one = *graph;
     SbpChoice chosen = whole;
     RETURN_IF_ERROR(ChooseEach(axes, options, &one_by_one, &chosen));
-    Descend(
-        joint->network,
-        {joint->best.label, CompleteLabels(joint->network, LabelsOf(problem, one_by_one, chosen))},
-        &joint->best);
+    Descend(joint->costs.network,
+            {joint->best.label,
+             CompleteLabels(joint->costs.network, LabelsOf(problem, one_by_one, chosen))},
+            &joint->best);
   }
   Store(problem, joint->best.label, graph, &choice);
   for (const int axis : axes) AddNotes(*graph, axis, &choice);
-  choice.notes.push_back("all axes together: " + ProofText(joint->best));
+  choice.notes.push_back("all axes together: " + ProofText(joint->costs, joint->best, options));
   return choice;
 }
 

@@ -1,5 +1,8 @@
 #include "compiler/sbp/op_prices.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "compiler/boxing/device_prices.h"
@@ -22,7 +25,18 @@ std::vector<OpPrices::Port> OpPrices::PortsOf(OpId id) const {
   const int unit = labels_.UnitOf(id);
   std::vector<Port> ports;
   const auto add = [&](TensorId t, const NdSbp& settled, auto sbp_in) {
-    Port port{static_cast<double>(TensorBytes(graph_.tensors[t])) / PartsBefore(settled), {}};
+    const Tensor& tensor = graph_.tensors[t];
+    Port port{static_cast<double>(TensorBytes(tensor)) / PartsBefore(settled)};
+    port.elements = port.bytes / static_cast<double>(SizeOf(tensor.dtype));
+    port.matrix_dim = std::max(0, static_cast<int>(tensor.shape.dims.size()) - 2);
+    for (int d = 0; d < port.matrix_dim; ++d) {
+      port.matrices *= static_cast<double>(tensor.shape.dims[d]);
+    }
+    for (int b = 0; b < labels_.axes().front(); ++b) {
+      if (settled[b].split() && settled[b].dim < port.matrix_dim) {
+        port.matrices /= static_cast<double>(graph_.mesh.axes[b].size);
+      }
+    }
     for (int k = 0; k < static_cast<int>(labels_.axes().size()); ++k) {
       port.lies.emplace_back();
       for (int l = 0; l < labels_.labels(unit, k); ++l) {
@@ -64,14 +78,11 @@ double OpPrices::SecondsWith(const Work& work, const std::vector<int>& label) co
   for (size_t i = 0; i < work.ports.size(); ++i) {
     const Port& port = work.ports[i];
     double bytes = port.bytes;
-    bool partial = false;
     for (int k = 0; k < axes; ++k) {
       const Sbp sbp = port.lies[k][label[k]];
-      partial = partial || sbp.partial();
       split[k] = split[k] || sbp.split();
       if (sbp.split()) bytes /= Devices(k);
     }
-    if (partial) bytes *= 1.5;
     if (i < work.inputs) {
       read.push_back(bytes);
     } else {
@@ -84,7 +95,33 @@ double OpPrices::SecondsWith(const Work& work, const std::vector<int>& label) co
     if (split[k]) call.flops /= Devices(k);
   }
   call.bytes = BytesRead(call.kernel, std::move(read), first_written) + written;
+  SetResults(work, label, &call);
   return cost_.Seconds(call);
+}
+
+// The rows and columns of a product's results on a device, from its elements (actor_cost.cc).
+void OpPrices::SetResults(const Work& work, const std::vector<int>& label, CallWork* call) const {
+  if (work.products == Products::kNone || work.products == Products::kOwn) return;
+  if (work.inputs < 2 || work.ports.size() <= work.inputs) return;
+  const auto local = [&](const Port& port, double size, int dims) {
+    for (size_t k = 0; k < label.size(); ++k) {
+      const Sbp sbp = port.lies[k][label[k]];
+      if (sbp.split() && sbp.dim < dims) size /= Devices(static_cast<int>(k));
+    }
+    return size;
+  };
+  const auto elements = [&](const Port& port) {
+    return local(port, port.elements, std::numeric_limits<int>::max());
+  };
+  const Port& out = work.ports[work.inputs];
+  const double products =
+      work.products == Products::kBatch ? local(out, out.matrices, out.matrix_dim) : 1;
+  const double left = elements(work.ports[0]) / products;
+  const double right = elements(work.ports[1]) / products, result = elements(out) / products;
+  if (left <= 0 || right <= 0 || result <= 0) return;
+  call->products = products;
+  call->rows = std::round(std::sqrt(left * result / right));
+  call->columns = std::round(std::sqrt(right * result / left));
 }
 
 OpPrices::Work OpPrices::WorkOf(OpId id) const {
@@ -93,6 +130,7 @@ OpPrices::Work OpPrices::WorkOf(OpId id) const {
   if (IsVariable(view.op)) return work;
   const std::vector<TensorId>& typed = view.op.inputs.empty() ? view.op.outputs : view.op.inputs;
   if (!typed.empty()) work.call.dtype = graph_.tensors[typed[0]].dtype;
+  work.products = FindOpDef(view.op.kind)->products;
   const auto& flops = FindOpDef(view.op.kind)->flops;
   if (flops != nullptr) work.call.flops = flops(view) / ShareBefore(id);
   work.ports = PortsOf(id);
@@ -106,8 +144,13 @@ const std::vector<double>& OpPrices::SecondsOf(OpId id) {
   for (int k = 0; k < axes; ++k) key.push_back(labels_.labels(unit, k));
   for (const Port& port : work.ports) {
     key.push_back(port.bytes);
+    key.push_back(port.matrices);
     for (const std::vector<Sbp>& on_axis : port.lies) {
-      for (const Sbp sbp : on_axis) key.push_back(sbp.split() ? 1 : sbp.partial() ? 2 : 0);
+      // Whether whole matrices are divided among devices, or rows and columns of each.
+      const auto split = [&](Sbp sbp) { return sbp.dim < port.matrix_dim ? 1 : 3; };
+      for (const Sbp sbp : on_axis) {
+        key.push_back(sbp.split() ? split(sbp) : sbp.partial() ? 2 : 0);
+      }
     }
   }
   const auto [known, fresh] = known_.try_emplace({work.call.kernel, std::move(key)});

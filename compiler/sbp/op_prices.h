@@ -13,6 +13,7 @@
 #include "compiler/sbp/sbp_labels.h"
 #include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 
@@ -28,8 +29,8 @@ class OpPrices {
         cost_(KnownDevice(options.cluster)) {}
 
   // Seconds of one firing for each combination of the labels of its unit, the last axis fastest: of
-  // a call of its kernel (kernel_cost.h), tiles aside. A partial value is as large as the whole on
-  // every device, and its reader reads as much again. Ops that are alike are worked out once.
+  // a call of its kernel (kernel_cost.h), as actor_cost.h prices it. A partial value is as large on
+  // every device as the tensor. Ops that are alike are worked out once.
   const std::vector<double>& SecondsOf(OpId op);
 
   // Parts into which the axes before the first of `labels` cut what lies as `settled` there.
@@ -38,7 +39,9 @@ class OpPrices {
  private:
   // An input or output: its bytes, and how it lies for each label on each axis.
   struct Port {
-    double bytes = 0;
+    double bytes = 0, elements = 0;
+    double matrices = 1;  // of the last two dimensions each
+    int matrix_dim = 0;   // the first of these two
     std::vector<std::vector<Sbp>> lies;
   };
   // A call before the axes divide it, and all inputs, then all outputs, of its op.
@@ -46,12 +49,14 @@ class OpPrices {
     CallWork call;
     std::vector<Port> ports;
     size_t inputs = 0;
+    Products products = Products::kNone;
   };
   Work WorkOf(OpId op) const;
   std::vector<Port> PortsOf(OpId op) const;
   double ShareBefore(OpId op) const;
   double Devices(int k) const;
   double SecondsWith(const Work& work, const std::vector<int>& label) const;
+  void SetResults(const Work& work, const std::vector<int>& label, CallWork* call) const;
 
   const Graph& graph_;
   const SbpChoice& settled_;

@@ -28,7 +28,9 @@ std::vector<int> LabelsOf(const SbpProblem& problem, const Graph& graph, const S
 // partial value, and how many do not.
 void AddNotes(const Graph& graph, int axis, SbpChoice* choice);
 
-// "no other layout takes less time"; or by how much another could.
-std::string ProofText(const Choices& best);
+// What is proved of a choice, by which model: that no other layout has a smaller sum of what
+// kernels and exchanges take in a step, one after another; or by how much another could. Literally:
+// for each layout of which no gradient is charged (sbp_network.h), that sum is at least best.bound.
+std::string ProofText(const SbpCosts& costs, const Choices& best, const SbpOptions& options);
 
 }  // namespace oneflow

@@ -42,8 +42,8 @@ int SharingClass(const Op& producer, Phase boxed) {
   return DerivesFromVariable(producer) ? static_cast<int>(boxed) : 0;
 }
 
-constexpr double kCostsASecond = 1e12;
-Cost CostOfSeconds(double seconds) { return std::llround(seconds * kCostsASecond); }
+// Sums of costs stay below this part of kNever.
+constexpr double kMostCosts = static_cast<double>(kNever) / 4;
 
 class TermBuilder {
  public:
@@ -60,12 +60,17 @@ class TermBuilder {
   }
 
   void Build() {
-    for (int u = 0; u < labels_.size(); ++u) AddCompute(u);
     FindUses();
+    ChooseUnit();
+    for (int u = 0; u < labels_.size(); ++u) AddCompute(u);
     for (TensorId t = 0; t < static_cast<TensorId>(graph_.tensors.size()); ++t) AddReaders(t);
     for (const TensorId t : problem_.observed) AddObserved(t);
+    first_mirror_ = network_->terms().size();
     for (const GradientMirror& mirror : problem_.options.mirrors) AddMirror(mirror);
   }
+
+  size_t first_mirror() const { return first_mirror_; }
+  double costs_a_second() const { return costs_a_second_; }
 
  private:
   struct Use {
@@ -74,6 +79,36 @@ class TermBuilder {
   };
 
   int axes() const { return static_cast<int>(prices_.size()); }
+
+  Cost CostOfSeconds(double seconds) const { return std::llround(seconds * costs_a_second_); }
+
+  // Picoseconds, or a longer unit where so many do not fit: all ops as dear as they can be, each
+  // reader's tensor boxed by itself, and each gradient charged.
+  void ChooseUnit() {
+    double most = 0;
+    const auto boxing = [&](TensorId t) {
+      double seconds = 0;
+      for (int k = 0; k < axes(); ++k) {
+        for (const Sbp to : {B(), S(0)}) {
+          seconds += prices_[k].Seconds(to.split() ? B() : P(), to, BytesBefore(t));
+        }
+      }
+      return 2 * seconds;
+    };
+    for (OpId op = 0; op < static_cast<OpId>(graph_.ops.size()); ++op) {
+      if (labels_.FirstOf(op) != op) continue;
+      const std::vector<double>& seconds = ops_.SecondsOf(op);
+      const double fires = Fires(graph_.ops[op].phase);
+      most += fires * *std::max_element(seconds.begin(), seconds.end());
+      for (const TensorId t : graph_.ops[op].inputs) most += fires * boxing(t);
+    }
+    for (const TensorId t : problem_.observed) most += boxing(t);
+    for (const GradientMirror& mirror : problem_.options.mirrors) {
+      most += axes() * (kMirror * Fires(Phase::kBackward) * boxing(mirror.grad) +
+                        2 * DearestWork(mirror.grad));
+    }
+    while (most * costs_a_second_ > kMostCosts) costs_a_second_ /= 10;
+  }
 
   // How often ops of a phase fire in a step.
   double Fires(Phase phase) const {
@@ -270,6 +305,8 @@ class TermBuilder {
   SbpTables* tables_;
   std::vector<TransitionPrices> prices_;  // of each axis that is chosen
   std::vector<std::vector<Use>> uses_;    // of each tensor
+  size_t first_mirror_ = 0;
+  double costs_a_second_ = 1e12;
 };
 
 }  // namespace
@@ -282,16 +319,19 @@ std::vector<TensorId> ObservedBy(const Graph& graph) {
   return observed;
 }
 
-ChoiceNetwork SbpNetwork(const SbpProblem& problem) {
-  ChoiceNetwork network;
-  SbpTables tables(&network);
+SbpCosts SbpNetwork(const SbpProblem& problem) {
+  SbpCosts costs;
+  SbpTables tables(&costs.network);
   for (int unit = 0; unit < problem.labels.size(); ++unit) {
     for (size_t k = 0; k < problem.labels.axes().size(); ++k) {
-      network.AddVariable(problem.labels.labels(unit, static_cast<int>(k)));
+      costs.network.AddVariable(problem.labels.labels(unit, static_cast<int>(k)));
     }
   }
-  TermBuilder(problem, &network, &tables).Build();  // it may add helpers behind the variables
-  return network;
+  TermBuilder builder(problem, &costs.network, &tables);
+  builder.Build();  // it may add helpers behind the variables
+  costs.first_mirror = builder.first_mirror();
+  costs.costs_a_second = builder.costs_a_second();
+  return costs;
 }
 
 }  // namespace oneflow

@@ -37,22 +37,23 @@ double StepSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const 
 
 // On one axis no way is shorter than one primitive, or two with B or a split between.
 double TransitionPrices::Seconds(Sbp from, Sbp to, double bytes) const {
-  if (from == to || devices() == 1) return 0;
+  if (from == to || mesh_.axes[axis_].size == 1) return 0;
   const Key key = {static_cast<int>(from.kind), from.dim, static_cast<int>(to.kind), to.dim, bytes};
   const auto [known, fresh] = known_.try_emplace(key, 0);
   if (!fresh) return known->second;
-  const Mesh& mesh = prices_.mesh;
-  NdSbp before(mesh.axes.size(), B()), after = before, between = before;
+  const BoxingPrices prices{cluster_, mesh_, &kernels_};
+  const int64_t devices = mesh_.axes[axis_].size;
+  NdSbp before(mesh_.axes.size(), B()), after = before, between = before;
   before[axis_] = from, after[axis_] = to;
-  const BoxedTensor tensor = EvenTensor(from, to, bytes, mesh.axes[axis_].size);
+  const BoxedTensor tensor = EvenTensor(from, to, bytes, devices);
   double& seconds = known->second;
-  seconds = StepSeconds(prices_, tensor, before, after);
+  seconds = StepSeconds(prices, tensor, before, after);
   for (int d = -1; d < static_cast<int>(tensor.dims.size()); ++d) {
     between[axis_] = d < 0 ? B() : S(d);
-    const bool even = d < 0 || tensor.dims[d] % mesh.axes[axis_].size == 0;
+    const bool even = d < 0 || tensor.dims[d] % devices == 0;
     if (!even || between == before || between == after) continue;
-    seconds = std::min(seconds, StepSeconds(prices_, tensor, before, between) +
-                                    StepSeconds(prices_, tensor, between, after));
+    seconds = std::min(seconds, StepSeconds(prices, tensor, before, between) +
+                                    StepSeconds(prices, tensor, between, after));
   }
   return seconds;
 }

@@ -1,6 +1,6 @@
 // What turning one SBP into another on ONE mesh axis takes, as the search of infer_sbp sees it: the
-// price of the way that insert_boxing would take (boxing_path.h), as if all parts were even. Part of
-// infer_sbp.
+// price of the way that insert_boxing would take (boxing_path.h), as if all parts were even. Part
+// of infer_sbp.
 //
 //   TransitionPrices prices(cluster, mesh, axis);
 //   double seconds = prices.Seconds(P(), B(), bytes);
@@ -10,6 +10,8 @@
 #include <tuple>
 
 #include "compiler/boxing/boxing_path.h"
+#include "compiler/boxing/device_prices.h"
+#include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "proto/cluster.pb.h"
@@ -20,9 +22,9 @@ class TransitionPrices {
  public:
   // Both must outlive this.
   TransitionPrices(const proto::Cluster& cluster, const Mesh& mesh, int axis)
-      : prices_{cluster, mesh}, axis_(axis) {}
+      : kernels_(KnownDevice(cluster)), cluster_(cluster), mesh_(mesh), axis_(axis) {}
 
-  double devices() const { return static_cast<double>(prices_.mesh.axes[axis_].size); }
+  double devices() const { return static_cast<double>(mesh_.axes[axis_].size); }
 
   // Of the cheapest way, of a tensor of `bytes` in each group along the axis; 0 if equal. Ways are
   // worked out once.
@@ -30,7 +32,10 @@ class TransitionPrices {
 
  private:
   using Key = std::tuple<int, int, int, int, double>;
-  BoxingPrices prices_;
+
+  KernelCost kernels_;
+  const proto::Cluster& cluster_;
+  const Mesh& mesh_;
   int axis_;
   mutable std::map<Key, double> known_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "oneflow_core/base/status.h"
@@ -68,8 +69,9 @@ class Costing {
     if (actor.has_exchange() && cluster.device().kind() != proto::Device::CPU) {
       ASSIGN_OR_RETURN(const double received, Received(actor));
       if (received > 0) {
-        const Link link = LinkOf(actor, cluster);
-        return ActorTime{firing + link.latency + received / link.bandwidth};
+        const GroupLinks links = LinksOf(actor, cluster);
+        return ActorTime{firing + ExchangeSeconds(PrimitiveOf(actor), received, links), 0,
+                         ProcessorUsage(links)};
       }
     }
     if (actor.has_boxing()) {
@@ -212,19 +214,22 @@ class Costing {
     return time;
   }
 
+  // A kernel that is no primitive of boxing goes once around a ring.
+  std::string_view PrimitiveOf(const proto::Actor& actor) const {
+    if (GroupOf(actor).has_stages()) return "transfer";
+    for (const char* primitive : {"reduce_scatter", "all_reduce", "all_to_all"}) {
+      if (actor.kernel() == primitive) return primitive;
+    }
+    return "all_gather";
+  }
+
   // Of an exchange.
-  Link LinkOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
+  GroupLinks LinksOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
     const proto::Group& group = GroupOf(actor);
     if (group.has_stages()) {
-      return LinkOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
+      return LinksOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
     }
-    Link slowest = LinkOfAxis(cluster, mesh_, group.axis(0));
-    for (const int axis : group.axis()) {
-      const Link link = LinkOfAxis(cluster, mesh_, axis);
-      slowest.latency = std::max(slowest.latency, link.latency);
-      slowest.bandwidth = std::min(slowest.bandwidth, link.bandwidth);
-    }
-    return slowest;
+    return LinksOfGroup(cluster, mesh_, {group.axis().begin(), group.axis().end()});
   }
 
   const proto::Plan& plan_;

@@ -48,6 +48,7 @@ double LinkSeconds(const FarTraffic& traffic, const Link& link);
 // Seconds of one firing: of its device's worker, and before that of the link.
 struct ActorTime {
   double worker = 0, link = 0;
+  double processor_usage = 0;  // of an exchange on accelerators: ProcessorUsage
   double both() const { return worker + link; }
 };
 

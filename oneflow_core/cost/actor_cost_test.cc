@@ -155,8 +155,8 @@ TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   const auto cuda = *Seconds(plan, Machines(proto::Device::CUDA));
   CHECK(cuda[0] == Approx(1e-6 + 4096e-9));
   CHECK(cuda[1] == Approx(1e-6 + 1e-5 + 512 / 1e8));
-  CHECK(cuda[2] == Approx(1e-6 + 1e-5 + 1024 / 1e8));  // 2 (p-1)/p T, T = 1024
-  CHECK(cuda[3] == Approx(1e-6 + 1e-5 + 512 / 1e7));   // stages lie in different nodes
+  CHECK(cuda[2] == Approx(1e-6 + 2e-5 + 1024 / 1e8));  // 2 steps, 2 (p-1)/p T, T = 1024
+  CHECK(cuda[3] == Approx(1e-6 + 1e-5 + 512 / 1e7));   // stages are in different nodes
   CHECK(cuda[9] == cuda[3]);                           // a send ends with its receive
   CHECK(cuda[5] == Approx(1e-6));
   proto::Cluster one_process = Machines(proto::Device::CPU);

@@ -1,10 +1,14 @@
 #include "oneflow_core/cost/link_cost.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
-
-#include <glog/logging.h>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 namespace oneflow {
 namespace {
@@ -12,7 +16,7 @@ namespace {
 // Of a cluster that says nothing: proto/cluster.proto.
 constexpr double kLatency = 1e-6, kBandwidth = 1e10;
 
-// Devices of a unit of a level.
+// Devices of a unit of a level; of level -1, a device.
 int64_t UnitOf(const proto::Cluster& cluster, int level) {
   int64_t devices = 1;
   for (int l = 0; l <= level; ++l) devices *= std::max(1, cluster.level(l).size());
@@ -26,13 +30,264 @@ int64_t StrideOf(const Mesh& mesh, int axis) {
   return stride;
 }
 
-// Whether units of `unit` ranks hold whole every aligned block of `block` ranks, in which a group
-// begins and ends.
+// Whether units of `unit` ranks hold every aligned block of `block` ranks, in which a group begins
+// and ends.
 bool Holds(int64_t unit, int64_t block, int64_t ranks) {
   return ranks <= unit || unit % block == 0;
 }
 
+// Members of a group along neighbouring axes: `size` ranks, `stride` apart.
+struct Run {
+  int64_t stride = 1, size = 1;
+};
+
+// Axes next to each other make one run; axes of one device are between none.
+std::vector<Run> RunsOf(const Mesh& mesh, std::vector<int> axes) {
+  std::sort(axes.rbegin(), axes.rend());
+  std::vector<Run> runs;
+  for (const int axis : axes) {
+    const Run run = {StrideOf(mesh, axis), mesh.axes[axis].size};
+    if (run.size == 1) continue;
+    if (!runs.empty() && runs.back().stride * runs.back().size == run.stride) {
+      runs.back().size *= run.size;
+    } else {
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+// How a group is spread over units of `unit` ranks: over how many, at most, and how many members
+// are in one, at least.
+struct Spread {
+  int64_t units = 1, members = 1;
+};
+
+// A group begins at a multiple of its block, so it begins and ends at a multiple of `common` within
+// a unit: a unit holds as many of its ranks, or more.
+Spread SpreadOf(const Run& run, int64_t unit, int64_t ranks) {
+  const int64_t block = run.stride * run.size;
+  if (Holds(unit, block, ranks)) return {1, run.size};
+  if (run.stride >= unit) return {run.size, 1};
+  const int64_t common = std::gcd(unit, block);
+  const int64_t units = (block - common + unit - 1) / unit + 1;
+  return {std::min(run.size, units), std::max<int64_t>(1, common / run.stride)};
+}
+
+Spread SpreadOf(const std::vector<Run>& runs, int64_t unit, int64_t ranks) {
+  Spread all;
+  for (const Run& run : runs) {
+    const Spread one = SpreadOf(run, unit, ranks);
+    all.units *= one.units;
+    all.members *= one.members;
+  }
+  return all;
+}
+
+absl::InlinedVector<ProtocolCost, 3> ProtocolsOf(const proto::Cluster& cluster, int level) {
+  const proto::Level& at = cluster.level(level);
+  // One that takes the level's latency a step, and all of its bandwidth.
+  if (at.protocol().empty() || cluster.device().kind() == proto::Device::CPU) {
+    return {ProtocolCost{.ring_step = at.latency(), .tree_step = at.latency()}};
+  }
+  absl::InlinedVector<ProtocolCost, 3> protocols;
+  for (const proto::Protocol& p : at.protocol()) {
+    protocols.push_back({p.ring_start(), p.ring_step(), p.ring_share(), p.tree_start(),
+                         p.tree_step(), p.tree_share()});
+  }
+  return protocols;
+}
+
+// Of a level's ports, what one device of the unit below has.
+double PortsOfDevice(const proto::Cluster& cluster, int level, int64_t ranks) {
+  if (level == 0) return 1;
+  int ports = cluster.level(level).ports();
+  if (ports == 0 && cluster.device().kind() == proto::Device::CPU) ports = 1;
+  if (ports == 0) return 1;
+  const int64_t sharing = std::min(UnitOf(cluster, level - 1), ranks);
+  return static_cast<double>(ports) / static_cast<double>(sharing);
+}
+
+// A device alone has one port at most.
+LevelLinks LinksAt(const proto::Cluster& cluster, int level, int64_t ranks) {
+  const double ports = PortsOfDevice(cluster, level, ranks);
+  LevelLinks links;
+  links.device_bandwidth = std::min(1.0, ports) * LinkOfLevel(cluster, level).bandwidth;
+  links.ring_bandwidth = links.device_bandwidth;
+  links.processor_usage = cluster.level(level).processor_usage();
+  links.protocols = ProtocolsOf(cluster, level);
+  return links;
+}
+
+// A cluster that says nothing of its topology, as one that says what it is taken for.
+const proto::Cluster& Known(const proto::Cluster& cluster, proto::Cluster* made) {
+  if (cluster.level_size() > 0) return cluster;
+  made->mutable_device()->set_kind(cluster.device().kind());
+  proto::Level* level = made->add_level();
+  level->set_latency(kLatency);
+  level->set_bandwidth(kBandwidth);
+  return *made;
+}
+
+// Of CPU devices: one latency, of the outermost level, and the least bandwidth.
+GroupLinks InOneStep(GroupLinks group) {
+  LevelLinks all = group.levels.back();
+  all.steps = all.tree_steps = all.peers = 1;
+  all.alone = false;
+  for (const LevelLinks& level : group.levels) {
+    all.ring_bandwidth = std::min(all.ring_bandwidth, level.ring_bandwidth);
+    all.device_bandwidth = std::min(all.device_bandwidth, level.device_bandwidth);
+  }
+  group.direct = true;
+  group.levels.assign(1, all);
+  return group;
+}
+
+// The i-th protocol at a level, or the last where it has fewer.
+const ProtocolCost& ProtocolAt(const LevelLinks& level, size_t i) {
+  return level.protocols[std::min(i, level.protocols.size() - 1)];
+}
+
+size_t ProtocolCount(const GroupLinks& links) {
+  size_t most = 0;
+  for (const LevelLinks& level : links.levels) most = std::max(most, level.protocols.size());
+  return most;
+}
+
+// Latencies of `passes` times around a ring, and the bandwidth of the slowest level.
+Link RingOf(const GroupLinks& links, size_t protocol, double passes) {
+  Link ring{0, std::numeric_limits<double>::infinity()};
+  double start = 0;
+  for (const LevelLinks& level : links.levels) {
+    const ProtocolCost& p = ProtocolAt(level, protocol);
+    const double step = level.alone ? std::max(p.ring_step, p.tree_step) : p.ring_step;
+    start = std::max(start, p.ring_start);
+    ring.latency += passes * level.steps * step;
+    ring.bandwidth = std::min(ring.bandwidth, level.ring_bandwidth * p.ring_share);
+  }
+  ring.latency += start;
+  return ring;
+}
+
+// Up the tree and down again. A level without a share for trees has none.
+Link TreeOf(const GroupLinks& links, size_t protocol) {
+  Link tree{0, std::numeric_limits<double>::infinity()};
+  double start = 0;
+  for (const LevelLinks& level : links.levels) {
+    const ProtocolCost& p = ProtocolAt(level, protocol);
+    start = std::max(start, p.tree_start);
+    tree.latency += 2 * level.tree_steps * p.tree_step;
+    tree.bandwidth = std::min(tree.bandwidth, level.ring_bandwidth * p.tree_share);
+  }
+  tree.latency += start;
+  return tree;
+}
+
+double PairwiseSeconds(const GroupLinks& links, size_t protocol, double received) {
+  double slowest = 0;
+  for (const LevelLinks& level : links.levels) {
+    const double rate = level.device_bandwidth * ProtocolAt(level, protocol).ring_share;
+    slowest = std::max(slowest, level.peers * received / rate);
+  }
+  return RingOf(links, protocol, 1).latency + slowest;
+}
+
+double SecondsOf(const Link& link, double bytes) {
+  return link.bandwidth > 0 ? link.latency + bytes / link.bandwidth
+                            : std::numeric_limits<double>::infinity();
+}
+
+double SecondsBy(std::string_view primitive, double received, const GroupLinks& links,
+                 size_t protocol) {
+  if (primitive == "all_to_all") return PairwiseSeconds(links, protocol, received);
+  if (primitive != "all_reduce") return SecondsOf(RingOf(links, protocol, 1), received);
+  const double p = links.devices, tensor = received * p / (2 * (p - 1));
+  return std::min(SecondsOf(RingOf(links, protocol, 2), received),
+                  SecondsOf(TreeOf(links, protocol), 2 * tensor));
+}
+
+// By the protocol with the greatest bandwidth.
+Link WidestRing(const GroupLinks& links) {
+  Link widest{0, 0};
+  for (size_t i = 0; i < ProtocolCount(links); ++i) {
+    const Link ring = RingOf(links, i, 1);
+    if (ring.bandwidth > widest.bandwidth) widest = ring;
+  }
+  return widest;
+}
+
 }  // namespace
+
+GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
+                        const std::vector<int>& axes) {
+  proto::Cluster made;
+  const proto::Cluster& cluster = Known(given, &made);
+  const std::vector<Run> runs = RunsOf(mesh, axes);
+  const int64_t ranks = mesh.devices();
+  GroupLinks group;
+  for (const Run& run : runs) group.devices *= static_cast<int>(run.size);
+  if (group.devices == 1) return group;
+  Spread below = {group.devices, 1};  // over devices
+  for (int l = 0; l < cluster.level_size(); ++l) {
+    // The outermost level holds all devices, however many there are.
+    const bool outermost = l + 1 == cluster.level_size();
+    const Spread here =
+        outermost ? Spread{1, group.devices} : SpreadOf(runs, UnitOf(cluster, l), ranks);
+    if (here.units == below.units) continue;
+    LevelLinks links = LinksAt(cluster, l, ranks);
+    const double units = static_cast<double>(here.units);
+    const double fan = std::ceil(static_cast<double>(below.units) / units);
+    links.steps = static_cast<double>(below.units - here.units);
+    links.tree_steps = l == 0 ? fan - 1 : std::ceil(std::log2(fan));
+    links.peers = static_cast<double>(group.devices - below.members) / (group.devices - 1);
+    links.alone = below.members == 1 && l > 0;
+    if (below.members > 1) {
+      links.ring_bandwidth = static_cast<double>(below.members) * PortsOfDevice(cluster, l, ranks) *
+                             LinkOfLevel(cluster, l).bandwidth;
+    }
+    group.levels.push_back(std::move(links));
+    below = here;
+  }
+  return cluster.device().kind() == proto::Device::CPU ? InOneStep(std::move(group)) : group;
+}
+
+GroupLinks LinksOfStages(const proto::Cluster& given, const Mesh& mesh, int stage, int other) {
+  proto::Cluster made;
+  const proto::Cluster& cluster = Known(given, &made);
+  GroupLinks pair;
+  pair.devices = 2;
+  LevelLinks links = LinksAt(cluster, LevelOfStages(cluster, mesh, stage, other), mesh.devices());
+  links.steps = links.tree_steps = links.peers = 1;
+  pair.levels.push_back(std::move(links));
+  return pair;
+}
+
+double ExchangeSeconds(std::string_view primitive, double received, const GroupLinks& links) {
+  CHECK_GE(ReceivedBytes(primitive, 0, 2), 0);  // one of those it knows
+  if (received <= 0 || links.levels.empty()) return 0;
+  if (links.direct) return SecondsOf(RingOf(links, 0, 1), received);
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < ProtocolCount(links); ++i) {
+    least = std::min(least, SecondsBy(primitive, received, links, i));
+  }
+  return least;
+}
+
+double ProcessorUsage(const GroupLinks& links) {
+  double most = 0;
+  for (const LevelLinks& level : links.levels) most = std::max(most, level.processor_usage);
+  return most;
+}
+
+double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices) {
+  const double p = devices, others = devices - 1;
+  if (primitive == "slice" || primitive == "zero_fill") return 0;
+  if (primitive == "transfer") return tensor_bytes;
+  if (primitive == "all_gather" || primitive == "reduce_scatter") return others / p * tensor_bytes;
+  if (primitive == "all_reduce") return 2 * others / p * tensor_bytes;
+  CHECK(primitive == "all_to_all") << "no primitive of boxing: " << primitive;
+  return others / (p * p) * tensor_bytes;
+}
 
 Link LinkOfLevel(const proto::Cluster& cluster, int level) {
   const double bandwidth = cluster.level(level).bandwidth();
@@ -49,19 +304,6 @@ int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
   return level;
 }
 
-Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
-  if (cluster.level_size() == 0) return {kLatency, kBandwidth};
-  const int64_t stride = StrideOf(mesh, axis), size = mesh.axes[axis].size;
-  const int level = LevelOfAxis(cluster, mesh, axis);
-  Link link = LinkOfLevel(cluster, level);
-  if (level == 0) return link;
-  const Link inside = LinkOfLevel(cluster, level - 1);
-  const int64_t members = std::clamp<int64_t>(UnitOf(cluster, level - 1) / stride, 1, size);
-  const double together = static_cast<double>(members) * link.bandwidth;
-  link.bandwidth = members == 1 ? link.bandwidth : std::min(together, inside.bandwidth);
-  return link;
-}
-
 int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
   const int axis = mesh.stage_axis();
   const int64_t stride = axis < 0 ? 1 : StrideOf(mesh, axis);
@@ -70,7 +312,7 @@ int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
   const auto holds = [&](int64_t unit) {
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t begin = block * stride * size + first, end = block * stride * size + last;
-      // The two differ in their unit for one of the `stride` pairs that lie side by side.
+      // The two differ in their unit for one of the `stride` pairs that are side by side.
       if (begin / unit != end / unit || (begin + stride - 1) / unit != (end + stride - 1) / unit) {
         return false;
       }
@@ -83,9 +325,15 @@ int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
   return level;
 }
 
+Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
+  const GroupLinks group = LinksOfGroup(cluster, mesh, {axis});
+  if (!group.levels.empty()) return WidestRing(group);
+  // Of one device, as of two: nothing is moved over it.
+  return cluster.level_size() == 0 ? Link{kLatency, kBandwidth} : LinkOfLevel(cluster, 0);
+}
+
 Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
-  if (cluster.level_size() == 0) return {kLatency, kBandwidth};
-  return LinkOfLevel(cluster, LevelOfStages(cluster, mesh, stage, other));
+  return WidestRing(LinksOfStages(cluster, mesh, stage, other));
 }
 
 double FastestBandwidth(const proto::Cluster& cluster) {
@@ -94,22 +342,6 @@ double FastestBandwidth(const proto::Cluster& cluster) {
     fastest = std::max(fastest, LinkOfLevel(cluster, level).bandwidth);
   }
   return fastest;
-}
-
-double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices) {
-  const double p = devices, others = devices - 1;
-  if (primitive == "slice" || primitive == "zero_fill") return 0;
-  if (primitive == "transfer") return tensor_bytes;
-  if (primitive == "all_gather" || primitive == "reduce_scatter") return others / p * tensor_bytes;
-  if (primitive == "all_reduce") return 2 * others / p * tensor_bytes;
-  CHECK(primitive == "all_to_all") << "no primitive of boxing: " << primitive;
-  return others / (p * p) * tensor_bytes;
-}
-
-double PrimitiveSeconds(std::string_view primitive, double tensor_bytes, int devices,
-                        const Link& link) {
-  const double bytes = ReceivedBytes(primitive, tensor_bytes, devices);
-  return bytes > 0 ? link.latency + bytes / link.bandwidth : 0;
 }
 
 }  // namespace oneflow

@@ -1,52 +1,90 @@
-// What moving a tensor over one mesh axis takes on a cluster: the one function of prices (boxing)
-// and times (the simulator).
+// How long an exchange of a group of devices takes on a cluster: the one function of prices
+// (boxing) and times (the simulator).
 //
-//   const Link link = LinkOfAxis(cluster, mesh, mesh.FindAxis("tensor"));
-//   double seconds = PrimitiveSeconds("all_reduce", /*tensor_bytes=*/1 << 20, /*devices=*/8, link);
+//   const GroupLinks links = LinksOfGroup(cluster, mesh, {mesh.FindAxis("tensor")});
+//   double received = ReceivedBytes("all_reduce", /*tensor_bytes=*/1 << 20, links.devices);
+//   double seconds = ExchangeSeconds("all_reduce", received, links);
 //
-// Alpha-beta: a primitive takes the latency of its link once, and the bytes that a device receives
-// at the link's bandwidth. Volumes are those of rings and pairwise exchanges. Groups along an axis
-// work at the same time, each device on its own share of its node's links, and the slowest group
-// counts. It knows nothing of what the devices do meanwhile, nor of their memory: slice and
-// zero_fill are free.
+// The model is that of Hockney (1994): a step takes a latency, and bytes over a bandwidth. The
+// algorithms are those of NCCL, with the steps that Thakur, Rabenseifner and Gropp (2005) count;
+// p devices on n nodes, T bytes of tensor, latencies and bandwidths by level of the topology:
+//
+//   all_gather, reduce_scatter  ring: p - 1 steps, n - 1 of them between nodes; (p-1)/p T
+//   all_reduce                  ring: twice as many steps; 2 (p-1)/p T
+//                               tree: 2 (p/n - 1 + log2 n) steps, log2 n of them each way between
+//                               nodes; 2 T. The cheaper of the two.
+//   all_to_all                  pairwise: p - 1 steps; (p-1)/p^2 T, from each device as much
+//   transfer                    one step; T
+//
+// A library's protocols trade bandwidth for latency (proto/cluster.proto, Protocol); each
+// collective takes the cheapest for its size, as NCCL's tuner does (src/graph/tuning.cc). From
+// there, too: a ring with one device a node exposes the network's whole latency, which is the
+// tree's.
+//
+// Bandwidths: inside a node each device has its own link. A ring enters and leaves a node through
+// all ports of the node that its group has: all groups along the same axes work at the same time,
+// so k groups in a node have a k-th of its ports each. The slowest level counts. In all_to_all each
+// device crosses a level with its own share of the ports, and what leaves a node passes its inner
+// links first (PXN in NCCL).
+//
+// CPU devices read each other's memory or are sent packets: a group takes one latency, not one a
+// step. Their processes have one port each.
+//
+// It knows nothing of what the devices do meanwhile, nor of their memory: slice and zero_fill are
+// free. Ranks are numbered as the topology is, the members of the innermost level are neighbours;
+// where groups along an axis differ, the slowest counts.
 //
 // Pure functions.
 #pragma once
 
 #include <string_view>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 
 namespace oneflow {
 
-struct Link {
-  double latency = 0;    // seconds a primitive
-  double bandwidth = 0;  // bytes/s a device, one direction; above 0
-  bool operator==(const Link&) const = default;
+// A protocol at a level: proto/cluster.proto, Protocol.
+struct ProtocolCost {
+  double ring_start = 0, ring_step = 0, ring_share = 1;
+  double tree_start = 0, tree_step = 0, tree_share = 1;
 };
 
-// A level of the topology, by its number from the innermost, 0. Requires that there is one.
-Link LinkOfLevel(const proto::Cluster& cluster, int level);
+// A level of the topology as a group uses it.
+struct LevelLinks {
+  double steps = 0;             // of a ring once around: those that cross this level
+  double tree_steps = 0;        // of a tree, one way
+  double peers = 0;             // part of a device's peers whose data crosses this level
+  double ring_bandwidth = 0;    // bytes/s that a ring moves through this level; above 0
+  double device_bandwidth = 0;  // bytes/s that one device moves through this level; above 0
+  double processor_usage = 0;   // proto/cluster.proto, Level
+  bool alone = false;           // one member in each unit of the level below
+  absl::InlinedVector<ProtocolCost, 3> protocols;  // at least one
+};
 
-// The innermost level of the topology that holds every group along `axis` whole; of stages, every
-// pair of devices of the same coordinate. The outermost where none does, 0 where there are none.
-int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
-int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
+// The links of a group of several devices, or of one device and its partner on another stage.
+struct GroupLinks {
+  int devices = 1;
+  bool direct = false;  // members read what they receive where it is: one latency, whatever it is
+  absl::InlinedVector<LevelLinks, 2> levels;  // those that the group crosses, innermost first
+};
 
-// What joins the devices of a group along `axis`: the innermost level of the topology that holds
-// every group whole; the outermost where none does. Ranks lie in the topology in their order, the
-// members of the innermost level are neighbours. Where a group has several devices in each unit of
-// the level below, their links to the outside work for it together (several NICs of a node), but it
-// is never faster than inside.
-Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
+// Of a group along `axes`, of all such groups the slowest. Requires axes of the mesh.
+GroupLinks LinksOfGroup(const proto::Cluster& cluster, const Mesh& mesh,
+                        const std::vector<int>& axes);
 
-// What joins a device of one stage with that of the same coordinate of another; of all such pairs
-// the slowest.
-Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
+// Of a device of one stage and that of the same coordinate of another; of all such pairs the
+// slowest.
+GroupLinks LinksOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
 
-// Of all links that the above may give, the fastest.
-double FastestBandwidth(const proto::Cluster& cluster);
+// Of one firing; `received`: ReceivedBytes. 0 where nothing is received. CHECKs that the primitive
+// is one of those of ReceivedBytes.
+double ExchangeSeconds(std::string_view primitive, double received, const GroupLinks& links);
+
+// Share of a device's processors that an exchange keeps busy: of the levels it crosses the most.
+double ProcessorUsage(const GroupLinks& links);
 
 // Bytes that one of `devices` devices receives. tensor_bytes, T: of the tensor that the group holds
 // together: of all its parts where it is split, of one copy where it is broadcast or partial.
@@ -55,8 +93,27 @@ double FastestBandwidth(const proto::Cluster& cluster);
 // CHECKs that the primitive is one of these.
 double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices);
 
-// 0 where nothing is received.
-double PrimitiveSeconds(std::string_view primitive, double tensor_bytes, int devices,
-                        const Link& link);
+// A latency and a bandwidth: an exchange in two numbers.
+struct Link {
+  double latency = 0;    // seconds
+  double bandwidth = 0;  // bytes/s a device, one direction; above 0
+  bool operator==(const Link&) const = default;
+};
+
+// A level of the topology, by its number from the innermost, 0. Requires that there is one.
+Link LinkOfLevel(const proto::Cluster& cluster, int level);
+
+// The innermost level of the topology that holds every group along `axis`; of stages, every
+// pair of devices of the same coordinate. The outermost where none does, 0 where there are none.
+int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
+int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
+
+// An all_gather along `axis`, and a transfer between stages, by the protocol with the greatest
+// bandwidth: latency + received / bandwidth is what ExchangeSeconds gives for large tensors.
+Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
+Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
+
+// Of all links that the above may give, the fastest.
+double FastestBandwidth(const proto::Cluster& cluster);
 
 }  // namespace oneflow

@@ -178,7 +178,8 @@ class Drawing {
       const auto& [from, to, dashed, slots, plain] = edge;
       absl::StrAppend(&text, "  a", from, " -> a", to,
                       " [label=", Quoted(absl::StrCat(Folded(names), " x", slots)),
-                      dashed ? ", style=dashed" : "", "];\n");
+                      dashed ? ", style=dashed" : "", from > to ? ", constraint=false" : "",
+                      "];\n");
     }
     for (const auto& [from, to] : sends) {
       absl::StrAppend(&text, "  a", from, " -> a", to, " [color=red];\n");

@@ -101,6 +101,16 @@ class BadInputTest(BadInputCase):
                               (b"level { } level { bandwidth: -1 }", ["level[1].bandwidth is -1"]),
                               (b"level { } level { size: 8 }", ["level[0].size is missing"]),
                               (b"", ["is empty"]),
+                              (b"level { protocol { ring_share: 2 } }", ["level[0].protocol[0].ring_share is 2"]),
+                              (b"level { protocol { ring_share: 1 tree_share: 1 tree_step: -1 } }",
+                               ["level[0].protocol[0].tree_step is -1"]),
+                              (b'level { size: 2 protocol { name: "LL" ring_share: 1 tree_share: 1 } } level { }',
+                               ["level[1] has 0 protocols, level[0] has 1", "every level"]),
+                              (b'level { size: 2 protocol { name: "LL" ring_share: 1 tree_share: 1 } } '
+                               b'level { protocol { name: "Simple" ring_share: 1 tree_share: 1 } }',
+                               ['level[1].protocol[0] is "Simple", level[0]\'s is "LL"']),
+                              (b"cores: -1", ["cores is -1"]),
+                              (b"level { processor_usage: 1 }", ["level[0].processor_usage is 1", "0 to 0.9"]),
                               (b"level { sleeping_latency: inf }", ["level[0].sleeping_latency is inf"]),
                               (b"level { size: -2 }", ["level[0].size is -2"]),
                               (b"level { size: 2000000000 } level { size: 2 }", ["levels", "2147483647 devices"]),
@@ -168,7 +178,9 @@ class BadInputTest(BadInputCase):
             with self.subTest(verb):
                 self.refuse(["gpt.plan", "memory of stage 0", "too many"], *verb, "--plan=gpt.plan", "--memory=1KiB")
                 self.refuse(["--memory=banana"], *verb, "--plan=gpt.plan", "--memory=banana")
-        self.train(["--cluster", "--plan"], "--data=text.txt", "--cluster=absent.textproto")
+        # Of a plan the cluster is what its promise is for.
+        self.train(["absent.textproto", "cannot be read"], "--data=text.txt", "--cluster=absent.textproto")
+        self.train(["--predict", "--trace=FILE"], "--data=text.txt", "--predict")
 
     def test_more_firings_than_can_be_counted(self):
         run("model", "gpt", *SMALL, "--layers=100", "--out=deep.textproto", cwd=self.dir)

@@ -3,6 +3,7 @@
 Needs `tools/install_deps browser`; skipped with these words where it is not installed.
 """
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -28,6 +29,23 @@ const result = {
   title: document.title,
   narrow: document.documentElement.scrollWidth <= window.innerWidth,
 };
+const svg = document.querySelector("#timeline svg");
+const rect = [...svg.querySelectorAll("rect")].find(r => r.described);
+rect.dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+result.detail = document.getElementById("detail").textContent;
+document.querySelector('[aria-label="zoom in"]').click();
+result.clicked = (view.to - view.from) / (data.seconds - ORIGIN);
+svg.dispatchEvent(new KeyboardEvent("keydown", { key: "End" }));
+result.whole = [view.from, view.to - data.seconds];
+svg.dispatchEvent(new WheelEvent("wheel", { deltaY: -200, ctrlKey: true, clientX: 250 }));
+result.wheel = (view.to - view.from) / data.seconds;
+svg.dispatchEvent(new WheelEvent("wheel", { deltaY: -200, clientX: 250 }));
+result.scrolls = (view.to - view.from) / data.seconds;
+const unfold = document.querySelector("#actors td button");
+const hidden = () => document.querySelectorAll("#actors tr[hidden]").length;
+const before = hidden();
+unfold.click();
+result.unfolded = [unfold.getAttribute("aria-expanded"), before - hidden()];
 document.body.append(Object.assign(document.createElement("pre"), { id: "checked", textContent: JSON.stringify(result) }));
 </script>
 </body>"""
@@ -91,6 +109,13 @@ class BrowserTest(unittest.TestCase):
         for words in ["gpt, pipe=2,tensor=2, 1f1b, batch 8: ", " a step"]:
             self.assertIn(words, checked["title"])
         self.assertTrue(checked["narrow"])
+        self.assertRegex(checked["detail"], r"^stage 0, compute, step 1: F 0 \(forward\), 0 s to ")
+        self.assertAlmostEqual(checked["clicked"], 0.5)
+        self.assertEqual(checked["whole"], [0, 0])
+        self.assertAlmostEqual(checked["wheel"], math.exp(-1))
+        self.assertEqual(checked["scrolls"], checked["wheel"])  # without Ctrl the page scrolls
+        first = [row for row in page.json("plan")["rows"] if not row["boxing"] and len(row["members"]) > 1][0]
+        self.assertEqual(checked["unfolded"], ["true", len(first["members"])])
 
 
 if __name__ == "__main__":

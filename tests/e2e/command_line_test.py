@@ -48,7 +48,7 @@ class HelpTest(unittest.TestCase):
 
     def test_a_verb_takes_what_its_help_has_and_nothing_else(self):
         flags = {verb: set(flags_in(help_of(verb, 100, "--help=all"))) for verb in VERBS}
-        for verb in ["verify", "diff"]:
+        for verb in ["verify"]:
             for flag in set.union(*flags.values()):
                 error = run(verb, f"--{flag}=", cwd="/", code=2)[1]
                 self.assertEqual("is not a flag" in error or "has no such flag" in error, flag not in flags[verb], error)
@@ -57,6 +57,7 @@ class HelpTest(unittest.TestCase):
         self.assertEqual(help_of("help", 100, "train"), help_of("train", 100))
         self.assertEqual(help_of("train", 100, "-h"), help_of("train", 100))
         self.assertIn("--help=all", run("help", cwd="/")[0])
+        self.assertIn("did you mean --version?", run("--verison", cwd="/", code=2)[1])
         self.assertIn("--help=all", run("train", "--help=some", cwd="/", code=2)[1])
         self.assertEqual(len(flags_in(help_of("train", 10))), len(flags_in(help_of("train", 100))))
 
@@ -144,7 +145,10 @@ class PlanTest(unittest.TestCase):
             self.assertRegex(self.oneflow("simulate", "--plan=gpt.plan", f"--cluster={name}"), rf"^gpt on {title}")
             self.assertIn(f"on {title}", self.oneflow("explain", "--plan=gpt.plan", f"--cluster={name}").split("\n\n")[0])
         self.assertIn("known are a100, h100, h200", self.oneflow("simulate", "--plan=gpt.plan", "--cluster=b100x", code=2))
-        self.compile("--cluster=h100", "--device=cuda", "--memory=80G")
+        head = self.compile("--cluster=h100", "--device=cuda", "--memory=80G").split("\n\n")[0]
+        self.assertRegex(head, r"\npredicted: step .* tokens/s, MFU [\d.]+ %, bubble [\d.]+ %, on H100")
+        told = json.loads(self.oneflow("explain", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["headline"]
+        self.assertEqual(told["mfu"], json.loads(self.oneflow("simulate", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["mfu"])
 
     def test_first_lines(self):
         text = self.compile("--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4", "--memory=64M")

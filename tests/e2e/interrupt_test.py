@@ -62,6 +62,7 @@ class InterruptTest(unittest.TestCase):
 
     def test_sigusr1_says_what_every_worker_is_at_and_ends_nothing(self):
         process = self.start(*MESH)
+        self.assertIn("expects: ", process.stdout.readline())
         self.assertIn("step 1/", process.stdout.readline())
         process.send_signal(signal.SIGUSR1)
         lines = [process.stderr.readline()]

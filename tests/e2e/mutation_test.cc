@@ -256,7 +256,7 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
   const auto run = SimulateOn(proto::Cluster(), plan, "train", /*steps=*/2);
   if (!run.ok()) return text.size();
   const SimulationSummary summary = Summarize(plan, "", *run);
-  return text.size() + SummaryText(summary).size() + ExplainPage(summary).size();
+  return text.size() + SummaryText(summary).size() + ExplainPage(plan, "", summary).size();
 }
 
 class Counting : public TokenSource {

@@ -68,6 +68,9 @@ class PageTest(unittest.TestCase):
         self.assertLess(len(text), 4e6)
         page = Page(text)
         simulated = json.loads(run("simulate", "--plan=long.plan", "--format=json", cwd=self.dir)[0])
+        # A step of many micro-batches repeats itself; what is left is condensed.
+        self.assertGreater(simulated["repeats"][0]["times"], 100)
+        self.assertEqual(page.json()["repeats"], simulated["repeats"])
         condensed = page.json("plan")["condensed"]
         self.assertGreater(condensed["seconds"], 0)
         blocks = [[stream["blocks"] for stage in run["stages"] for stream in stage["streams"] if not stream["host"]]

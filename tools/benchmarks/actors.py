@@ -47,7 +47,7 @@ def outside_kernels(oneflow, threads, steps=40, warm=5):
         with open(os.path.join(folder, "trace.json")) as trace:
             events = json.load(trace)["traceEvents"]
     compute = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "compute"}
-    firings = [e for e in events if e["ph"] == "X" and e["cat"] == "train" and (e["pid"], e["tid"]) in compute
+    firings = [e for e in events if e["ph"] == "X" and e["args"]["program"] == "train" and (e["pid"], e["tid"]) in compute
                and e["args"]["step"] >= warm]
     wall = max(e["ts"] + e["dur"] for e in firings) - min(e["ts"] for e in firings)
     return 1 - sum(e["dur"] for e in firings) / wall

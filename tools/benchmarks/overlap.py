@@ -54,10 +54,10 @@ class Folder:
         self.call("simulate", "--plan=gpt.plan", "--cluster=" + cluster, "--steps=1", "--trace=trace.json")
         with open(os.path.join(self.folder, "trace.json")) as trace:
             events = json.load(trace)["traceEvents"]
-        names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 0}
+        names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] % 1000000 == 0}
         streams = {name: [] for name in names.values()}
         for e in events:
-            if e["ph"] == "X" and e["pid"] == 0:
+            if e["ph"] == "X" and e["pid"] % 1000000 == 0:
                 streams[names[e["tid"]]].append((e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6, e["name"]))
         return summary, streams
 

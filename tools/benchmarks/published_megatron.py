@@ -2,7 +2,9 @@
 
 Full recompute, interleaved 1F1B with scatter and gather between stages. The paper gives neither micro-batch nor chunks: the
 micro-batch is searched, as there, and the rows at 1, 2 and 4 are shown; a stage has two chunks, or the next number that
-divides its layers. FLOPs are those of the paper's formula, with recompute.
+divides its layers. FLOPs are those of the paper's formula, with recompute. No collective overlaps computation: Megatron-LM
+does so for tensor parallelism since February 2022 (async_tensor_model_parallel_allreduce) and for data parallelism since
+August 2023 (--overlap-grad-reduce), by its repository's log.
 """
 from benchmarks.published_runs import PEAK, Model, Row
 
@@ -29,7 +31,7 @@ def seconds_of(simulator, model, tensor, pipe, data, batch, size):
         return None
     axes = [("pipe", pipe), ("data", data), ("tensor", tensor)]
     mesh = ",".join(f"{name}={degree}" for name, degree in axes if degree > 1)
-    flags = ["--recompute=full"]
+    flags = ["--recompute=full", "--overlap=false"]
     if pipe > 1:
         flags += ["--schedule=interleaved", f"--chunks={chunks_of(model.layers // pipe)}"]
     step = simulator.simulate(model, mesh, batch, batch // (data * size), *flags)

@@ -39,7 +39,7 @@ def waiting(folder, case):
 def steps_of(trace):
     """Of every step after the first two: its seconds, and those that the busiest stage works."""
     compute = {(e["pid"], e["tid"]) for e in trace if e["name"] == "thread_name" and e["args"]["name"] == "compute"}
-    firings = [e for e in trace if e["ph"] == "X" and e["cat"] == "train" and (e["pid"], e["tid"]) in compute]
+    firings = [e for e in trace if e["ph"] == "X" and e["args"]["program"] == "train" and (e["pid"], e["tid"]) in compute]
     ends, busy = {}, {}
     for e in firings:
         step, device = e["args"]["step"], e["pid"]

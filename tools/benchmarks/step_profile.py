@@ -50,7 +50,7 @@ def kernels_of(facts):
 
 def profile_of(events, kernels):
     """Medians over the steps after the first ones, of the stream that fires most."""
-    slices = [e for e in events if e.get("ph") == "X" and e["cat"] == "train"]
+    slices = [e for e in events if e.get("ph") == "X" and e["args"]["program"] == "train"]
     stream = collections.Counter(e["tid"] for e in slices).most_common(1)[0][0]
     steps = collections.defaultdict(list)
     for e in slices:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/device/cores.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/actor_plans.h"
@@ -48,6 +49,7 @@ class Calibration {
     device_.set_kernel_threads(options_.threads);
     device_.set_memory_bytes(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
                              sysconf(_SC_PAGE_SIZE) / options_.devices);
+    cluster_.set_cores(Cores());
     level_.set_name("process");
     level_.set_size(options_.devices / options_.processes);
     if (options_.processes > 1) {

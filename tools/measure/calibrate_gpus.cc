@@ -223,9 +223,10 @@ class Calibration {
       const absl::StatusOr<GpuTime> time = TimeAllGather(
           backend_, options_.gpus, bytes, budget_ / static_cast<double>(std::size(kGathered)));
       RETURN_IF_ERROR(Annotate(time.status(), "an all-gather between GPUs"));
-      // The first is nothing but latency.
-      if (bytes == kGathered[0]) level.set_latency(time->seconds);
-      const double moving = std::max(time->seconds - level.latency(), time->seconds / 2);
+      // The first is nothing but latency: a step to each of the others, one after the other.
+      const double steps = std::max(1, options_.gpus - 1);
+      if (bytes == kGathered[0]) level.set_latency(time->seconds / steps);
+      const double moving = std::max(time->seconds - steps * level.latency(), time->seconds / 2);
       level.set_bandwidth(std::max(level.bandwidth(), time->bytes / moving));
       if (time->host_seconds > kLongest * budget_) break;
     }

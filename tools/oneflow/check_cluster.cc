@@ -51,7 +51,7 @@ class Numbers {
   absl::Status CheckNumber(const Message& message, const FieldDescriptor& field,
                            const std::string& name) const {
     const double value = ValueOf(message, field);
-    if (field.containing_type() == proto::Efficiency::descriptor() && field.name() == "share") {
+    if (IsShare(field)) {
       if (value > 0 && value <= 1) return absl::OkStatus();
       return InputError(where_, absl::StrCat(name, " is ", value),
                         "use a part of the peak, above 0 and at most 1");
@@ -59,6 +59,10 @@ class Numbers {
     if (!std::isfinite(value) || value < 0) {
       return InputError(where_, absl::StrCat(name, " is ", value),
                         "use a finite number that is not negative, or leave it out");
+    }
+    if (IsUsage(field) && value > 0.9) {
+      return InputError(where_, absl::StrCat(name, " is ", value),
+                        "use a part of the processors, 0 to 0.9");
     }
     if (IsTime(field) && value > kMostSeconds) {
       return InputError(where_, absl::StrCat(name, " is ", value, " seconds"),
@@ -76,8 +80,16 @@ class Numbers {
 
   static bool IsTime(const FieldDescriptor& field) {
     return field.name() == "seconds" || field.name() == "firing_seconds" ||
-           field.name() == "latency";
+           field.name() == "latency" ||
+           (field.containing_type() == proto::Protocol::descriptor() && !IsShare(field));
   }
+
+  static bool IsShare(const FieldDescriptor& field) {
+    return field.name() == "share" || field.name().ends_with("_share");
+  }
+
+  // A part of something that may be none of it, but leaves some.
+  static bool IsUsage(const FieldDescriptor& field) { return field.name() == "processor_usage"; }
 
   static bool IsRate(const FieldDescriptor& field) {
     return field.name().starts_with("peak_flops") || field.name().ends_with("bandwidth");
@@ -99,8 +111,31 @@ class Numbers {
   const std::string where_;
 };
 
+// A collective runs by one protocol at all levels.
+absl::Status CheckProtocols(const proto::Cluster& cluster, int l, std::string_view where) {
+  const proto::Level &first = cluster.level(0), &level = cluster.level(l);
+  if (level.protocol_size() != first.protocol_size()) {
+    return InputError(where,
+                      absl::StrCat("level[", l, "] has ", level.protocol_size(),
+                                   " protocols, level[0] has ", first.protocol_size()),
+                      "give the same protocols at every level, in one order");
+  }
+  for (int p = 0; p < level.protocol_size(); ++p) {
+    if (level.protocol(p).name() == first.protocol(p).name()) continue;
+    return InputError(
+        where,
+        absl::StrCat("level[", l, "].protocol[", p, "] is \"", level.protocol(p).name(),
+                     "\", level[0]'s is \"", first.protocol(p).name(), "\""),
+        "give the same protocols at every level, in one order");
+  }
+  return absl::OkStatus();
+}
+
 // Units of a level are counted in devices.
 absl::Status CheckLevels(const proto::Cluster& cluster, std::string_view where) {
+  for (int l = 0; l < cluster.level_size(); ++l) {
+    RETURN_IF_ERROR(CheckProtocols(cluster, l, where));
+  }
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   for (int l = 0; l + 1 < cluster.level_size(); ++l) {  // the outermost holds all there are
     if (cluster.level(l).size() > 0) continue;

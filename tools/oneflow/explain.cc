@@ -33,7 +33,10 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
-  return ExplainPage(plan, ProofOf(plan), Summarize(plan, cluster.name(), run));
+  SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
+  summary.sharing = CoreSharingOf(cluster, plan);
+  return ExplainPage(plan, ProofOf(plan), summary);
 }
 
 // What a step of --program sends between --processes; empty where none are given.

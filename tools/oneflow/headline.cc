@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "actor_runtime/simulate/model_rates.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
 #include "nlohmann/json.hpp"
@@ -45,6 +46,9 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
   }
   ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(*cluster, plan, "train", /*steps=*/2));
   Headline::Prediction prediction{run.StepSeconds(), UtilizationOf(run).bubble};
+  ASSIGN_OR_RETURN(const ModelRates rates,
+                   ModelRatesOf(plan, "train", *cluster, prediction.step_seconds));
+  if (rates.model_flops > 0) prediction.mfu = rates.mfu;
   const absl::StatusOr<ModelFacts> facts = FactsOfModel(plan);
   if (facts.ok() && prediction.step_seconds > 0) {
     const auto steps = static_cast<double>(StepsARound(plan));
@@ -104,6 +108,7 @@ std::string HeadlineText(const Headline& headline) {
     if (p.tokens_a_second > 0) {
       absl::StrAppend(&text, ", ", Digits(static_cast<int64_t>(p.tokens_a_second)), " tokens/s");
     }
+    if (p.mfu) absl::StrAppendFormat(&text, ", MFU %.1f %%", 100 * *p.mfu);
     absl::StrAppendFormat(&text, ", bubble %.1f %%, on %s", 100 * p.bubble, headline.cluster);
   } else {
     text += "no time of a step: " + headline.why_none;
@@ -121,6 +126,7 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
   if (headline.prediction) {
     member["step_seconds"] = headline.prediction->step_seconds;
     member["tokens_a_second"] = headline.prediction->tokens_a_second;
+    if (headline.prediction->mfu) member["mfu"] = *headline.prediction->mfu;
     member["bubble"] = headline.prediction->bubble;
   } else {
     member["no_prediction"] = headline.why_none;

@@ -119,6 +119,7 @@ absl::Status JobReport::End(const JobOutcome& outcome) const {
   if (!outcome.host.empty()) json["host"] = outcome.host;
   if (outcome.rank >= 0) json["rank"] = outcome.rank;
   json["sentence"] = outcome.sentence;
+  if (members_.is_object()) json.update(members_);
   std::string apart;
   RETURN_IF_ERROR(WriteApart(dir_ + "/outcome.json", json, &apart));
   // The first process of the attempt makes this name; its file is the attempt's outcome.

@@ -5,8 +5,9 @@
 //                  "standstill"}: while it trains, by process 0, at most once a second. wait_ms: by
 //                  rank, then by group of devices, the milliseconds of a step that the rank waits
 //                  for the group. standstill: why nothing goes on; only then
-//   outcome.json   {"attempt", "code", "step", "host", "rank", "sentence"}: how the attempt ended,
-//                  by whichever of its processes came first; others find it there
+//   outcome.json   {"attempt", "code", "step", "host", "rank", "sentence", "promised", "took"}: how
+//                  the attempt ended, by whichever of its processes came first; others find it
+//                  there. The last two are process 0's (promise.h)
 //
 // Both are replaced at one stroke, so a reader never sees half of one.
 #pragma once
@@ -60,6 +61,8 @@ class JobReport {
   void Standstill(const std::string& why);
   // From now on End does nothing: the attempt is not this process's to tell of.
   void LeaveToOthers() { dir_.clear(); }
+  // Before End, on its thread: members that the outcome has, too.
+  void AddToOutcome(nlohmann::ordered_json members) { members_ = std::move(members); }
   // Any process of the attempt. An outcome of a later attempt stays.
   absl::Status End(const JobOutcome& outcome) const;
 
@@ -70,6 +73,7 @@ class JobReport {
   std::string dir_;
   const int64_t attempt_;
   std::mutex mutex_;
+  nlohmann::ordered_json members_;                      // of the outcome; null: none
   nlohmann::ordered_json training_;                     // under mutex_
   std::map<int, std::map<std::string, double>> waits_;  // by rank, group; under mutex_
   std::string standstill_;                              // under mutex_

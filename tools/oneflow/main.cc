@@ -58,6 +58,7 @@ absl::StatusOr<Verb> FindVerb(const std::string& name) {
     if (verb.name() == name) return verb;
     names.emplace_back(verb.name());
   }
+  names.insert(names.end(), {"--version", "--help"});
   const std::string best = Nearest(name, names);
   return InputError("oneflow " + name, "no such verb",
                     (best.empty() ? "" : "did you mean " + best + "? ") + "try `oneflow --help`");

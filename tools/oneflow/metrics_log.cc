@@ -43,6 +43,8 @@ absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
   return kept == text ? absl::OkStatus() : WriteFile(path, kept);
 }
 
+constexpr size_t kStepsOfMfu = 8;
+
 // JSON has no NaN and no infinity.
 std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
 
@@ -171,6 +173,17 @@ void MetricsLog::Evaluated(int64_t steps_done, double eval_loss) const {
   std::printf(format, static_cast<long long>(steps_done), loss.c_str());
 }
 
+double MetricsLog::Mfu(size_t index) {
+  const size_t first = index + 1 < kStepsOfMfu ? 0 : index + 1 - kStepsOfMfu;
+  const auto before = first == 0 ? start_ : entries_[first - 1].time;
+  const double seconds = std::chrono::duration<double>(entries_[index].time - before).count();
+  if (seconds <= 0) return 1;
+  const double steps = static_cast<double>(index + 1 - first);
+  const double rate = steps * options_.flops_a_step / seconds;
+  options_.machine_flops = std::max(options_.machine_flops, rate);
+  return rate / options_.machine_flops;
+}
+
 void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const Entry& entry = entries_[index];
   const int64_t step = first_ + static_cast<int64_t>(index);
@@ -182,13 +195,17 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
   const double rate = options_.tokens_a_step / seconds;
 
+  const double mfu = options_.machine_flops > 0 ? Mfu(index) : 0;
   std::string line =
       "{\"step\": " + std::to_string(step) + ", \"loss\": " + JsonNumber(entry.loss) +
       ", \"learning_rate\": " + JsonNumber(rates_[index]) +
       ", \"grad_norm\": " + JsonNumber(entry.norm) +
       ", \"tokens_per_second\": " + JsonNumber(rate) + ", \"step_seconds\": " + JsonNumber(seconds);
   if (options_.machine_flops > 0) {
-    line += ", \"mfu\": " + JsonNumber(options_.flops_a_step / seconds / options_.machine_flops);
+    line += ", \"mfu\": " + JsonNumber(mfu);
+  }
+  if (options_.promised_step_seconds > 0) {
+    line += ", \"promised_step_seconds\": " + JsonNumber(options_.promised_step_seconds);
   }
   if (options_.worked) line += ", \"host_seconds\": " + JsonNumber(entry.host_seconds);
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
@@ -206,7 +223,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
               static_cast<long long>(step) + 1, static_cast<long long>(options_.last_step),
               loss.c_str(), rate);
   if (options_.machine_flops > 0) {
-    std::printf("  MFU %.0f%%", 100 * options_.flops_a_step / seconds / options_.machine_flops);
+    std::printf("  MFU %.0f%%", 100 * mfu);
   }
   if (options_.worked) std::printf("  host %.0f%%", 100 * entry.host_seconds / seconds);
   if (eval_loss) std::printf("  validation loss %s", ExactDouble(*eval_loss).c_str());

@@ -6,6 +6,9 @@
 //  count.
 //  2. Entries are written in step order, each once. The last step of a chunk is held back until
 //     FinishChunk(), because a validation may belong to it.
+//  3. MFU is at most 1. It is the rate of the last few steps, for the interval between two records
+//     is not what one step took where the host worker was late; and it is relative to the highest
+//     rate seen, measured or reached: a measurement that others disturbed was too low.
 #pragma once
 
 #include <atomic>
@@ -28,8 +31,9 @@ struct MetricsOptions {
   bool json = false;      // JSON lines on stdout too, instead of the progress line
   int64_t last_step = 0;  // of the whole run, exclusive
   double tokens_a_step = 0;
-  double flops_a_step = 0;
-  double machine_flops = 0;  // the machine's own matrix rate; 0: unknown
+  double flops_a_step = 0;           // of matrix products
+  double machine_flops = 0;          // the machine's own matrix rate, as measured; 0: unknown
+  double promised_step_seconds = 0;  // promise.h; 0: nothing was promised
   // Of devices that run by themselves: for how long the worker of each of `ranks` ranks has worked
   // since the run began, up to `now`. Called by the host worker; null: of CPUs.
   int ranks = 0;
@@ -82,6 +86,8 @@ class MetricsLog {
   void Append(const std::string& line);  // to the file
   absl::Status FileStatus() const;
   bool MayWrite();
+  // Of the steps up to entry `index`; raises machine_flops to what they reached.
+  double Mfu(size_t index);
 
   MetricsOptions options_;
   std::ofstream file_;

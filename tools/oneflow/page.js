@@ -116,13 +116,19 @@ function seen(blocks, view, scale) {
   const shown = [];
   let drawn = -Infinity;
   for (const block of blocks) {
-    if (block[4] < view.from || block[3] > view.to) continue;
+    if ((block[4] <= view.from && block[3] < view.from) || block[3] > view.to) continue;
     const end = (block[4] - view.from) * scale;
     if (end < drawn + 0.25) continue;
     drawn = Math.max(end, (block[3] - view.from) * scale + 0.25);
     shown.push(block);
   }
   return shown;
+}
+
+// Of a block that stands for several of different segments: [segment, its share], which add up to 1.
+function partsOf(block) {
+  if (!block[8]) return [[block[0], 1]];
+  return Object.entries(block[8]).map(([segment, seconds]) => [segment, seconds / block[6]]);
 }
 
 // The page.
@@ -175,8 +181,8 @@ function header() {
   }
   const { seconds: longest, blocks } = plan.condensed;
   document.getElementById("condensed").textContent = longest === 0 ? "" :
-    `There are ${blocks.toLocaleString("en")} blocks. Neighbours that together last no longer than ${seconds(longest)} are drawn as one, in the ` +
-    "colour of the segment that takes most of it." + (data.stages.length > 12 ? " Of each stage the compute stream is shown." : "");
+    `There are ${blocks.toLocaleString("en")} blocks. Neighbours that together last no longer than ${seconds(longest)} are drawn as one, in ` +
+    "which each segment is as high as its share of the time." + (data.stages.length > 12 ? " Of each stage the compute stream is shown." : "");
 }
 
 function key() {
@@ -210,7 +216,8 @@ function describe(row, block) {
   const path = isCritical(row, block) ? "; on the critical path" : "";
   if (block.length > 5 && block[5] > 1) {
     const busy = percent(block[6] / (end - begin));
-    return `stage ${row.stage}, step ${step}: ${block[5]} blocks from ${when}, busy ${busy}, mostly ${wordOf(segment)}${path}`;
+    const parts = partsOf(block).map(([name, share]) => `${wordOf(name)} ${percent(share)}`).join(", ");
+    return `stage ${row.stage}, step ${step}: ${block[5]} blocks from ${when}, busy ${busy}, of that ${parts}${path}`;
   }
   return `stage ${row.stage}, ${row.stream.name}, step ${step}: ${segment} ${number} (${wordOf(segment)}), ${when} (${seconds(end - begin)})${path}`;
 }
@@ -222,6 +229,7 @@ function timeline() {
   const scale = scaleOf(c);
   patterns(c.svg, "fill");
   axis(c, bottom);
+  repeats(c, bottom);
   ROWS.forEach((row, r) => {
     const y = 4 + r * rowHeight;
     const label = c.left < 100 ? `${row.stage} ${row.stream.name}`.slice(0, 9) : `stage ${row.stage} ${row.stream.name}`;
@@ -229,17 +237,38 @@ function timeline() {
     for (const block of seen(row.stream.blocks, view, scale)) {
       const x = c.left + Math.max(0, (block[3] - view.from) * scale);
       const width = Math.max(0.6, Math.min(c.width - c.right, c.left + (block[4] - view.from) * scale) - x);
-      const kind = kindOf(block[0]), striped = width >= 4 && STRIPES[kind];
-      const rect = node(c.svg, "rect", { x: x.toFixed(2), y: y, width: width.toFixed(2), height: rowHeight - 3,
-                                         class: (striped ? "" : kind) + (width > 3 && isCritical(row, block) ? " critical" : "") });
-      if (striped) rect.setAttribute("fill", `url(#fill${kind})`);
-      rect.described = () => describe(row, block);
+      const kind = kindOf(block[0]), critical = width > 3 && isCritical(row, block);
+      let top = y;
+      for (const [segment, share] of partsOf(block)) {
+        const part = kindOf(segment), striped = width >= 4 && STRIPES[part];
+        const rect = node(c.svg, "rect", { x: x.toFixed(2), y: top.toFixed(2), width: width.toFixed(2), height: ((rowHeight - 3) * share).toFixed(2),
+                                           class: (striped ? "" : part) + (critical && share === 1 ? " critical" : "") });
+        if (striped) rect.setAttribute("fill", `url(#fill${part})`);
+        rect.described = () => describe(row, block);
+        top += (rowHeight - 3) * share;
+      }
+      if (critical && block[8]) {
+        node(c.svg, "rect", { x: x.toFixed(2), y: y, width: width.toFixed(2), height: rowHeight - 3, class: "outline critical" });
+      }
       const text = (kind === "other" ? "" : block[0]) + (block[5] > 1 ? `×${block[5]}` : block[2]);
       if (width > 9 + 6 * text.length && rowHeight > 14) {
         node(c.svg, "text", { class: "block on" + kind, x: (x + width / 2).toFixed(1), y: y + rowHeight - 8 }, text);
       }
     }
   });
+}
+
+// Where the run repeats itself, blocks are not listed, and nothing is drawn but how often.
+function repeats(c, bottom) {
+  const x = t => c.left + (Math.min(Math.max(t, view.from), view.to) - view.from) * scaleOf(c);
+  for (const repeat of data.repeats || []) {
+    const from = x(repeat.begin + repeat.seconds), to = x(repeat.begin + (repeat.times + 1) * repeat.seconds);
+    if (to <= from) continue;
+    const rect = node(c.svg, "rect", { class: "repeat", x: from.toFixed(2), y: 0, width: (to - from).toFixed(2), height: bottom });
+    const words = `the ${seconds(repeat.seconds)} before, ${repeat.times} times more`;
+    rect.described = () => words;
+    if (to - from > 7 * words.length) node(c.svg, "text", { x: (from + to) / 2, y: bottom / 2, "text-anchor": "middle" }, words);
+  }
 }
 
 function memory() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
@@ -52,7 +53,9 @@ double FlopsOfStep(const proto::Plan& plan) {
   const proto::ProgramFacts& facts = FindFacts(plan, *program);
   for (int a = 0; a < program->actor_size(); ++a) {
     const proto::ActorFacts& actor = FindFacts(facts, a);
-    if (!actor.recomputed()) flops += firings[a] * actor.flops();
+    const OpDef* def = FindOpDef(program->actor(a).kernel());
+    const bool product = def != nullptr && def->products != Products::kNone;
+    if (product && !actor.recomputed()) flops += firings[a] * actor.flops();
   }
   return flops * devices_a_stage;
 }

@@ -17,7 +17,8 @@ struct ModelFacts {
 // Of a plan whose graph reads tokens; an input error for others.
 absl::StatusOr<ModelFacts> FactsOfModel(const proto::Plan& plan);
 
-// Floating point operations of one step of program train, all devices together.
+// Floating point operations of one step of program train, all devices together: of its matrix
+// products, less those that it computes again.
 double FlopsOfStep(const proto::Plan& plan);
 
 // Names of the tensors that the `feed` or `fetch` actors of a program exchange, sorted.

@@ -22,9 +22,11 @@ absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args), skip_after));
   if (!FLAGS_trace.empty()) {
-    RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(run)), "--trace"));
+    RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
+  summary.sharing = CoreSharingOf(cluster, plan);
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   if (processes > 1) {
     ASSIGN_OR_RETURN(summary.crossings, CrossingsOf(plan, FLAGS_program, processes));

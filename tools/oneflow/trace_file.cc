@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace_json.h"
+#include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 
@@ -70,28 +73,63 @@ absl::StatusOr<std::vector<proto::ProcessTrace>> Parse(std::span<const std::stri
   return traces;
 }
 
-absl::Status Write(const std::string& path, std::span<const proto::ProcessTrace> parts,
-                   int processes) {
-  return Annotate(WriteFile(path, TraceJson(parts, processes)), "--trace");
+// The first step of program train in the parts whose successor is there, too: the successor; else
+// the first.
+std::optional<int64_t> StepToBegin(std::span<const proto::ProcessTrace> parts) {
+  std::optional<int64_t> first;
+  for (const proto::ProcessTrace& part : parts) {
+    for (const proto::ProcessTrace::Firings& firings : part.firings()) {
+      if (firings.program() != "train" || firings.step_size() == 0) continue;
+      first = std::min(first.value_or(firings.step(0)), firings.step(0));
+    }
+  }
+  if (first && StepBegin(parts, "train", *first + 1)) return *first + 1;
+  return first;
+}
+
+// The predicted steps, in the time of the measured ones; none where no step was measured.
+std::optional<proto::ProcessTrace> Predicted(const proto::Plan& plan, const SimulatedRun& run,
+                                             std::span<const proto::ProcessTrace> parts) {
+  const std::optional<int64_t> step = StepToBegin(parts);
+  if (!step) return std::nullopt;
+  proto::ProcessTrace predicted = SimulatedTrace(plan, run, *step);
+  predicted.set_predicted(false);  // StepBegin passes over what is predicted
+  const std::optional<int64_t> measured = StepBegin(parts, "train", *step);
+  const std::optional<int64_t> begin = StepBegin({&predicted, 1}, "train", *step);
+  predicted.set_predicted(true);
+  if (!measured || !begin) return std::nullopt;
+  predicted.set_clock_offset(*measured - *begin);
+  return predicted;
+}
+
+absl::Status Write(const std::string& path, std::vector<proto::ProcessTrace> parts, int processes,
+                   const proto::Plan& plan, const SimulatedRun* run) {
+  if (run != nullptr) {
+    std::optional<proto::ProcessTrace> predicted = Predicted(plan, *run, parts);
+    if (predicted) parts.push_back(*std::move(predicted));
+  }
+  return Annotate(WriteFile(path, TraceJson(parts, processes, TraceFactsOf(plan))), "--trace");
 }
 
 }  // namespace
 
 absl::Status WriteTrace(const std::string& path, const Runtime& runtime, Processes* processes,
-                        bool together) {
-  if (processes == nullptr) return Annotate(WriteFile(path, runtime.TraceJson()), "--trace");
+                        bool together, const SimulatedRun* predicted) {
+  if (processes == nullptr) {
+    return Write(path, {runtime.TraceEvents()}, 1, runtime.plan(), predicted);
+  }
   const int count = processes->count();
   if (!together) {
     if (!processes->IsFirst()) return absl::OkStatus();
     const proto::ProcessTrace own = PartOf(runtime, *processes);
     std::fprintf(stderr, "oneflow: the trace has process 0 alone: others could not be asked\n");
-    return Write(path, {&own, 1}, count);
+    return Write(path, {own}, count, runtime.plan(), predicted);
   }
   const auto join = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
     ASSIGN_OR_RETURN(const std::vector<proto::ProcessTrace> traces, Parse(parts));
     int64_t error = 0;
     for (const proto::ProcessTrace& trace : traces) error = std::max(error, trace.clock_error());
-    RETURN_IF_ERROR(Write(path, traces, count));
+    RETURN_IF_ERROR(Write(path, traces, count, runtime.plan(), predicted));
     std::fprintf(stderr,
                  "oneflow: the trace's clocks agree with process 0's to within %.1f microseconds\n",
                  static_cast<double>(error) * 1e-3);

@@ -31,6 +31,7 @@
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/prepare_training.h"
+#include "tools/oneflow/promise_run.h"
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/run_facts.h"
 #include "tools/oneflow/trace_file.h"
@@ -93,7 +94,8 @@ WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
 // The loop, and the trace of what ran even if it failed.
 absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
-                           Processes* processes, JobWatch* watch, TrainLoopOptions options) {
+                           Processes* processes, JobWatch* watch, const Promise* promise,
+                           TrainLoopOptions options) {
   // Whether it can be written is not found out after hours. A run that is killed leaves none.
   const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
   if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
@@ -108,7 +110,8 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
   if (FLAGS_trace.empty()) return trained;
   // An interruption that all have agreed upon is a good end.
   const bool together = trained.ok() || absl::IsCancelled(trained);
-  const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together);
+  const SimulatedRun* predicted = FLAGS_predict && promise != nullptr ? &promise->run : nullptr;
+  const absl::Status traced = WriteTrace(FLAGS_trace, runtime, processes, together, predicted);
   return trained.ok() ? traced : trained;
 }
 
@@ -224,7 +227,16 @@ struct Training {
   Resume resume = Resume::kNever;
   bool text = true;  // for people
   JobWatch* watch = nullptr;
+  JobReport* report = nullptr;
 };
+
+// Said at the end, to whoever reads.
+void TellTook(const Runtime& runtime, const Promise& promise, const StepTimes& times, bool text,
+              JobReport* report) {
+  const Took took = TookOfRun(runtime, times);
+  if (text) std::fputs(TookText(promise, took).c_str(), stdout);
+  report->AddToOutcome(TookJson(promise, took));
+}
 
 // `processes`: that train together; null: this one alone.
 absl::Status TrainHere(Training training, Processes* processes) {
@@ -235,6 +247,9 @@ absl::Status TrainHere(Training training, Processes* processes) {
                    BackendFromFlags(training.args, training.plan, processes));
   if (gpus) training.runtime.backend = &gpus->devices;
   if (processes != nullptr) processes->Configure(&training.runtime, FLAGS_threads);
+  if (first) WatchFirstSteps(training.plan, &training.runtime);
+  KernelSetups setups;
+  if (first) training.runtime.on_kernel = [&](const KernelSetup& s) { setups.Add(s); };
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(training.plan, training.runtime));
   const Attached attached(processes, runtime.get());
   ASSIGN_OR_RETURN(const std::optional<FolderLock> lock,
@@ -250,22 +265,38 @@ absl::Status TrainHere(Training training, Processes* processes) {
       runtime.WorkedUntil(now, nanoseconds);
     };
   }
+  StepTimes times;
+  std::optional<Promise> promise;
   std::optional<MetricsLog> log;
-  if (first) log.emplace(training.log);
+  if (first) {
+    ASSIGN_OR_RETURN(promise, PromiseOfRun(training.args, *runtime, setups,
+                                           processes == nullptr ? 1 : processes->count(),
+                                           training.log.machine_flops));
+    if (promise) training.log.promised_step_seconds = promise->step_seconds;
+    training.log.on_step = [&times, told = std::move(training.log.on_step),
+                            tokens = training.log.tokens_a_step](int64_t steps, double loss,
+                                                                 double tokens_per_second) {
+      times.Add(tokens / tokens_per_second);
+      if (told) told(steps, loss, tokens_per_second);
+    };
+    log.emplace(training.log);
+  }
   if (gpus && text) {
     ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
     std::fputs(memory.c_str(), stdout);
   }
   if (!gpus && text) std::fputs(PrecisionText(training.plan, training.runtime.isa).c_str(), stdout);
+  if (promise && text) std::fputs(PromiseText(*promise).c_str(), stdout);
   const auto train = training.data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
-  const absl::Status trained =
-      TrainAndTrace(training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr,
-                    gpus.has_value(), processes, training.watch, training.loop);
+  const absl::Status trained = TrainAndTrace(
+      training.plan, *runtime, *train, eval.get(), log ? &*log : nullptr, gpus.has_value(),
+      processes, training.watch, promise ? &*promise : nullptr, training.loop);
   if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
+  if (promise) TellTook(*runtime, *promise, times, text, training.report);
   if (log) RETURN_IF_ERROR(CheckLoss(log->last_loss()));
   if (text && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
@@ -300,7 +331,8 @@ absl::Status TrainPrepared(const Attempt& attempt, const PreparedTraining& prepa
                     .log = prepared.log,
                     .resume = attempt.resume,
                     .text = FLAGS_format == "text",
-                    .watch = &attempt.watch};
+                    .watch = &attempt.watch,
+                    .report = &attempt.report};
   ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
@@ -339,10 +371,7 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTrainin
 // `joins`: whether it has come so far that it joins the others.
 absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
   RETURN_IF_ERROR(CheckTrainNumbers(!FLAGS_checkpoint_dir.empty()));
-  if (!FLAGS_plan.empty() && args.Given("cluster")) {
-    return InputError("--cluster", "cannot be given together with --plan: the plan has it fixed",
-                      "leave one of the two out");
-  }
+  RETURN_IF_ERROR(CheckPredict());
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
   RETURN_IF_ERROR(CheckJobDir());
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
@@ -399,6 +428,7 @@ Verb TrainVerb() {
           "--metrics=metrics.jsonl --checkpoint_dir=run/ckpt\n"
           "oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt "
           "--steps=20\n"
+          "oneflow train --plan=gpt.plan --data=text.txt --steps=5 --trace=trace.json --predict\n"
           "oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
           "--resume=auto --checkpoint_every=10 --keep=2\n",
           Train};

@@ -1,0 +1,90 @@
+#include "actor_runtime/exec/trace_facts.h"
+
+#include "actor_runtime/exec/stage_mesh.h"
+#include "oneflow_core/plan/plan_lookup.h"
+
+namespace oneflow {
+namespace {
+
+using Part = TraceFacts::Part;
+
+// Segments are named by what they do: "F", and "F1" of a chunk; others by their actor.
+Part PartOf(const std::string& segment) {
+  const bool word = segment.find_first_not_of("0123456789", 1) == segment.npos;
+  switch (word && !segment.empty() ? segment[0] : ' ') {
+    case 'F': return Part::kForward;
+    case 'B': return Part::kBackward;
+    case 'W': return Part::kBackward;  // the weights' gradients
+    case 'U': return Part::kUpdate;
+    default: return Part::kOther;
+  }
+}
+
+std::vector<Part> PartsOf(const proto::Program& program) {
+  std::vector<Part> parts(program.actor_size(), Part::kOther);
+  for (const proto::Segment& segment : program.segment()) {
+    for (const int actor : segment.actor()) parts[actor] = PartOf(segment.name());
+  }
+  for (const proto::Stream& stream : program.stream()) {
+    if (stream.kind() != proto::Stream::HOST) continue;
+    for (const proto::OrderRun& run : stream.order()) {
+      for (const int s : run.segment()) {
+        for (const int actor : program.segment(s).actor()) parts[actor] = Part::kHost;
+      }
+    }
+  }
+  return parts;
+}
+
+TraceFacts::Actor FactsOfActor(const proto::Plan& plan, const proto::Program& program,
+                               const proto::ActorFacts& known, const proto::Actor& actor,
+                               Part part) {
+  TraceFacts::Actor facts{actor.has_exchange() ? Part::kExchange : part};
+  facts.between_stages = actor.has_exchange() && actor.exchange().has_partner();
+  facts.received_bytes = known.bytes_moved();
+  for (const int id : actor.output()) {
+    facts.written_bytes += static_cast<double>(FindRegister(plan, program, id)->slot_bytes());
+  }
+  return facts;
+}
+
+}  // namespace
+
+const TraceFacts::Actor* TraceFacts::Find(std::string_view program, std::string_view name) const {
+  const auto of_program = actors.find(program);
+  if (of_program == actors.end()) return nullptr;
+  const auto actor = of_program->second.find(name);
+  return actor == of_program->second.end() ? nullptr : &actor->second;
+}
+
+TraceFacts TraceFactsOf(const proto::Plan& plan) {
+  TraceFacts facts;
+  const absl::StatusOr<StageMesh> mesh = StageMeshOf(plan);
+  for (int rank = 0; mesh.ok() && rank < mesh->ranks(); ++rank) {
+    facts.stage_of.push_back(mesh->StageOf(rank));
+  }
+  for (const proto::Program& program : plan.program()) {
+    const proto::ProgramFacts& known = FindFacts(plan, program);
+    const std::vector<Part> parts = PartsOf(program);
+    for (const proto::Actor& actor : program.actor()) {
+      facts.actors[program.name()].try_emplace(
+          actor.name(),
+          FactsOfActor(plan, program, FindFacts(known, actor.id()), actor, parts[actor.id()]));
+    }
+  }
+  return facts;
+}
+
+std::string_view Name(TraceFacts::Part part) {
+  switch (part) {
+    case Part::kForward: return "forward";
+    case Part::kBackward: return "backward";
+    case Part::kUpdate: return "update";
+    case Part::kExchange: return "exchange";
+    case Part::kHost: return "host";
+    case Part::kOther: return "other";
+  }
+  return "other";
+}
+
+}  // namespace oneflow

@@ -1,0 +1,42 @@
+// TraceFacts: what a plan says of the firings in a trace: on which stage a rank is, and of an actor
+// its part of a step and its bytes.
+//
+//   TraceFacts facts = TraceFactsOf(plan);
+//   if (const TraceFacts::Actor* actor = facts.Find("train", "h.0.mlp.fc")) ...
+//
+// Constant once made. Names that several actors of a program share have the facts of the first.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct TraceFacts {
+  enum class Part { kForward, kBackward, kUpdate, kExchange, kHost, kOther };
+  struct Actor {
+    Part part = Part::kOther;
+    bool between_stages = false;  // of an exchange
+    double written_bytes = 0;     // by one firing on the device with the largest part
+    double received_bytes = 0;    // from other devices, by one firing
+  };
+
+  const Actor* Find(std::string_view program, std::string_view name) const;
+
+  std::vector<int> stage_of;  // by rank; empty: nothing is known
+  std::map<std::string, std::map<std::string, Actor, std::less<>>, std::less<>> actors;
+};
+
+// Requires a plan that passed VerifyPlan.
+TraceFacts TraceFactsOf(const proto::Plan& plan);
+
+// "forward", "exchange", ...
+std::string_view Name(TraceFacts::Part part);
+
+}  // namespace oneflow

@@ -1,0 +1,113 @@
+#include "actor_runtime/simulate/model_rates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+
+namespace oneflow {
+namespace {
+
+// 0 where it is unknown.
+double PeakOf(const proto::Device& device, DType dtype) {
+  const bool bf16 = dtype == DType::kBF16 && device.peak_flops_bf16() > 0;
+  return bf16 ? device.peak_flops_bf16() : device.peak_flops();
+}
+
+double Elements(const proto::Register& r) {
+  double elements = 1;
+  for (const int64_t dim : r.layout().dim()) elements *= static_cast<double>(dim);
+  return elements;
+}
+
+// Of the matrix products of one firing, of all devices together: layouts have the dimensions of the
+// whole tensors. What a fused kernel does beside its product (a bias, gelu) is none.
+double ProductFlops(const proto::Plan& plan, const proto::Program& program,
+                    const proto::Actor& actor) {
+  const OpDef* def = FindOpDef(actor.kernel());
+  if (def == nullptr || def->products == Products::kNone) return 0;
+  const auto reg = [&](int id) -> const proto::Register& {
+    return *FindRegister(plan, program, id);
+  };
+  if (def->products == Products::kOwn) {
+    if (actor.kernel() != "causal_attention") return 0;
+    // qkv[b, t, 3, heads, d]: scores and weighted values of all t^2 pairs of positions, though the
+    // kernel computes only those on one side of the diagonal.
+    const proto::Register& qkv = reg(actor.input(0).register_());
+    if (qkv.layout().dim_size() != 5) return 0;
+    return 4.0 / 3 * Elements(qkv) * static_cast<double>(qkv.layout().dim(1));
+  }
+  const proto::Register& result = reg(actor.output(0));
+  double matrices = 1;
+  if (def->products == Products::kBatch) {
+    for (int d = 0; d + 2 < result.layout().dim_size(); ++d) {
+      matrices *= static_cast<double>(result.layout().dim(d));
+    }
+  }
+  // Of m k, k n and m n elements: 2 m n k.
+  const double all = Elements(reg(actor.input(0).register_())) *
+                     Elements(reg(actor.input(1).register_())) * Elements(result);
+  return matrices > 0 ? 2 * std::sqrt(all / matrices) : 0;
+}
+
+struct Sums {
+  double flops = 0, seconds = 0;  // of all devices; at the peak
+  bool known = true;              // the peak
+
+  void Add(double more, double peak) {
+    flops += more;
+    known = known && peak > 0;
+    if (peak > 0) seconds += more / peak;
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<ModelRates> ModelRatesOf(const proto::Plan& plan, std::string_view name,
+                                        const proto::Cluster& cluster, double step_seconds) {
+  ASSIGN_OR_RETURN(const proto::Program* program, FindProgramByFlag(plan, name));
+  // By actor of the program. Segments are named by their phase: proto/plan.proto, Segment.
+  std::vector<char> in_forward(program->actor_size(), 0);
+  bool trains = false;
+  for (const proto::Segment& segment : program->segment()) {
+    trains = trains || segment.name().starts_with("B");
+    if (!segment.name().starts_with("F")) continue;
+    for (const int actor : segment.actor()) in_forward[actor] = 1;
+  }
+  const proto::ProgramFacts& facts = FindFacts(plan, *program);
+  const std::vector<double> firings = FiringsPerStep(*program);
+  Sums forward, again;
+  for (int a = 0; a < program->actor_size(); ++a) {
+    const proto::Actor& actor = program->actor(a);
+    const bool recomputed = FindFacts(facts, a).recomputed();
+    if (!(in_forward[a] || recomputed)) continue;
+    const double flops = firings[a] * ProductFlops(plan, *program, actor);
+    if (flops == 0) continue;
+    const proto::Register& typed = *FindRegister(plan, *program, actor.input(0).register_());
+    ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(typed.dtype(), typed.name()));
+    (recomputed ? again : forward).Add(flops, PeakOf(cluster.device(), dtype));
+  }
+  double devices = 1;
+  for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
+  // The orders hold a round of steps.
+  const double steps = static_cast<double>(std::max<int64_t>(1, program->steps_a_round()));
+  const double passes = trains ? 3 : 1;
+  ModelRates rates;
+  rates.model_flops = passes * forward.flops / steps;
+  rates.hardware_flops = rates.model_flops + again.flops / steps;
+  if (step_seconds <= 0) return rates;
+  rates.model_flops_a_device_second = rates.model_flops / devices / step_seconds;
+  if (forward.flops > 0 && forward.known && again.known) {
+    const double all = devices * step_seconds * steps;
+    rates.mfu = passes * forward.seconds / all;
+    rates.hfu = (passes * forward.seconds + again.seconds) / all;
+  }
+  return rates;
+}
+
+}  // namespace oneflow

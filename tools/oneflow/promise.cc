@@ -1,0 +1,145 @@
+#include "tools/oneflow/promise.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/utilization.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_lookup.h"
+
+namespace oneflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Seconds(double s) {
+  if (s == 0) return "0 s";
+  if (s >= 1) return absl::StrFormat("%.3f s", s);
+  if (s >= 1e-3) return absl::StrFormat("%.3f ms", s * 1e3);
+  return absl::StrFormat("%.2f us", s * 1e6);
+}
+
+std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
+
+std::string Bytes(int64_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+std::string Row(const char* what, const std::string& promised, const std::string& took,
+                const std::string& off = "") {
+  const std::string row = absl::StrFormat("  %-20s%14s%14s  %s", what, promised, took, off);
+  return row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
+}
+
+std::string Off(double promised, double took) {
+  return promised <= 0 ? "" : absl::StrFormat("%+.1f %%", 100 * (took / promised - 1));
+}
+
+// The mean over the stages.
+DeviceTime Mean(const std::vector<DeviceTime>& devices) {
+  DeviceTime mean;
+  const auto n = static_cast<double>(devices.size());
+  for (const DeviceTime& device : devices) {
+    mean.compute += device.compute / n;
+    mean.exposed += device.exposed / n;
+    mean.hidden += device.hidden / n;
+    mean.idle += device.idle / n;
+  }
+  return mean;
+}
+
+void AddTimes(const DeviceTime& time, double bubble, Json* json) {
+  (*json)["compute_seconds"] = time.compute;
+  (*json)["exposed_exchange_seconds"] = time.exposed;
+  (*json)["hidden_exchange_seconds"] = time.hidden;
+  (*json)["idle_seconds"] = time.idle;
+  (*json)["bubble"] = bubble;
+}
+
+}  // namespace
+
+absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluster& cluster,
+                                    std::string basis, bool traced) {
+  Promise promise{std::move(basis)};
+  ASSIGN_OR_RETURN(promise.run, SimulateOn(cluster, plan, "train", /*steps=*/2,
+                                           traced ? SimulateOptions::kNeverSkip : kSkipAfter));
+  const Utilization use = UtilizationOf(promise.run);
+  promise.step_seconds = promise.run.StepSeconds();
+  promise.mean = Mean(use.devices);
+  promise.bubble = use.bubble;
+  std::map<int, int64_t> bytes;  // by stage; a device may have several arenas
+  for (const proto::StageMemory& stage : plan.memory()) {
+    if (stage.kind() == proto::DEVICE) bytes[stage.stage()] += stage.arena_bytes();
+  }
+  for (const auto& [stage, of_stage] : bytes) {
+    promise.device_bytes = std::max(promise.device_bytes, of_stage);
+  }
+  return promise;
+}
+
+void StepTimes::Sum(Took* took) const {
+  if (seconds_.empty()) return;
+  std::vector<double> others(seconds_.begin() + (seconds_.size() > 1 ? 1 : 0), seconds_.end());
+  const auto middle = others.begin() + std::ssize(others) / 2;
+  std::nth_element(others.begin(), middle, others.end());
+  took->step_seconds = *middle;
+  took->steps = std::ssize(others);
+}
+
+std::string PromiseText(const Promise& promise) {
+  return absl::StrCat("expects: ", Seconds(promise.step_seconds), " a step, bubble ",
+                      Percent(promise.bubble), ", ", Bytes(promise.device_bytes),
+                      " on the largest device; ", promise.basis, "\n");
+}
+
+std::string TookText(const Promise& promise, const Took& took) {
+  if (took.steps == 0) return "";
+  std::string text = Row("a step", "promised", "took");
+  text += Row("time", Seconds(promise.step_seconds), Seconds(took.step_seconds),
+              Off(promise.step_seconds, took.step_seconds));
+  if (took.use) {
+    const DeviceTime& mean = took.use->mean;
+    text += Row("compute", Seconds(promise.mean.compute), Seconds(mean.compute),
+                Off(promise.mean.compute, mean.compute));
+    text += Row("exposed exchange", Seconds(promise.mean.exposed), Seconds(mean.exposed));
+    text += Row("idle", Seconds(promise.mean.idle), Seconds(mean.idle));
+    text += Row("bubble", Percent(promise.bubble), Percent(took.use->bubble));
+  }
+  text += Row("memory of a device", Bytes(promise.device_bytes), Bytes(took.device_bytes));
+  if (!took.use) return text;
+  return absl::StrCat(text, "  time: the median of ", took.steps,
+                      took.steps == 1 ? " step" : " steps", "; causes: of ", took.use->steps,
+                      " from step ", took.use->first_step, " on, mean of the devices\n");
+}
+
+nlohmann::ordered_json TookJson(const Promise& promise, const Took& took) {
+  Json promised = {{"basis", promise.basis}, {"step_seconds", promise.step_seconds}};
+  AddTimes(promise.mean, promise.bubble, &promised);
+  promised["device_bytes"] = promise.device_bytes;
+  Json took_json = Json::object();
+  if (took.steps > 0) took_json["step_seconds"] = took.step_seconds;
+  if (took.use) AddTimes(took.use->mean, took.use->bubble, &took_json);
+  took_json["device_bytes"] = took.device_bytes;
+  return {{"promised", std::move(promised)}, {"took", std::move(took_json)}};
+}
+
+int64_t MostFiringsOfStream(const proto::Plan& plan) {
+  const proto::Program* program = FindProgram(plan, "train");
+  int64_t most = 0;
+  for (int s = 0; program != nullptr && s < program->stream_size(); ++s) {
+    int64_t firings = 0;
+    for (const proto::OrderRun& run : program->stream(s).order()) {
+      for (const int segment : run.segment()) {
+        firings += int64_t{run.repeat()} * program->segment(segment).actor_size();
+      }
+    }
+    most = std::max(most, firings);
+  }
+  return most;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,32 @@
+// The promise of one run of `oneflow train`: on which cluster, and what the run took.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/exec/runtime.h"
+#include "tools/measure/plan_times.h"
+#include "tools/oneflow/promise.h"
+#include "tools/oneflow/verb.h"
+
+namespace oneflow {
+
+// --predict goes with --trace.
+absl::Status CheckPredict();
+
+// On --cluster; without one on this machine, whose times of the plan's kernels (`setups`) are
+// measured, in some tenths of a second. Nothing for GPUs without --cluster: their times are not
+// known. `machine_flops`: matrix rate of the machine for all `processes` of the run. Fails where
+// --cluster is no good; what else goes wrong is told on stderr, and nothing is promised.
+absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const Runtime& runtime,
+                                                    const KernelSetups& setups, int processes,
+                                                    double machine_flops);
+
+// Has the runtime trace the first steps, so that the run can be told by its causes. Of CPUs only:
+// devices that run by themselves would be slowed down.
+void WatchFirstSteps(const proto::Plan& plan, RuntimeOptions* options);
+
+// Between runs. Of process 0.
+Took TookOfRun(const Runtime& runtime, const StepTimes& times);
+
+}  // namespace oneflow
