@@ -31,8 +31,8 @@ struct MetricsOptions {
   bool json = false;      // JSON lines on stdout too, instead of the progress line
   int64_t last_step = 0;  // of the whole run, exclusive
   double tokens_a_step = 0;
-  double flops_a_step = 0;   // of matrix products
-  double machine_flops = 0;  // the machine's own matrix rate, as measured; 0: unknown
+  double flops_a_step = 0;           // of matrix products
+  double machine_flops = 0;          // the machine's own matrix rate, as measured; 0: unknown
   double promised_step_seconds = 0;  // promise.h; 0: nothing was promised
   // Of devices that run by themselves: for how long the worker of each of `ranks` ranks has worked
   // since the run began, up to `now`. Called by the host worker; null: of CPUs.
