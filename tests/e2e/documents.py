@@ -3,7 +3,7 @@
 A block between ``` whose first line begins with "$ " is a session: commands and what they print. One whose first line
 begins with "oneflow " has commands only. Both may end a line with a backslash and a comment with #. All commands of a
 page run in order in one folder, which is empty but for the project's examples. What depends on the machine or the
-moment is not compared: of the verbs of VOLATILE numbers, and warnings (of too few cores).
+moment is not compared: of the verbs of VOLATILE numbers and their units, progress, and warnings (of too few cores).
 
   bazel run //tests/e2e:documents -- --update README.md docs/walkthrough.md    # writes what the commands print now
 """
@@ -56,7 +56,9 @@ def commands_of(page):
 def comparable(command, lines):
     lines = [line.rstrip() for line in lines]
     if any(f"oneflow {verb}" in command for verb in VOLATILE):
-        lines = [re.sub(r"[-+]?\d[\d.,:e+-]*", "#", line) for line in lines if not line.startswith("oneflow: warning: ")]
+        lines = [line for line in lines if not line.startswith(("oneflow: warning: ", "step "))]
+        for changing, same in [(r"[-+]?\d[\d.,:e+-]*", "#"), (r"# (us|ms|s|KiB|MiB|GiB)\b", "#"), (r"\s+", " ")]:
+            lines = [re.sub(changing, same, line) for line in lines]
     return lines
 
 
