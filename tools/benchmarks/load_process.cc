@@ -38,8 +38,8 @@ absl::Status Load(const std::string& path, int processes, int index) {
     ASSIGN_OR_RETURN(const PlanNet net,
                      MakePlanNet(loaded->plan(), loaded->plan().program(static_cast<int>(p))));
     for (size_t x = 0; x < program.works.size(); ++x) {
-      ASSIGN_OR_RETURN(program.works[x], BindExchange({net, mesh, options.ranks, {}},
-                                                      MembersOf(program.net, x), {}));
+      ASSIGN_OR_RETURN(program.works[x],
+                       BindExchange({net, mesh, options.ranks, {}}, MembersOf(program.net, x), {}));
       pieces += program.works[x].pieces();
     }
   }
