@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor_runtime/simulate/summary.h"
+#include "oneflow_core/base/time_text.h"
 
 namespace oneflow {
 namespace {
@@ -10,25 +11,16 @@ namespace {
 constexpr size_t kRows = 8;    // of a table
 constexpr size_t kStages = 8;  // of many only the first and the last
 
-std::string Seconds(double s) {
-  if (s == 0) return "0 s";
-  if (s >= 1) return absl::StrFormat("%.3f s", s);
-  if (s >= 1e-3) return absl::StrFormat("%.3f ms", s * 1e3);
-  return absl::StrFormat("%.2f us", s * 1e6);
-}
-
-std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
-
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 // The parts of a step, and what is hidden beside them.
-std::string TimeText(const DeviceTime& time, double step) {
+std::string PartsText(const DeviceTime& time, double step) {
   const auto part = [&](const char* what, double seconds) {
-    return absl::StrCat(what, " ", Seconds(seconds), " (", Percent(seconds / step), ")");
+    return absl::StrCat(what, " ", TimeText(seconds), " (", PercentText(seconds / step), ")");
   };
   return absl::StrCat("    ", part("compute", time.compute), ", ",
                       part("exposed exchange", time.exposed), ", ", part("idle", time.idle),
-                      "; hidden exchange ", Seconds(time.hidden), "\n");
+                      "; hidden exchange ", TimeText(time.hidden), "\n");
 }
 
 std::string DeviceText(const SimulationSummary& summary, const SimulationSummary::Device& device) {
@@ -37,12 +29,12 @@ std::string DeviceText(const SimulationSummary& summary, const SimulationSummary
       device.stage, device.devices, device.devices == 1 ? "" : "s", MiB(device.arena_bytes),
       MiB(device.peak_bytes));
   if (summary.step_seconds == 0) return text;
-  text += TimeText(device.time, summary.step_seconds);
+  text += PartsText(device.time, summary.step_seconds);
   std::string streams;
   for (const SimulationSummary::Stream& stream : device.streams) {
     if (stream.host || stream.seconds_a_step == 0) continue;
     absl::StrAppend(&streams, streams.empty() ? "    streams: " : ", ", stream.name, " ",
-                    Seconds(stream.seconds_a_step));
+                    TimeText(stream.seconds_a_step));
   }
   return streams.empty() ? text : absl::StrCat(text, streams, "\n");
 }
@@ -92,8 +84,8 @@ std::string ActorsText(const SimulationSummary& summary, bool boxing) {
     std::string name = row.first->name;
     if (row.others > 0) absl::StrAppend(&name, " and ", row.others, " alike");
     absl::StrAppendFormat(&text, "    %-44s %-20s %6d x %-11s = %-11s slack %s\n", name,
-                          row.first->kernel, row.first->firings, Seconds(row.first->seconds),
-                          Seconds(row.first->seconds_a_step), Seconds(row.slack));
+                          row.first->kernel, row.first->firings, TimeText(row.first->seconds),
+                          TimeText(row.first->seconds_a_step), TimeText(row.slack));
   }
   if (text.empty()) return "";
   return absl::StrCat(boxing ? "costliest boxing, a step of a device:\n"
@@ -107,11 +99,11 @@ std::string PathText(const SimulationSummary& summary) {
     kernels.push_back({seconds, kernel});
   }
   std::sort(kernels.rbegin(), kernels.rend());
-  std::string text = absl::StrCat("critical path of the run, ", Seconds(summary.seconds), ":");
+  std::string text = absl::StrCat("critical path of the run, ", TimeText(summary.seconds), ":");
   for (size_t i = 0; i < std::min(kRows, kernels.size()); ++i) {
     if (kernels[i].first <= 0) break;
     absl::StrAppend(&text, i == 0 ? " " : ", ", kernels[i].second, " ",
-                    Percent(kernels[i].first / summary.seconds));
+                    PercentText(kernels[i].first / summary.seconds));
   }
   return text + "\n";
 }
@@ -121,8 +113,8 @@ std::string RatesText(const ModelRates& rates) {
   if (rates.model_flops == 0) return "";
   std::string text = absl::StrFormat("the model's products: %.4g TFLOP/s a device",
                                      rates.model_flops_a_device_second / 1e12);
-  if (rates.mfu) absl::StrAppend(&text, ", MFU ", Percent(*rates.mfu));
-  if (rates.hfu) absl::StrAppend(&text, ", HFU ", Percent(*rates.hfu));
+  if (rates.mfu) absl::StrAppend(&text, ", MFU ", PercentText(*rates.mfu));
+  if (rates.hfu) absl::StrAppend(&text, ", HFU ", PercentText(*rates.hfu));
   return text + "\n";
 }
 
@@ -138,10 +130,10 @@ std::string SummaryText(const SimulationSummary& summary) {
   std::string text = absl::StrFormat(
       "%s on %s: %d device%s, program %s, %s\n", summary.model, summary.cluster, summary.devices,
       summary.devices == 1 ? "" : "s", summary.program, StepsText(summary));
-  absl::StrAppendFormat(&text,
-                        "a step: %s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
-                        Seconds(summary.step_seconds), Percent(summary.bubble),
-                        Percent(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
+  absl::StrAppendFormat(
+      &text, "a step: %s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
+      TimeText(summary.step_seconds), PercentText(summary.bubble),
+      PercentText(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
   if (summary.rates) text += RatesText(*summary.rates);
   if (summary.sharing && summary.sharing->slowdown() > 1) {
     absl::StrAppendFormat(
@@ -150,8 +142,8 @@ std::string SummaryText(const SimulationSummary& summary) {
   }
   if (summary.crossings) text += CrossingsText(*summary.crossings);
   for (const SimulationSummary::Repeat& repeat : summary.repeats) {
-    absl::StrAppend(&text, "from ", Seconds(repeat.begin), " on a period of ",
-                    Seconds(repeat.seconds), " repeats itself exactly, ", repeat.times,
+    absl::StrAppend(&text, "from ", TimeText(repeat.begin), " on a period of ",
+                    TimeText(repeat.seconds), " repeats itself exactly, ", repeat.times,
                     " times more; these are counted, not simulated\n");
   }
   return text + DevicesText(summary) + ActorsText(summary, false) + ActorsText(summary, true) +

@@ -69,17 +69,17 @@ def play(path, examples):
     printed = {}
     with tempfile.TemporaryDirectory() as folder:
         os.makedirs(folder + "/bin")
-        os.makedirs(folder + "/work")
+        os.makedirs(folder + "/page")
         os.symlink(os.path.realpath(ONEFLOW), folder + "/bin/oneflow")
-        os.symlink(examples, folder + "/work/examples")
+        os.symlink(examples, folder + "/page/examples")
         environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", COLUMNS="100")
         for command in commands_of(page):
-            done = subprocess.run(["bash", "-o", "pipefail", "-c", command.text], cwd=folder + "/work", env=environment,
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", command.text], cwd=folder + "/page", env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             if done.returncode != 0:
                 raise AssertionError(f"{path}: {command.text}: exit code {done.returncode}\n{done.stdout}")
             printed[command.line] = (command, done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else [])
-        for job in glob.glob(folder + "/work/*/job.json"):
+        for job in glob.glob(folder + "/page/*/job.json"):
             wait_until_over(os.path.dirname(job))
     return page, printed
 

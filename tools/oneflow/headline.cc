@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
@@ -26,11 +27,6 @@ std::string Digits(int64_t n) {
   std::string digits = absl::StrCat(n);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
   return digits;
-}
-
-std::string TimeText(double s) {
-  if (s >= 1) return absl::StrFormat("%.3f s", s);
-  return s >= 1e-3 ? absl::StrFormat("%.3f ms", s * 1e3) : absl::StrFormat("%.2f us", s * 1e6);
 }
 
 absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
@@ -108,8 +104,8 @@ std::string HeadlineText(const Headline& headline) {
     if (p.tokens_a_second > 0) {
       absl::StrAppend(&text, ", ", Digits(static_cast<int64_t>(p.tokens_a_second)), " tokens/s");
     }
-    if (p.mfu) absl::StrAppendFormat(&text, ", MFU %.1f %%", 100 * *p.mfu);
-    absl::StrAppendFormat(&text, ", bubble %.1f %%, on %s", 100 * p.bubble, headline.cluster);
+    if (p.mfu) absl::StrAppendFormat(&text, ", MFU %s", PercentText(*p.mfu));
+    absl::StrAppendFormat(&text, ", bubble %s, on %s", PercentText(p.bubble), headline.cluster);
   } else {
     text += "no time of a step: " + headline.why_none;
   }

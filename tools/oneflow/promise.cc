@@ -9,21 +9,13 @@
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string Seconds(double s) {
-  if (s == 0) return "0 s";
-  if (s >= 1) return absl::StrFormat("%.3f s", s);
-  if (s >= 1e-3) return absl::StrFormat("%.3f ms", s * 1e3);
-  return absl::StrFormat("%.2f us", s * 1e6);
-}
-
-std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
 
 std::string Bytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
@@ -91,23 +83,23 @@ void StepTimes::Sum(Took* took) const {
 }
 
 std::string PromiseText(const Promise& promise) {
-  return absl::StrCat("expects: ", Seconds(promise.step_seconds), " a step, bubble ",
-                      Percent(promise.bubble), ", ", Bytes(promise.device_bytes),
+  return absl::StrCat("expects: ", TimeText(promise.step_seconds), " a step, bubble ",
+                      PercentText(promise.bubble), ", ", Bytes(promise.device_bytes),
                       " on the largest device; ", promise.basis, "\n");
 }
 
 std::string TookText(const Promise& promise, const Took& took) {
   if (took.steps == 0) return "";
   std::string text = Row("a step", "promised", "took");
-  text += Row("time", Seconds(promise.step_seconds), Seconds(took.step_seconds),
+  text += Row("time", TimeText(promise.step_seconds), TimeText(took.step_seconds),
               Off(promise.step_seconds, took.step_seconds));
   if (took.use) {
     const DeviceTime& mean = took.use->mean;
-    text += Row("compute", Seconds(promise.mean.compute), Seconds(mean.compute),
+    text += Row("compute", TimeText(promise.mean.compute), TimeText(mean.compute),
                 Off(promise.mean.compute, mean.compute));
-    text += Row("exposed exchange", Seconds(promise.mean.exposed), Seconds(mean.exposed));
-    text += Row("idle", Seconds(promise.mean.idle), Seconds(mean.idle));
-    text += Row("bubble", Percent(promise.bubble), Percent(took.use->bubble));
+    text += Row("exposed exchange", TimeText(promise.mean.exposed), TimeText(mean.exposed));
+    text += Row("idle", TimeText(promise.mean.idle), TimeText(mean.idle));
+    text += Row("bubble", PercentText(promise.bubble), PercentText(took.use->bubble));
   }
   text += Row("memory of a device", Bytes(promise.device_bytes), Bytes(took.device_bytes));
   if (!took.use) return text;

@@ -1,0 +1,16 @@
+#include "oneflow_core/base/time_text.h"
+
+#include "absl/strings/str_format.h"
+
+namespace oneflow {
+
+std::string TimeText(double seconds) {
+  if (seconds == 0) return "0 s";
+  if (seconds >= 1) return absl::StrFormat("%.3f s", seconds);
+  if (seconds >= 1e-3) return absl::StrFormat("%.3f ms", seconds * 1e3);
+  return absl::StrFormat("%.2f us", seconds * 1e6);
+}
+
+std::string PercentText(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
+
+}  // namespace oneflow
