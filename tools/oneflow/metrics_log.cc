@@ -211,7 +211,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
   line += "}\n";
   Append(line);  // so that the file has what stdout shows
-  if (options_.on_step) options_.on_step(step + 1, entry.loss, rate);
+  if (options_.on_step) options_.on_step(step + 1, entry.loss, seconds);
   if (options_.json) {
     std::fputs(line.c_str(), stdout);
     return;

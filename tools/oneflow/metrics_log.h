@@ -40,7 +40,7 @@ struct MetricsOptions {
   std::function<void(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds)>
       worked;
   // Called for each step when its line is written, on one thread at a time; null: nobody listens.
-  std::function<void(int64_t steps_done, double loss, double tokens_per_second)> on_step;
+  std::function<void(int64_t steps_done, double loss, double step_seconds)> on_step;
   // Asked before each write; it may wait. Once it has said no, nothing is written any more, and
   // nobody is called; null: always yes.
   std::function<bool()> may_write;

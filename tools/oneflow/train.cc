@@ -273,11 +273,10 @@ absl::Status TrainHere(Training training, Processes* processes) {
                                            processes == nullptr ? 1 : processes->count(),
                                            training.log.machine_flops));
     if (promise) training.log.promised_step_seconds = promise->step_seconds;
-    training.log.on_step = [&times, told = std::move(training.log.on_step),
-                            tokens = training.log.tokens_a_step](int64_t steps, double loss,
-                                                                 double tokens_per_second) {
-      times.Add(tokens / tokens_per_second);
-      if (told) told(steps, loss, tokens_per_second);
+    training.log.on_step = [&times, told = std::move(training.log.on_step)](
+                               int64_t steps, double loss, double seconds) {
+      times.Add(seconds);
+      if (told) told(steps, loss, seconds);
     };
     log.emplace(training.log);
   }
@@ -337,8 +336,9 @@ absl::Status TrainPrepared(const Attempt& attempt, const PreparedTraining& prepa
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
-  training.log.on_step = [&attempt](int64_t steps_done, double loss, double tokens_per_second) {
-    attempt.report.Trained(steps_done, loss, tokens_per_second, FLAGS_checkpoint_dir);
+  training.log.on_step = [&attempt, tokens = training.log.tokens_a_step](
+                             int64_t steps_done, double loss, double seconds) {
+    attempt.report.Trained(steps_done, loss, tokens / seconds, FLAGS_checkpoint_dir);
   };
   if (processes != nullptr) {
     const auto may_write = [=] { return processes->AwaitMayWrite(); };
