@@ -14,7 +14,7 @@ template <typename Fn>
 void ForEachPiece(const Placement& placement, int rank, Fn fn) {
   for (int v = 0; v < static_cast<int>(kVariables.size()); ++v) {
     const Layout layout = {kVariables[v].dims, placement.cuts[v]};
-    const Slice slice = SliceOf(layout, placement.mesh, placement.mesh.CoordinateOf(rank));
+    const Slice slice = LocalSlice(layout, placement.mesh, placement.mesh.RankToCoordinate(rank));
     Piece piece = {
         .name = &kVariables[v].name, .dims = &kVariables[v].dims, .slice = &slice, .rank = rank};
     fn(v, piece);
@@ -83,8 +83,8 @@ absl::Status WriteRank(CheckpointWriter& writer, const Placement& placement, int
     bool held = false;
     for (int lower = 0; lower < rank; ++lower) {
       const Layout layout = {kVariables[v].dims, placement.cuts[v]};
-      const Coordinate at = placement.mesh.CoordinateOf(lower);
-      held = held || SliceOf(layout, placement.mesh, at) == *piece.slice;
+      const Coordinate at = placement.mesh.RankToCoordinate(lower);
+      held = held || LocalSlice(layout, placement.mesh, at) == *piece.slice;
     }
     if (held) return;
     std::vector<float> values = Values(v, *piece.slice);

@@ -132,7 +132,7 @@ absl::StatusOr<CheckpointWriter::Impl::Place> CheckpointWriter::Impl::Reserve(co
 }
 
 absl::Status CheckpointWriter::Impl::Write(const Piece& piece) {
-  const int64_t bytes = piece.slice->elements() * static_cast<int64_t>(SizeOf(piece.dtype));
+  const int64_t bytes = piece.slice->elements() * static_cast<int64_t>(ElementBytes(piece.dtype));
   if (bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Place place, Reserve(piece, bytes));
   if (place.file == nullptr) return absl::OkStatus();

@@ -16,7 +16,7 @@ struct StageMesh {
   int stage_axis = -1;
 
   int ranks() const { return mesh.devices(); }
-  int StageOf(int rank) const;
+  int RankToStage(int rank) const;
   // Those of the group that `rank` is in: along axes in rank order, of two stages the sender first.
   std::vector<int> MembersOf(const proto::Group& group, int rank) const;
 };

@@ -281,8 +281,8 @@ TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many ar
              Catch::StartsWith("all axes together: not looked at"));
 }
 
-TEST_CASE("infer_sbp: no axis may cut what another left too small") {
-  // 3 rows cannot be cut by both axes, and the product's other dimensions are as small.
+TEST_CASE("infer_sbp: no axis may split what another left too small") {
+  // 3 rows cannot be split by both axes, and the product's other dimensions are as small.
   Graph graph;
   graph.mesh = *ParseMesh("x=2,y=2");
   const TensorId x = Add(&graph, "input", {}, {3, 3});
@@ -294,7 +294,7 @@ TEST_CASE("infer_sbp: no axis may cut what another left too small") {
 }
 
 TEST_CASE(
-    "infer_sbp: what the writer's constraint leaves small, its reader may cut by another axis") {
+    "infer_sbp: what the writer's constraint leaves small, its reader may split by another axis") {
   Graph graph;
   graph.mesh = *ParseMesh("a=2,b=2");
   const TensorId x = Add(&graph, "input", {}, {2, 13});

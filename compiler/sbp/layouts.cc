@@ -65,7 +65,7 @@ class Namer {
     const auto [it, first] = blocks_.emplace(block, row);
     if (!first && it->second != row) mixed_.insert(block);
   }
-  std::string NameOf(const std::string& name, const std::string& row) const {
+  std::string LayoutName(const std::string& name, const std::string& row) const {
     const std::string stageless = WithoutStage(name);
     std::string block = WithoutNumbers(stageless);
     if (!mixed_.contains(block)) return block;
@@ -131,7 +131,7 @@ void AddLayouts(std::string_view program, const Graph& graph, const SbpChoice& c
     std::map<std::string, proto::OpLayout*> layouts;  // by row
     std::set<std::string> named;
     for (const auto& [op, row] : rows) {
-      const std::string name = namer.NameOf(op, row);
+      const std::string name = namer.LayoutName(op, row);
       if (!named.insert(name).second) continue;
       proto::OpLayout*& layout = layouts[row];
       if (layout == nullptr) {

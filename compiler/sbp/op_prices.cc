@@ -27,7 +27,7 @@ std::vector<OpPrices::Port> OpPrices::PortsOf(OpId id) const {
   const auto add = [&](TensorId t, const NdSbp& settled, auto sbp_in) {
     const Tensor& tensor = graph_.tensors[t];
     Port port{static_cast<double>(TensorBytes(tensor)) / PartsBefore(settled)};
-    port.elements = port.bytes / static_cast<double>(SizeOf(tensor.dtype));
+    port.elements = port.bytes / static_cast<double>(ElementBytes(tensor.dtype));
     port.matrix_dim = std::max(0, static_cast<int>(tensor.shape.dims.size()) - 2);
     for (int d = 0; d < port.matrix_dim; ++d) {
       port.matrices *= static_cast<double>(tensor.shape.dims[d]);
@@ -55,7 +55,7 @@ std::vector<OpPrices::Port> OpPrices::PortsOf(OpId id) const {
   return ports;
 }
 
-// Devices among which the axes before divide the op's work: all along which something is cut.
+// Devices among which the axes before divide the op's work: all along which something is split.
 double OpPrices::ShareBefore(OpId id) const {
   const Op& op = graph_.ops[id];
   double share = 1;

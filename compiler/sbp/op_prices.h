@@ -33,7 +33,7 @@ class OpPrices {
   // every device as the tensor. Ops that are alike are worked out once.
   const std::vector<double>& SecondsOf(OpId op);
 
-  // Parts into which the axes before the first of `labels` cut what lies as `settled` there.
+  // Parts into which the axes before the first of `labels` split what lies as `settled` there.
   double PartsBefore(const NdSbp& settled) const;
 
  private:

@@ -47,12 +47,12 @@ bool SbpLabels::Fits(int unit, const std::vector<int>& label) const {
   if (label.size() == 1) return true;
   const auto fits = [&](TensorId t, auto sbp_on) {
     for (size_t k = 0; k < label.size(); ++k) {
-      const Sbp cut = sbp_on(k);
+      const Sbp kind = sbp_on(k);
       int64_t parts = 1;
-      for (size_t j = 0; cut.split() && j < label.size(); ++j) {
-        if (sbp_on(j) == cut) parts *= graph_->mesh.axes[axes_[j]].size;
+      for (size_t j = 0; kind.split() && j < label.size(); ++j) {
+        if (sbp_on(j) == kind) parts *= graph_->mesh.axes[axes_[j]].size;
       }
-      if (cut.split() && parts > graph_->tensors[t].shape.dims[cut.dim]) return false;
+      if (kind.split() && parts > graph_->tensors[t].shape.dims[kind.dim]) return false;
     }
     return true;
   };

@@ -37,7 +37,7 @@ class SbpLabels {
   double Combinations(int unit, int axes) const;
   // Goes on to the next one, the last axis fastest; false after the last.
   bool Next(int unit, std::vector<int>* label) const;
-  // Whether they go together: no dimension is cut into more parts than it has elements.
+  // Whether they go together: no dimension is split into more parts than it has elements.
   bool Fits(int unit, const std::vector<int>& label) const;
 
  private:

@@ -168,7 +168,7 @@ class TermBuilder {
     }
   }
 
-  // How `t` lies on axis k, and whether the axes before cut it.
+  // How `t` lies on axis k, and whether the axes before split it.
   End WriterOn(TensorId t, int k) const {
     const Tensor& tensor = graph_.tensors[t];
     const int unit = labels_.UnitOf(tensor.producer);
@@ -187,7 +187,7 @@ class TermBuilder {
     return writer;
   }
 
-  // Of a tensor of `bytes` before these axes cut it as `lies`: what axis k works on.
+  // Of a tensor of `bytes` before these axes split it as `lies`: what axis k works on.
   double BytesOn(int k, double bytes, const NdSbp& lies) const {
     for (int j = 0; j < k; ++j) {
       if (lies[j].split()) bytes /= prices_[j].devices();

@@ -18,7 +18,7 @@ namespace {
 // Both have the gradient as their fourth input.
 bool IsAdamW(const Op& op) { return op.kind == "adamw" || op.kind == "next_adamw"; }
 
-// Whether it cuts the dimension "seq".
+// Whether it splits the dimension "seq".
 bool SplitsPositions(const Tensor& tensor, Sbp sbp) {
   const std::vector<std::string>& names = tensor.shape.names;
   return sbp.split() && sbp.dim < static_cast<int>(names.size()) && names[sbp.dim] == "seq";

@@ -23,7 +23,7 @@ namespace {
 
 // Queries (0), keys (1) or values (2) of a head, or their gradients.
 template <typename S>
-__device__ Matrix<S> PartOf(const AttentionSizes& s, const S* qkv, int64_t head, int part) {
+__device__ Matrix<S> EvenPart(const AttentionSizes& s, const S* qkv, int64_t head, int part) {
   return {qkv + s.QkvAt(head) + part * s.out_row(), s.qkv_row(), s.t, s.d};
 }
 template <typename S>
@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(kTileThreads)
     AttentionKernel(AttentionSizes s, bool accumulate, S* out, float* lse, const S* qkv) {
   __shared__ TileMemory memory;
   const Work work = WorkOf<kColumns>(s, /*last_first=*/true);
-  const Matrix<S> q = PartOf(s, qkv, work.head, 0), k = PartOf(s, qkv, work.head, 1);
-  const Matrix<S> v = PartOf(s, qkv, work.head, 2);
+  const Matrix<S> q = EvenPart(s, qkv, work.head, 0), k = EvenPart(s, qkv, work.head, 1);
+  const Matrix<S> v = EvenPart(s, qkv, work.head, 2);
   float max[kEach], sum[kEach], result[kEach][kColumns / kSide];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -139,8 +139,8 @@ struct HeadGrad {
 template <typename S>
 __device__ HeadGrad<S> HeadGradOf(const AttentionSizes& s, int64_t head, const S* dout,
                                   const S* qkv, const float* lse, const float* dots) {
-  return {PartOf(s, qkv, head, 0), PartOf(s, qkv, head, 1), PartOf(s, qkv, head, 2),
-          OutOf(s, dout, head),    lse + s.LseAt(head),     dots + s.LseAt(head)};
+  return {EvenPart(s, qkv, head, 0), EvenPart(s, qkv, head, 1), EvenPart(s, qkv, head, 2),
+          OutOf(s, dout, head),      lse + s.LseAt(head),       dots + s.LseAt(head)};
 }
 
 // The weight that a score has in its row: 0 for a key that is hidden, and for a query behind the

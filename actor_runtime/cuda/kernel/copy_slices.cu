@@ -73,8 +73,8 @@ Box Divide(Box box, int64_t by) {
   return box;
 }
 
-absl::StatusOr<Part> PartOf(const KernelSetup& s, const CopyRegion& region) {
-  const int64_t bytes = static_cast<int64_t>(SizeOf(s.out[0].dtype));
+absl::StatusOr<Part> EvenPart(const KernelSetup& s, const CopyRegion& region) {
+  const int64_t bytes = static_cast<int64_t>(ElementBytes(s.out[0].dtype));
   if (region.count.size() > RowStrides::kMost || region.sources.size() > Sources<float>::kMost) {
     return absl::UnimplementedError(s.name + ": a copy of more than " +
                                     std::to_string(RowStrides::kMost) + " dimensions or " +
@@ -174,7 +174,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
                    CopyPieces::Make(s, std::numeric_limits<int64_t>::max()));
   std::vector<Part> parts;
   for (int i = 0; i < pieces.count(); ++i) {
-    ASSIGN_OR_RETURN(Part part, PartOf(s, *pieces.At(i).region));
+    ASSIGN_OR_RETURN(Part part, EvenPart(s, *pieces.At(i).region));
     parts.push_back(std::move(part));
   }
   return ForElements(s.out[0].dtype, [&](auto stored) {
