@@ -96,7 +96,7 @@ TEST_CASE("registers hold the largest part, rounded up to 64 bytes") {
   CHECK(r.Reg("w").slot_bytes() == 128);
   CHECK(r.Reg("x").layout().split_size() == 1);
   CHECK(r.Reg("dw").layout().split_size() == 0);  // partial: whole on every device
-  CHECK(r.Reg("x").id() == 3);                  // after w, w/m and w/v
+  CHECK(r.Reg("x").id() == 3);                    // after w, w/m and w/v
 }
 
 TEST_CASE(
