@@ -277,9 +277,9 @@ TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many ar
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2", 12), Catch::StartsWith("all axes together: "));
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2", 12), Catch::StartsWith("all axes together: "));
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2", 12),
-             Catch::StartsWith("all axes together: not looked at"));
+             Catch::StartsWith("all axes together: not searched"));
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2,j=2,k=2,l=2,m=2,n=2,o=2,p=2", 2),
-             Catch::StartsWith("all axes together: not looked at"));
+             Catch::StartsWith("all axes together: not searched"));
 }
 
 TEST_CASE("infer_sbp: no axis may split what another left too small") {

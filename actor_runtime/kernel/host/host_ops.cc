@@ -43,7 +43,7 @@ struct PieceOf {
 };
 
 int RankOf(const KernelSetup& setup) {
-  return setup.mesh.axes.empty() ? 0 : setup.mesh.RankOf(setup.coordinate);
+  return setup.mesh.axes.empty() ? 0 : setup.mesh.CoordinateToRank(setup.coordinate);
 }
 
 absl::StatusOr<std::shared_ptr<const PieceOf>> NamedPiece(const KernelSetup& setup,
