@@ -20,8 +20,7 @@ void AppendWrapped(std::string_view line, int columns, int indent, std::string* 
   // Blanks before the first word are no place to break.
   size_t words = std::min(line.find_first_not_of(' '), line.size());
   int used = 0;
-  for (size_t fits = Bytes(line, columns); fits < line.size();
-       fits = Bytes(line, columns - used)) {
+  for (size_t fits = Bytes(line, columns); fits < line.size(); fits = Bytes(line, columns - used)) {
     size_t end = line.rfind(' ', fits);
     if (end == std::string_view::npos || end < words) end = line.find(' ', std::max(fits, words));
     if (end == std::string_view::npos) break;
