@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
+#include "oneflow_core/base/wrap.h"
 #include "oneflow_core/plan/address_period.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/buffers.h"
@@ -369,7 +370,7 @@ std::string PlanText(const proto::Plan& plan, std::string_view only) {
       text += "\n";
     }
   }
-  return text;
+  return WrapLines(text);
 }
 
 }  // namespace oneflow

@@ -6,6 +6,7 @@
 3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
 4. Tests do not sleep; sources leave no work markers behind.
 5. CUDA sources run on the emulated GPU, too, and give the same bits every time (GPU_RULES).
+6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
 """
 
 import pathlib
@@ -13,6 +14,8 @@ import re
 import sys
 
 MAX_LINES = 500
+GOLDEN_LINES = 60
+GOLDEN_COLUMNS = 120
 
 # What a room may include, besides itself.
 ROOMS = {
@@ -197,6 +200,19 @@ def file_problems(root, path, max_lines):
             yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
 
 
+def golden_problems(root):
+    """Golden files that are too long or too wide to be read."""
+    for path in sorted((root / "tests").rglob("*.golden")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        relative = path.relative_to(root)
+        if len(lines) > GOLDEN_LINES:
+            yield (f"{relative}: {len(lines)} lines, more than {GOLDEN_LINES}; "
+                   "make the case smaller, or print a part (tests/golden/golden_case.h)")
+        for number, line in enumerate(lines, 1):
+            if len(line) > GOLDEN_COLUMNS:
+                yield f"{relative}:{number}: {len(line)} columns, more than {GOLDEN_COLUMNS}; break the line"
+
+
 def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
@@ -209,6 +225,7 @@ def problems(root):
     for path in python_tests(root):
         found += file_problems(root, path, MAX_LINES)
     found += folder_cycles(root)
+    found += golden_problems(root)
     for path in sorted(allowed):
         if not (root / path).exists():
             found.append(f"tests/layering/long_files.txt: {path} does not exist")

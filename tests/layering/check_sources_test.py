@@ -112,6 +112,13 @@ class CheckSourcesTest(unittest.TestCase):
         self.assert_one(problems_of({listing: "501 compiler/gone.cc\n"}), "does not exist")
         self.assert_one(problems_of({"tests/e2e/a_test.py": text}), "501 lines, more than 500")
 
+    def test_golden_files(self):
+        name = "tests/golden/fuse/a.golden"
+        line = "×" * check_sources.GOLDEN_COLUMNS + "\n"
+        self.assertEqual([], problems_of({name: line * check_sources.GOLDEN_LINES}))
+        self.assert_one(problems_of({name: line * (check_sources.GOLDEN_LINES + 1)}), name, "61 lines, more than 60")
+        self.assert_one(problems_of({name: "\nx" + line}), f"{name}:2", "121 columns, more than 120")
+
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"
         self.assert_one(problems_of({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")
