@@ -10,6 +10,8 @@
 // best that was found and with one axis chosen after the other, each the cheapest given the axes
 // before it; a note says how much less time another choice could take at most. Where there are too
 // many ways even for that, one axis is chosen after the other.
+//
+// Next: compiler/passes/insert_boxing.h, which joins layouts that differ.
 #pragma once
 
 #include <cstdint>
