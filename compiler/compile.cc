@@ -1,3 +1,5 @@
+// Compiles a graph to a plan, one step after the other. Next: compiler/sbp/infer_sbp.h, the pass
+// that chooses the layout of every tensor.
 #include "compiler/compile.h"
 
 #include <algorithm>

@@ -11,6 +11,8 @@
 // hold what they held), unless a device is lost: then every further Run says so. Between the first
 // and the last step workers and actors allocate nothing. It is not thread-safe, but for Cancel,
 // Report and Firings. It does not read checkpoints or data: RunContext does.
+//
+// Next: actor_runtime/actor/actor_state.h, which decides when an actor fires.
 #pragma once
 
 #include <atomic>

@@ -22,6 +22,8 @@
 //
 // Guarantees: each op's inputs have exactly the SBP of its chosen signature and are on its stage
 // (verify_graph.h proves it). Op::why of each op added says who needed it.
+//
+// Next: proto/plan.proto, the plan that the graph becomes.
 #pragma once
 
 #include "absl/status/status.h"

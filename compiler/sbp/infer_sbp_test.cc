@@ -16,10 +16,10 @@
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/sbp/brute_force.h"
+#include "compiler/sbp/op_groups.h"
 #include "compiler/sbp/sbp_choice.h"
 #include "compiler/sbp/sbp_network.h"
 #include "compiler/sbp/sbp_tables.h"
-#include "compiler/sbp/op_groups.h"
 #include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/op/op_def.h"
@@ -105,7 +105,8 @@ bool CheckLeast(const Graph& graph, const SbpOptions& options) {
   CHECK(Solve(network).cost == least);
   const auto choice = InferSbp(&chosen, options);
   REQUIRE(choice.ok());
-  CHECK(network.Evaluate(ExtendAssignment(network, FindAssignment(problem, chosen, *choice))) == least);
+  CHECK(network.Evaluate(ExtendAssignment(network, FindAssignment(problem, chosen, *choice))) ==
+        least);
   const std::string& note = choice->notes.back();
   INFO(note);
   CHECK_THAT(note, Catch::Contains(": of all layouts none has a smaller sum of the seconds of "));
@@ -245,19 +246,20 @@ ChoiceNetwork MakeNetwork(const std::vector<Part>& parts) {
 TEST_CASE("sbp network: only ops of equal cost share a price") {
   std::mt19937 random(15);
   const Part plain;
-  const std::pair<Part, Part> unlike[] = {{plain, {.width = 32}},
-                                          {plain, {.x = "variable"}},
-                                          {plain, {.reader = Phase::kUpdate}},
-                                          {{.wish = B()}, {.wish = P()}},
-                                          {{.wish = S(0)}, {.wish = S(1)}}};
-  for (const auto& [a, b] : unlike) {
+  const std::pair<Part, Part> different[] = {{plain, {.width = 32}},
+                                             {plain, {.x = "variable"}},
+                                             {plain, {.reader = Phase::kUpdate}},
+                                             {{.wish = B()}, {.wish = P()}},
+                                             {{.wish = S(0)}, {.wish = S(1)}}};
+  for (const auto& [a, b] : different) {
     for (const auto& [first, second] : {std::pair(a, b), std::pair(b, a)}) {
       const ChoiceNetwork one = MakeNetwork({first}), two = MakeNetwork({second});
       const ChoiceNetwork both = MakeNetwork({first, second});
       REQUIRE(both.variables() == one.variables() + two.variables());
       for (int i = 0; i < 100; ++i) {
         std::vector<int> assignment, rest;
-        for (int v = 0; v < one.variables(); ++v) assignment.push_back(random() % one.domain_size(v));
+        for (int v = 0; v < one.variables(); ++v)
+          assignment.push_back(random() % one.domain_size(v));
         for (int v = 0; v < two.variables(); ++v) rest.push_back(random() % two.domain_size(v));
         const Cost apart = AddCosts(one.Evaluate(assignment), two.Evaluate(rest));
         assignment.insert(assignment.end(), rest.begin(), rest.end());
@@ -308,8 +310,8 @@ TEST_CASE("infer_sbp: no axis may split what another left too small") {
   graph.outputs = {Add(&graph, "gelu", {x})};
   REQUIRE(CheckAndInferShapes(&graph).ok());
   REQUIRE(InferSbp(&graph, {.cluster = {}}).ok());
-  const NdSbp& lies = graph.tensors[graph.outputs[0]].sbp;
-  CHECK((!lies[0].split() || !(lies[0] == lies[1])));
+  const NdSbp& sbp = graph.tensors[graph.outputs[0]].sbp;
+  CHECK((!sbp[0].split() || !(sbp[0] == sbp[1])));
 }
 
 TEST_CASE(
@@ -333,14 +335,14 @@ TEST_CASE(
 
 TEST_CASE("infer_sbp: products are priced at the rate of their type") {
   // Some columns of x w each, and the result gathered: worth it where the product takes long.
-  const auto product_lies = [](DType dtype) {
+  const auto choose_product = [](DType dtype) {
     Graph graph;
     graph.mesh = Mesh{{{"x", 8}}};
     const TensorId x = Add(&graph, "input", {}, {64, 4096});
     const TensorId w = Add(&graph, "variable", {}, {4096, 4096});
     const TensorId product = Add(&graph, "linear", {x, w});
     graph.outputs = {Add(&graph, "gelu", {product})};
-    for (const TensorId whole : {x, graph.outputs[0]}) graph.tensors[whole].constraint["x"] = B();
+    for (const TensorId t : {x, graph.outputs[0]}) graph.tensors[t].constraint["x"] = B();
     REQUIRE(CheckAndInferShapes(&graph).ok());
     for (Tensor& tensor : graph.tensors) tensor.dtype = dtype;
     REQUIRE(PlaceVariables(&graph).ok());
@@ -353,12 +355,12 @@ TEST_CASE("infer_sbp: products are priced at the rate of their type") {
     REQUIRE(InferSbp(&graph, {.cluster = cluster}).ok());
     return ToString(graph.tensors[product].sbp);
   };
-  CHECK(product_lies(DType::kF32) == "S(1)");
-  CHECK(product_lies(DType::kBF16) == "B");
+  CHECK(choose_product(DType::kF32) == "S(1)");
+  CHECK(choose_product(DType::kBF16) == "B");
 }
 
 TEST_CASE("infer_sbp: a tensor with very many readers is shared among readers of one layout") {
-  // The readers are split along the batch, as asked; x is whole: one slice for all of them.
+  // The readers are split along the batch, as asked; x is replicated: one slice for all of them.
   Graph graph;
   graph.mesh = Mesh{{{"x", 2}}};
   const TensorId x = Add(&graph, "input", {}, {16, 16});

@@ -14,6 +14,8 @@
 //     .softmax, .drop (where dropout > 0) and .values: the probabilities are tensors of the graph,
 //     as in the memory tables of Korthikanti et al. 2022;
 //   logits [b,t,V] = ln_f(x) against wte (tied) or head.weight; loss [] = mean cross entropy.
+//
+// Next: proto/graph.proto, the form of the graph.
 #pragma once
 
 #include <cstdint>

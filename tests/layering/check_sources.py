@@ -7,6 +7,7 @@
 4. Tests do not sleep; sources leave no work markers behind.
 5. CUDA sources run on the emulated GPU, too, and give the same bits every time (GPU_RULES).
 6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
+6. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
 """
 
 import pathlib
@@ -60,6 +61,7 @@ GPU_RULES = [
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+WALK_ITEM = re.compile(r"^\d+\. \[[^\]]+\]\(([^)]+)\)", re.MULTILINE)
 
 
 def source_files(root):
@@ -213,6 +215,32 @@ def golden_problems(root):
                 yield f"{relative}:{number}: {len(line)} columns, more than {GOLDEN_COLUMNS}; break the line"
 
 
+def first_comment(text):
+    """The comment at the top of a source: its lines before the first that is not a comment."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def walk_problems(root):
+    """The files of the walk of README.md that do not exist, or that do not name the next one."""
+    page = root / "README.md"
+    if not page.exists():
+        return
+    walk = WALK_ITEM.findall(page.read_text(encoding="utf-8"))
+    if len(walk) < 2:
+        yield "README.md: no walk: a numbered list of links to sources"
+    for path in walk:
+        if not (root / path).is_file():
+            yield f"README.md: {path}, a file of the walk, does not exist"
+    for path, following in zip(walk, walk[1:]):
+        if (root / path).is_file() and following not in first_comment((root / path).read_text(encoding="utf-8")):
+            yield f"{path}: its first comment does not name {following}, the next file of README.md's walk"
+
+
 def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
@@ -226,6 +254,7 @@ def problems(root):
         found += file_problems(root, path, MAX_LINES)
     found += folder_cycles(root)
     found += golden_problems(root)
+    found += walk_problems(root)
     for path in sorted(allowed):
         if not (root / path).exists():
             found.append(f"tests/layering/long_files.txt: {path} does not exist")
