@@ -33,8 +33,8 @@
 
 namespace oneflow {
 
-// Requires `choice` from InferSbp of this very graph. `cluster`: for prices. `ways`: for those of
-// the ways within a stage, where they are others.
+// Requires the `choice` that InferSbp made for this very graph. `cluster` prices the boxing;
+// `ways`, if given, prices the paths within a stage instead.
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster = {},
                           bool regather = false, const proto::Cluster* ways = nullptr);
 

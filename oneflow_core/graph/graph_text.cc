@@ -75,7 +75,8 @@ std::string RestText(const Graph& graph, const Op& op, bool staged) {
   return text;
 }
 
-// "fc", and ":1" of the op's second output: a name that does not follow from the op's is whole.
+// "fc", and ":1" of the op's second output. A name that does not begin with the op's is printed in
+// full.
 std::string OutputText(const Graph& graph, const Op& op, size_t output) {
   std::string text = TensorText(graph, op.outputs[output]);
   const bool follows = output > 0 && text.size() > op.name.size() &&

@@ -1,5 +1,5 @@
-// The one printer of graphs. Deterministic: two graphs print alike exactly if they are the same to
-// a reader. Golden tests compare it whole.
+// The one printer of graphs. Deterministic: two graphs have the same text exactly if they are the
+// same to a reader. Golden tests compare the text.
 //
 //   graph mlp mesh=data=2,tensor=2 ops=3 boxing=1 loss=loss
 //     fc2:(S(0),P)    f32[128,128]         = linear x:(S(0),S(1)) w2:(B,S(0))  contract=1

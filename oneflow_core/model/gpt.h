@@ -1,5 +1,5 @@
 // The GPT: a logical graph from a handful of numbers. It knows nothing of ranks, meshes or stages;
-// where its tensors lie is said by annotate_gpt.h, the second place.
+// annotate_gpt.h adds those.
 //
 //   ASSIGN_OR_RETURN(GptConfig config, GptPreset("gpt2-124m"));
 //   config.bias = false;
