@@ -127,9 +127,9 @@ TEST_CASE(
 }
 
 TEST_CASE("Checkpoint faults: a disk that fails is told, and what was there stays") {
-  const TemporaryDirectory whole;
+  const TemporaryDirectory full;
   const std::string expected =
-      ReadFile(Save(whole.path(), 1, PlacementNumber(2)) + "/manifest.json");
+      ReadFile(Save(full.path(), 1, PlacementNumber(2)) + "/manifest.json");
   for (int n = 0, calls = 1; n < calls; ++n) {
     const TemporaryDirectory dir;
     const std::string older = ReadFile(Save(dir.path(), 1, PlacementNumber(1)) + "/manifest.json");

@@ -32,8 +32,8 @@ std::string Text(const google::protobuf::Message& message) {
 }
 
 // But for the files of texts.
-absl::StatusOr<Manifest> ManifestOf(const proto::Plan& plan, const CheckpointInfo& info,
-                                    int64_t attempt, std::span<const std::string> parts) {
+absl::StatusOr<Manifest> MakeManifest(const proto::Plan& plan, const CheckpointInfo& info,
+                                      int64_t attempt, std::span<const std::string> parts) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan, mesh"));
   Manifest manifest;
   manifest.model = plan.model();
@@ -95,7 +95,7 @@ absl::StatusOr<StoredRun> WriteRun(const std::string& folder, const std::string&
 
 absl::Status Commit(const std::string& dir, const proto::Plan& plan, const CheckpointInfo& info,
                     const WriterOptions& options, std::span<const std::string> parts) {
-  ASSIGN_OR_RETURN(Manifest manifest, ManifestOf(plan, info, options.attempt, parts));
+  ASSIGN_OR_RETURN(Manifest manifest, MakeManifest(plan, info, options.attempt, parts));
   const std::string folder = TemporaryFolder(dir, options.attempt, info.step);
   const std::map<std::string, int64_t> sizes = FileSizes(manifest);
   RETURN_IF_ERROR(CheckSizes(folder, sizes));

@@ -34,7 +34,7 @@ bool CoversByPairs(const Dims& dims, const std::vector<Slice>& slices) {
 
 // Which part of the tensor the first element is in that is not in one slice, in words.
 std::string FirstElement(const Dims& dims, const std::vector<Slice>& slices) {
-  const Slice whole = {Dims(dims.size(), 0), dims};
+  const Slice full = {Dims(dims.size(), 0), dims};
   for (int64_t e = 0; e < Product(dims); ++e) {
     Dims at(dims.size());
     int64_t rest = e;
@@ -123,9 +123,9 @@ TEST_CASE("CheckCover: tensors that are split in many dimensions") {
   }
   // More than a machine word of them, each of one element.
   const Dims dims(100, 1);
-  const Slice whole = {Dims(100, 0), dims};
-  CHECK(CheckCover(Variable(dims, {whole})).ok());
-  CHECK_FALSE(CheckCover(Variable(dims, {whole, whole})).ok());
+  const Slice full = {Dims(100, 0), dims};
+  CHECK(CheckCover(Variable(dims, {full})).ok());
+  CHECK_FALSE(CheckCover(Variable(dims, {full, full})).ok());
 }
 
 TEST_CASE("CheckCover: nothing to cover, and many slices") {

@@ -36,7 +36,7 @@ struct CheckpointPart {
 };
 
 // The variables of a plan, without slices.
-absl::StatusOr<std::vector<StoredVariable>> VariablesOf(const proto::Plan& plan);
+absl::StatusOr<std::vector<StoredVariable>> FindVariables(const proto::Plan& plan);
 
 // The file of a rank's slices: rank-00003.bin.
 std::string RankFileName(int64_t rank);

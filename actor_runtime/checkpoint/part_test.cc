@@ -23,7 +23,7 @@ std::vector<CheckpointPart> Example() {
   for (int process = 0; process < 2; ++process) {
     CheckpointPart part = {.plan = "f00d", .step = 20, .attempt = 3, .process = process};
     part.ranks = {process * 4, process * 4 + 4};
-    part.variables = *VariablesOf(TestPlan());
+    part.variables = *FindVariables(TestPlan());
     parts.push_back(std::move(part));
   }
   parts[0].variables[0].slices = {{{{0, 0, 0}, {3, 7, 3}}, {"rank-00000.bin", 0, 252, {kSum}}}};

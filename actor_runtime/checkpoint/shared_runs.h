@@ -22,11 +22,11 @@ int64_t ForShared(const Slice& from, const Slice& to, Fn fn) {
   // Neighbours in both: the trailing dimensions that both hold in full, and one more.
   int outer = static_cast<int>(shared.size.size());
   int64_t run = 1;
-  bool whole = true;
-  while (outer > 0 && whole) {
+  bool dense = true;
+  while (outer > 0 && dense) {
     --outer;
     run *= shared.size[outer];
-    whole = shared.size[outer] == from.size[outer] && shared.size[outer] == to.size[outer];
+    dense = shared.size[outer] == from.size[outer] && shared.size[outer] == to.size[outer];
   }
   Dims index(shared.size.size(), 0);
   for (int64_t done = 0; done < elements; done += run) {

@@ -1,6 +1,6 @@
 // The GPUs of this machine as devices of a runtime.
 //
-//   ASSIGN_OR_RETURN(const DeviceBackend backend, cuda::OpenBackend({.places = places}));
+//   ASSIGN_OR_RETURN(const DeviceBackend backend, cuda::OpenBackend({.paths = places}));
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, {.backend = &backend}));
 //
 // The runtime must not outlive it.
@@ -17,9 +17,9 @@
 namespace oneflow::cuda {
 
 struct BackendOptions {
-  LibraryPlaces places;  // where libraries are looked for
-  int ranks = 1;         // of the plan
-  RankRange own;         // of this process, consecutive ones; empty: all
+  LibraryPaths paths;  // where libraries are looked for
+  int ranks = 1;       // of the plan
+  RankRange own;       // of this process, consecutive ones; empty: all
   // Ranks of all processes of this host, and of those that come before this one; 0: own ones alone.
   int ranks_of_host = 0, ranks_before = 0;
   // Ranks share the GPUs there are, in turn, as far as these read each other's memory, and exchange

@@ -103,7 +103,7 @@ TEST_CASE("nothing is over before all have entered; who has not is told from who
       for (int m = 0; m < 3; ++m) {
         if (m == missing) continue;
         CHECK(scene.members[m].exchange() == 0);
-        CHECK_FALSE(scene.members[m].HasNews());
+        CHECK_FALSE(scene.members[m].CanProgress());
         CHECK_FALSE(scene.group->Of(m).HasEntered(missing, m));
         // A process says so when all of its members have.
         const int other = 3 - m - missing;
@@ -126,7 +126,7 @@ TEST_CASE("an abort at any moment fails all members, those that enter later, too
       const int at = static_cast<int>(random() % 40), by = static_cast<int>(random() % members);
       Play(&scene, &random, [&](int event) {
         if (event < at) return;
-        // Once is enough; again changes nothing.
+        // One abort is enough; a second one changes nothing.
         scene.group->Of(by).Abort(event == at ? absl::DataLossError("as asked")
                                               : absl::InternalError("too late"));
       });

@@ -30,7 +30,7 @@ void FarCommunicator::Enter(int member, const ExchangeEntry& entry) {
   Do(member, [&] { exchange_.Enter(member, entry, send_); });
 }
 
-// Whether there was a piece to take.
+// Returns true if there was a piece to take.
 bool FarCommunicator::Work(int member) {
   FarExchange::Work work;
   {
@@ -62,7 +62,7 @@ Communicator::Progress FarCommunicator::Poll(int member, ThreadPool* pool) {
   return exchange_.status().ok() && exchange_.IsOver(member) ? kOver : kWorked;
 }
 
-bool FarCommunicator::HasNews(int member) const {
+bool FarCommunicator::CanProgress(int member) const {
   const std::lock_guard lock(mutex_);
   if (!exchange_.status().ok()) return IsFailed();
   return exchange_.IsOver(member) || exchange_.HasWork();

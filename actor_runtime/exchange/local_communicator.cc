@@ -22,7 +22,7 @@ constexpr uint64_t kPieces = (uint64_t{1} << kPieceBits) - 1;
 constexpr uint64_t kClosed = uint64_t{1} << 63;
 
 // An exchange, counted from 1, as taken_ names it: it may wrap.
-constexpr uint64_t NameOf(uint64_t exchange) { return exchange & 0xffff'ffffu; }
+constexpr uint64_t ExchangeName(uint64_t exchange) { return exchange & 0xffff'ffffu; }
 
 class LocalCommunicator final : public Communicator {
  public:
@@ -44,7 +44,7 @@ class LocalCommunicator final : public Communicator {
     const int64_t number = seat.entered.load(std::memory_order_relaxed) + 1;
     seat.entered.store(number, std::memory_order_relaxed);
     if (entered_.fetch_add(1) + 1 < number * members_) return;
-    // Of a plan that is not live they may never meet in one.
+    // In a plan that is not live the members may never meet in one exchange.
     for (int other = 0; other < members_; ++other) {
       if (!HasEntered(other, member)) return;
     }
@@ -54,10 +54,10 @@ class LocalCommunicator final : public Communicator {
     do {
       if ((taken & kClosed) != 0) {
         // The others wait for the pieces of the exchange before this one, which are done.
-        done_.store(PiecesOf(taken));
+        done_.store(CountPieces(taken));
         return WakeOthers(member);
       }
-    } while (!taken_.compare_exchange_weak(taken, NameOf(number) << kPieceBits));
+    } while (!taken_.compare_exchange_weak(taken, ExchangeName(number) << kPieceBits));
     // One piece is the business of whoever entered last: the others are woken when it is done.
     if (work_->pieces() != 1) WakeOthers(member);
   }
@@ -66,7 +66,7 @@ class LocalCommunicator final : public Communicator {
     const uint64_t taken = taken_.load();
     if ((taken & kClosed) != 0) return IsAtRest(taken) ? kFailed : kWaiting;
     if (!IsAbout(taken, member)) return kWaiting;
-    const int left = work_->pieces() - PiecesOf(taken);
+    const int left = work_->pieces() - CountPieces(taken);
     if (left <= 0) return IsAtRest(taken) ? kOver : kWaiting;
     // A piece is a few microseconds of work: threads of the pool are asked where each has some.
     const int threads = std::min(pool == nullptr ? 1 : pool->threads(), left / 2);
@@ -79,10 +79,10 @@ class LocalCommunicator final : public Communicator {
     return done_.load() == work_->pieces() && (taken_.load() & kClosed) == 0 ? kOver : kWorked;
   }
 
-  bool HasNews(int member) const override {
+  bool CanProgress(int member) const override {
     const uint64_t taken = taken_.load();
     if ((taken & kClosed) != 0) return IsAtRest(taken);
-    return IsAbout(taken, member) && (PiecesOf(taken) < work_->pieces() || IsAtRest(taken));
+    return IsAbout(taken, member) && (CountPieces(taken) < work_->pieces() || IsAtRest(taken));
   }
 
   bool HasEntered(int member, int than) const override {
@@ -115,20 +115,21 @@ class LocalCommunicator final : public Communicator {
     std::atomic<const ExchangeWork*> work{nullptr};
   };
 
-  static int PiecesOf(uint64_t taken) { return static_cast<int>(taken & kPieces); }
+  static int CountPieces(uint64_t taken) { return static_cast<int>(taken & kPieces); }
   bool IsAbout(uint64_t taken, int member) const {
-    return taken >> kPieceBits == NameOf(seats_[member].entered.load(std::memory_order_relaxed));
+    return taken >> kPieceBits ==
+           ExchangeName(seats_[member].entered.load(std::memory_order_relaxed));
   }
-  // Whether all pieces that were taken are done.
-  bool IsAtRest(uint64_t taken) const { return done_.load() == PiecesOf(taken); }
+  // True if all pieces that were taken are done.
+  bool IsAtRest(uint64_t taken) const { return done_.load() == CountPieces(taken); }
 
   bool TakePiece(uint64_t name, int* piece) {
     uint64_t taken = taken_.load();
     for (;;) {
       // A closed one has another name.
-      if (taken >> kPieceBits != name || PiecesOf(taken) >= work_->pieces()) return false;
+      if (taken >> kPieceBits != name || CountPieces(taken) >= work_->pieces()) return false;
       if (!taken_.compare_exchange_weak(taken, taken + 1)) continue;
-      *piece = PiecesOf(taken);
+      *piece = CountPieces(taken);
       return true;
     }
   }
@@ -153,7 +154,7 @@ class LocalCommunicator final : public Communicator {
   std::function<void(int)> wake_ = [](int) {};
   ExchangeEntries entries_;
   std::unique_ptr<Seat[]> seats_;
-  const ExchangeWork* work_ = nullptr;  // of the exchange that taken_ names
+  const ExchangeWork* work_ = nullptr;  // the exchange that taken_ names
   mutable std::mutex mutex_;
   absl::Status status_;  // under mutex_
   alignas(64) std::atomic<int64_t> entered_{0};

@@ -74,7 +74,7 @@ struct ActorNet {
 
   std::vector<ActorSpec> specs;           // concrete actors, by (rank, actor)
   std::vector<int32_t> stream_of;         // for each of them: index in `streams`
-  std::vector<int32_t> place_of;          // for each of them: place in StreamOrder::actors
+  std::vector<int32_t> index_in_stream;   // for each of them: place in StreamOrder::actors
   std::vector<int64_t> firings;           // of each of them in a step
   std::vector<ExchangeMember> member_of;  // for each of them
   std::vector<NetGroup> groups;           // with a member here
@@ -93,11 +93,11 @@ struct ActorNet {
     return static_cast<int32_t>(groups[exchange.group].ranks.size());
   }
   // The concrete actor of a member; -1 where its device is not of this process.
-  int32_t MemberOf(const NetExchange& exchange, int32_t member) const {
+  int32_t FindMember(const NetExchange& exchange, int32_t member) const {
     const int32_t rank = groups[exchange.group].ranks[member];
     return own.Contains(rank) ? Find(rank, exchange.actors[member > 0]) : -1;
   }
-  int32_t ReceiverOf(const Message& m) const { return Find(m.to_rank, m.actor); }
+  int32_t FindReceiver(const Message& m) const { return Find(m.to_rank, m.actor); }
   // "actor h.0.fc at rank 3": of a concrete actor, of a member of an exchange.
   std::string NameOf(int32_t actor) const;
   std::string NameOf(const NetExchange& exchange, int32_t member) const;

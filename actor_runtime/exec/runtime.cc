@@ -42,7 +42,7 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
                       " to ", ranks.back());
 }
 
-int32_t WorkerOf(uint32_t rank, const RankRange& own) {
+int32_t FindWorker(uint32_t rank, const RankRange& own) {
   return static_cast<int32_t>(rank) - own.begin;
 }
 
@@ -52,7 +52,7 @@ Assignment Assign(const ActorNet& net) {
   assignment.streams_of.resize(net.own.size() + 1);
   for (size_t s = 0; s < net.streams.size(); ++s) {
     const int32_t worker =
-        net.streams[s].host ? net.own.size() : WorkerOf(net.streams[s].rank, net.own);
+        net.streams[s].host ? net.own.size() : FindWorker(net.streams[s].rank, net.own);
     assignment.streams_of[worker].push_back(static_cast<int32_t>(s));
     assignment.worker_of.push_back(worker);
   }
@@ -85,7 +85,7 @@ struct Runtime::Impl {
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
   bool synchronous = false;
-  bool cut_short = false;              // control thread: the last run failed
+  bool run_failed = false;             // control thread: the last run failed
   std::function<absl::Status()> meet;  // null: there are no other processes
   uint32_t epoch = 0;                  // control thread
   int64_t steps_done = 0;              // control thread: of the last run
@@ -123,7 +123,7 @@ struct Runtime::Impl {
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       const RankRange& own = loaded->ranks();
-      Device* device = w < own.size() ? loaded->DeviceOf(own.begin + w) : nullptr;
+      Device* device = w < own.size() ? loaded->FindDevice(own.begin + w) : nullptr;
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin, device));
       if (options.draw_worker) continue;
       threads.emplace_back([this, worker = workers.back().get()] {
@@ -139,7 +139,7 @@ struct Runtime::Impl {
     ASSIGN_OR_RETURN(communicators, loaded->MakeCommunicators(epoch));
     for (size_t c = 0; c < communicators.size(); ++c) {
       communicators[c]->SetWake([this, &ranks = loaded->groups()[c].ranks](int member) {
-        bus->mailbox(WorkerOf(ranks[member], loaded->ranks())).WakeIfParked();
+        bus->mailbox(FindWorker(ranks[member], loaded->ranks())).WakeIfParked();
       });
     }
     return meet ? meet() : absl::OkStatus();
@@ -171,9 +171,9 @@ struct Runtime::Impl {
 
   // A device that has met an error in its work has none of it any more, for good.
   absl::Status CheckDevices() const {
-    if (!cut_short) return absl::OkStatus();
+    if (!run_failed) return absl::OkStatus();
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
-      Device* device = loaded->DeviceOf(rank);
+      Device* device = loaded->FindDevice(rank);
       if (device == nullptr) continue;
       absl::Status usable = device->Attach();
       if (usable.ok()) usable = device->Synchronize();
@@ -189,7 +189,7 @@ struct Runtime::Impl {
   // Where launches are traced, from the device's times to the host's.
   absl::Status StartClocks() const {
     for (int rank = loaded->ranks().begin; trace && rank < loaded->ranks().end; ++rank) {
-      Device* device = loaded->DeviceOf(rank);
+      Device* device = loaded->FindDevice(rank);
       if (device != nullptr) RETURN_IF_ERROR(device->StartClock());
     }
     return absl::OkStatus();
@@ -243,12 +243,13 @@ struct Runtime::Impl {
     if (status.ok() && stopped && meet) status = meet();
     // A device would wait for members that enter no more, and so would the end of a library's
     // communicator of which others have aborted their parts.
-    const bool cut = ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
+    const bool interrupted =
+        ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
     for (const auto& communicator : communicators) {
-      if (cut) communicator->Abort(absl::CancelledError("the run was stopped"));
+      if (interrupted) communicator->Abort(absl::CancelledError("the run was stopped"));
     }
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
-      Device* device = loaded->DeviceOf(rank);
+      Device* device = loaded->FindDevice(rank);
       if (device == nullptr) continue;
       absl::Status at_rest = device->Attach();
       if (at_rest.ok()) at_rest = device->Synchronize();
@@ -260,7 +261,7 @@ struct Runtime::Impl {
     for (size_t a = 0; a < net.specs.size(); ++a) {
       const int32_t s = net.stream_of[a];
       if (status.ok() && !ahead &&
-          !IsDrained(net.streams[s].table, states[program][s], net.place_of[a])) {
+          !IsDrained(net.streams[s].table, states[program][s], net.index_in_stream[a])) {
         status = absl::InternalError(absl::StrCat("program ", net.program, " ended, but ",
                                                   net.NameOf(static_cast<int32_t>(a)),
                                                   " is not back at the initial marking"));
@@ -272,7 +273,7 @@ struct Runtime::Impl {
     // Members may have entered what others have not, and never will. All processes know of each
     // stop, but not of whose streams have gone ahead.
     if (!status.ok() || ahead || (stopped && meet)) communicators.clear();
-    cut_short = !status.ok();
+    run_failed = !status.ok();
     return status;
   }
 };
@@ -320,12 +321,12 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   impl_->Prepare(index, context, steps);
   impl_->board->Start(options.gate, options.stop);
   if (impl_->draw_worker) impl_->DriveAll();
-  int64_t told = 0, done = 0;
+  int64_t reported = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
     at_rest = impl_->board->AtRest();
     // Without a listener, only the end matters.
-    done = impl_->board->WaitForSteps(options.on_step ? told : steps);
-    while (options.on_step && told < done) options.on_step(told++);
+    done = impl_->board->WaitForSteps(options.on_step ? reported : steps);
+    while (options.on_step && reported < done) options.on_step(reported++);
   }
   impl_->steps_done = done;
   return impl_->Finish(index, impl_->board->TakeFailure(), done, done < steps);
@@ -360,13 +361,13 @@ RankWaits Runtime::Waits() const {
   const ActorNet& net = run.program->net;
   RankWaits waits{net.program, run.epoch, impl_->board->finished(), {}};
   for (const StreamOrder& stream : net.streams) {
-    if (stream.host || impl_->loaded->DeviceOf(stream.rank) != nullptr) continue;
+    if (stream.host || impl_->loaded->FindDevice(stream.rank) != nullptr) continue;
     std::vector<char> seen(net.groups.size(), 0);
     for (const int32_t actor : stream.actors) {
       if (net.member_of[actor].exchange < 0) continue;
       const int32_t group = net.exchanges[net.member_of[actor].exchange].group;
       if (std::exchange(seen[group], 1) != 0) continue;
-      const int32_t worker = WorkerOf(stream.rank, net.own);
+      const int32_t worker = FindWorker(stream.rank, net.own);
       waits.wait.push_back({static_cast<int>(stream.rank),
                             absl::StrCat(stream.name, ", ", RanksText(net.groups[group].ranks)),
                             impl_->workers[worker]->waited(group)});
@@ -399,7 +400,7 @@ proto::ProcessTrace Runtime::TraceEvents() const {
 std::string Runtime::TraceJson() const {
   if (!impl_->trace) return "";
   const proto::ProcessTrace trace = TraceEvents();
-  return oneflow::TraceJson({&trace, 1}, 1, TraceFactsOf(plan()));
+  return oneflow::TraceJson({&trace, 1}, 1, MakeTraceFacts(plan()));
 }
 
 }  // namespace oneflow

@@ -28,7 +28,7 @@ namespace oneflow {
 struct Snapshot {
   struct Stream {
     int32_t stream = 0;    // in the net
-    int32_t place = 0;     // in StreamOrder::actors: which fires next
+    int32_t index = 0;     // in StreamOrder::actors: which fires next
     bool over = false;     // it has done all its steps
     bool entered = false;  // the actor at `place` has entered its exchange
     int32_t given = -1;    // place of the oldest firing that the device has not finished; -1: none

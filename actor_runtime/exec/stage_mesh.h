@@ -18,10 +18,10 @@ struct StageMesh {
   int ranks() const { return mesh.devices(); }
   int StageOf(int rank) const;
   // Those of the group that `rank` is in: along axes in rank order, of two stages the sender first.
-  std::vector<int> MembersOf(const proto::Group& group, int rank) const;
+  std::vector<int> FindMembers(const proto::Group& group, int rank) const;
 };
 
 // Requires a plan that passed VerifyPlanTypes.
-absl::StatusOr<StageMesh> StageMeshOf(const proto::Plan& plan);
+absl::StatusOr<StageMesh> MakeStageMesh(const proto::Plan& plan);
 
 }  // namespace oneflow

@@ -41,13 +41,13 @@ std::unique_ptr<Runtime> Make(const proto::Plan& plan, const OnFiring& on_firing
 // the next run is not aware of it.
 void CheckStopped(const proto::Plan& plan, Runtime* stopped, int64_t steps) {
   REQUIRE(stopped->steps_done() == steps);
-  const std::unique_ptr<Runtime> whole = Make(plan);
-  REQUIRE(whole->Run("train", {}, steps).ok());
-  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *whole, whole->ranks()));
+  const std::unique_ptr<Runtime> full = Make(plan);
+  REQUIRE(full->Run("train", {}, steps).ok());
+  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *full, full->ranks()));
   REQUIRE(stopped->Run("train", {}, 2).ok());
   CHECK(stopped->steps_done() == 2);
-  REQUIRE(whole->Run("train", {}, 2).ok());
-  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *whole, whole->ranks()));
+  REQUIRE(full->Run("train", {}, 2).ok());
+  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *full, full->ranks()));
 }
 
 TEST_CASE("a step may begin that a device has begun, or any while the run is not stopping") {

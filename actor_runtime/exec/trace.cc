@@ -63,18 +63,19 @@ class TraceCopier {
         to->add_step(run.first_step + event.firing / net.firings[event.actor]);
         to->add_firing(event.firing);
         to->add_number(event.firing % net.firings[event.actor]);
-        to->add_ready(ReadyOf(net, event, ends));
+        to->add_ready(FindReady(net, event, ends));
         CopyArrows(net, event, track, ends);
         CopyJoint(net, r, event, track);
       }
     }
   }
 
-  static int64_t ReadyOf(const ActorNet& net, const TraceEvent& event, const TracedFirings& ends) {
+  static int64_t FindReady(const ActorNet& net, const TraceEvent& event,
+                           const TracedFirings& ends) {
     const int32_t x = net.member_of[event.actor].exchange;
     int64_t ready = event.begin_ns;
     for (int32_t m = 0; x >= 0 && m < net.members(net.exchanges[x]); ++m) {
-      const auto member = ends.find({net.MemberOf(net.exchanges[x], m), event.firing});
+      const auto member = ends.find({net.FindMember(net.exchanges[x], m), event.firing});
       if (member == ends.end()) return event.begin_ns;  // elsewhere, or dropped
       ready = std::max(ready, member->second->begin_ns);
     }
@@ -101,7 +102,7 @@ class TraceCopier {
       const int64_t fill = event.firing / input.fires_per_read - input.initial_fills;
       for (int32_t p = input.first_source; fill >= 0 && p < input.first_source + input.n_sources;
            ++p) {
-        if (spec.sources[p].told == Told::kInOrder) continue;
+        if (spec.sources[p].when == NotifyWhen::kInOrder) continue;
         const int32_t writer = net.Find(spec.rank, spec.sources[p].actor);
         const auto end =
             ends.find({writer, (fill + 1) * FiresPerFill(net.specs[writer], spec.sources[p]) - 1});

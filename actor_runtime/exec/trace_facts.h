@@ -1,7 +1,7 @@
 // TraceFacts: what a plan says of the firings in a trace: on which stage a rank is, and of an actor
 // its part of a step and its bytes.
 //
-//   TraceFacts facts = TraceFactsOf(plan);
+//   TraceFacts facts = MakeTraceFacts(plan);
 //   if (const TraceFacts::Actor* actor = facts.Find("train", "h.0.mlp.fc")) ...
 //
 // Constant once made. Names that several actors of a program share have the facts of the first.
@@ -34,7 +34,7 @@ struct TraceFacts {
 };
 
 // Requires a plan that passed VerifyPlan.
-TraceFacts TraceFactsOf(const proto::Plan& plan);
+TraceFacts MakeTraceFacts(const proto::Plan& plan);
 
 // "forward", "exchange", ...
 std::string_view Name(TraceFacts::Part part);

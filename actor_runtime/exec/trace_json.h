@@ -4,7 +4,7 @@
 // that entered last, to the members that waited for it; a counter of bytes in use for each device;
 // a mark where each device begins a step.
 //
-//   std::string json = TraceJson({&part, 1}, /*processes=*/1, TraceFactsOf(plan));
+//   std::string json = TraceJson({&part, 1}, /*processes=*/1, MakeTraceFacts(plan));
 //
 // A slice's category is its part of a step ("forward"), or its program's name where nothing is
 // known of it; its arguments are the program, the step, the micro-batch, the firing, and bytes.

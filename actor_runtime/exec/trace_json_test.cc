@@ -13,7 +13,8 @@ namespace {
 
 // A process with one stream that fires one exchange, entered at `begin` and over at `end` of a
 // clock that lies `offset` behind that of all.
-proto::ProcessTrace PartOf(int process, int64_t offset, int64_t begin, int64_t end, bool sends) {
+proto::ProcessTrace MakeTracePart(int process, int64_t offset, int64_t begin, int64_t end,
+                                  bool sends) {
   proto::ProcessTrace part;
   part.set_process(process);
   part.set_host("h");
@@ -56,8 +57,9 @@ std::vector<nlohmann::json> OfPhase(const nlohmann::json& trace, const std::stri
 
 TEST_CASE("moments of all processes are of one clock") {
   // At 5000 and 7000 of the clock of all.
-  const auto trace = Join(
-      {PartOf(0, 0, 5000, 9000, false), PartOf(1, -1'000'000, 1'007'000, 1'009'000, false)}, 2);
+  const auto trace = Join({MakeTracePart(0, 0, 5000, 9000, false),
+                           MakeTracePart(1, -1'000'000, 1'007'000, 1'009'000, false)},
+                          2);
   const auto slices = OfPhase(trace, "X");
   REQUIRE(slices.size() == 2);
   CHECK(slices[0]["ts"] == 0);
@@ -72,9 +74,10 @@ TEST_CASE("moments of all processes are of one clock") {
 }
 
 TEST_CASE("an arrow leads from the member that entered last to those that waited for it") {
-  const auto trace = Join({PartOf(0, 0, 5000, 9000, false), PartOf(1, 0, 8000, 9500, false),
-                           PartOf(2, 0, 6000, 9600, false)},
-                          3);
+  const auto trace =
+      Join({MakeTracePart(0, 0, 5000, 9000, false), MakeTracePart(1, 0, 8000, 9500, false),
+            MakeTracePart(2, 0, 6000, 9600, false)},
+           3);
   const auto from = OfPhase(trace, "s"), to = OfPhase(trace, "f");
   REQUIRE(from.size() == 2);
   REQUIRE(to.size() == 2);
@@ -90,30 +93,31 @@ TEST_CASE("an arrow leads from the member that entered last to those that waited
 }
 
 TEST_CASE("an arrow of a transfer leads from the send, whoever entered last") {
-  const auto trace = Join({PartOf(0, 0, 5000, 9000, true), PartOf(1, 0, 8000, 9500, false)}, 2);
+  const auto trace =
+      Join({MakeTracePart(0, 0, 5000, 9000, true), MakeTracePart(1, 0, 8000, 9500, false)}, 2);
   const auto from = OfPhase(trace, "s");
   REQUIRE(from.size() == 1);
   CHECK(from[0]["pid"] == 0);
 }
 
 TEST_CASE("other firings and members of one process are joined by no arrow") {
-  proto::ProcessTrace other = PartOf(1, 0, 6000, 9000, false);
+  proto::ProcessTrace other = MakeTracePart(1, 0, 6000, 9000, false);
   other.mutable_joint()->set_firing(0, 8);
-  CHECK(OfPhase(Join({PartOf(0, 0, 5000, 9000, false), other}, 2), "s").empty());
-  CHECK(OfPhase(Join({PartOf(0, 0, 5000, 9000, false)}, 2), "s").empty());
+  CHECK(OfPhase(Join({MakeTracePart(0, 0, 5000, 9000, false), other}, 2), "s").empty());
+  CHECK(OfPhase(Join({MakeTracePart(0, 0, 5000, 9000, false)}, 2), "s").empty());
 }
 
 TEST_CASE("processes that are missing are named") {
-  const auto trace = Join({PartOf(1, 0, 5000, 9000, false)}, 4);
+  const auto trace = Join({MakeTracePart(1, 0, 5000, 9000, false)}, 4);
   CHECK(trace["otherData"]["missing_processes"] == "0, 2, 3");
 }
 
 TEST_CASE("what is predicted has processes of its own, in the time of what was measured") {
-  proto::ProcessTrace measured = PartOf(0, 0, 5000, 9000, false);
+  proto::ProcessTrace measured = MakeTracePart(0, 0, 5000, 9000, false);
   CHECK(StepBegin({&measured, 1}, "train", 3) == 5000);
   CHECK_FALSE(StepBegin({&measured, 1}, "train", 4).has_value());
   CHECK_FALSE(StepBegin({&measured, 1}, "eval", 3).has_value());
-  proto::ProcessTrace predicted = PartOf(0, 5000, 0, 3000, false);
+  proto::ProcessTrace predicted = MakeTracePart(0, 5000, 0, 3000, false);
   predicted.clear_joint();
   predicted.set_predicted(true);
   predicted.add_memory()->set_rank(0);
@@ -138,7 +142,7 @@ TEST_CASE("what is predicted has processes of its own, in the time of what was m
 }
 
 TEST_CASE("what does not fit together in a part is left out") {
-  proto::ProcessTrace part = PartOf(0, 0, 5000, 9000, false);
+  proto::ProcessTrace part = MakeTracePart(0, 0, 5000, 9000, false);
   part.mutable_firings(0)->add_begin(6000);  // a row that is not there in other columns
   part.add_firings()->set_track(9);
   proto::ProcessTrace::Firings* nameless = part.add_firings();

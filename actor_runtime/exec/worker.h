@@ -119,24 +119,24 @@ class Worker {
   void Drain();
   void Hand(const Message& message, int64_t stamp = 0);
   bool FireNext(Position* position);
-  bool Enter(Position* position, int32_t place, const Launch& launch);
+  bool Enter(Position* position, int32_t index, const Launch& launch);
   bool Look(Position* position);
-  void End(Position* position, int32_t place);
+  void End(Position* position, int32_t index);
   bool FireOnDevice(Position* position);
   bool CompleteOldest(Position* position);
-  void Given(Position* position, int32_t place);
-  DeviceStream* StreamOf(const Position& position) const;
+  void Given(Position* position, int32_t index);
+  DeviceStream* FindStream(const Position& position) const;
   bool MayGive() const;
-  bool HasTurn(const Position& position, int32_t place) const;
+  bool HasTurn(const Position& position, int32_t index) const;
   bool HasWork() const;
-  absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
-  void Send(const Position& position, int32_t place, int64_t stamp = 0);
+  absl::Status RunTraced(const Position& position, int32_t index, const Launch& launch);
+  void Send(const Position& position, int32_t index, int64_t stamp = 0);
   bool Begin(Position* position);
   void Advance(Position* position);
   void EndStep(Position* position);
   void EndAfter(int64_t steps);
   void TellDone();
-  void Fail(const Position& position, int32_t place, const Launch& launch,
+  void Fail(const Position& position, int32_t index, const Launch& launch,
             const absl::Status& status);
   void FailOldest(const Position& position, const absl::Status& status);
   std::string Suspects() const;

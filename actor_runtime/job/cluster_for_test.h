@@ -45,7 +45,7 @@ class JobCluster {
     int64_t attempt = 0;
     std::unique_ptr<MemberState> member;
     std::unique_ptr<Coordinator> coordinator;  // process 0
-    bool alive = true, stopped = false, cut = false;
+    bool alive = true, stopped = false, disconnected = false;
     JobTime clock = 0;  // its clock minus the cluster's
     // What its program knows and has done.
     bool joined = false, left = false, frozen = false;
@@ -73,8 +73,8 @@ class JobCluster {
   void Kill(int node);
   void Stop(int node);
   void Continue(int node);
-  void Cut(int node);  // its link to other hosts: what is sent waits
-  void Mend(int node);
+  void Disconnect(int node);  // its link to other hosts: what is sent waits
+  void Reconnect(int node);
   void AskStop(int node);
   void Fail(int node, const absl::Status& why);
 
@@ -107,7 +107,7 @@ class JobCluster {
   JobTime Arrival(JobTime* last);
   void Do(int node, const MemberAction& action);
   void DoCoordinator(int node, CoordinatorAction action);
-  auto EmitOf(int node) {
+  auto MakeEmit(int node) {
     return [this, node](MemberAction action) { Do(node, action); };
   }
   auto EmitCoordinator(int node) {

@@ -53,7 +53,7 @@ TEST_CASE("Without a loss all join, take all steps and leave, however messages a
   }
 }
 
-enum class Fault { kKill, kStop, kStopAndContinue, kCut, kFail };
+enum class Fault { kKill, kStop, kStopAndContinue, kDisconnect, kFail };
 
 // Which nodes have a sentence that does not name `lost`, how late the last one heard, and whether
 // the lost one wrote after others had given it up.
@@ -62,7 +62,7 @@ struct Loss {
   JobTime latest = 0;
   bool wrote_late = false;
 };
-Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
+Loss RunLoss(Fault fault, uint64_t seed, JobPolicy policy = {}) {
   const int processes = 2 + static_cast<int>(seed % 7);
   JobCluster cluster({.processes = processes,
                       .seed = seed,
@@ -75,7 +75,7 @@ Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
   cluster.At(at, [&] {
     if (fault == Fault::kKill) cluster.Kill(lost);
     if (fault == Fault::kStop || fault == Fault::kStopAndContinue) cluster.Stop(lost);
-    if (fault == Fault::kCut) cluster.Cut(lost);
+    if (fault == Fault::kDisconnect) cluster.Disconnect(lost);
     if (fault == Fault::kFail) cluster.Fail(lost, absl::InternalError("no memory"));
   });
   if (fault == Fault::kStopAndContinue) {
@@ -88,7 +88,7 @@ Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
   for (int p = 0; p < processes; ++p) {
     const Node& node = cluster.node(p);
     CheckNode(node);
-    if (p == lost && fault != Fault::kCut && fault != Fault::kFail) continue;
+    if (p == lost && fault != Fault::kDisconnect && fault != Fault::kFail) continue;
     if (node.ends.empty()) {
       ++loss.unnamed;
       continue;
@@ -109,9 +109,9 @@ Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
 TEST_CASE("A loss ends the attempt everywhere, in time, by name; who is given up writes no more") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     for (const Fault fault :
-         {Fault::kKill, Fault::kStop, Fault::kStopAndContinue, Fault::kCut, Fault::kFail}) {
+         {Fault::kKill, Fault::kStop, Fault::kStopAndContinue, Fault::kDisconnect, Fault::kFail}) {
       CAPTURE(seed, static_cast<int>(fault));
-      const Loss loss = LossOf(fault, seed);
+      const Loss loss = RunLoss(fault, seed);
       CHECK(loss.unnamed == 0);
       CHECK(loss.differing == 0);
       CHECK_FALSE(loss.wrote_late);
@@ -124,7 +124,7 @@ TEST_CASE("A loss ends the attempt everywhere, in time, by name; who is given up
 TEST_CASE("A planted bug is found: a process that was stopped writes on") {
   int found = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    found += LossOf(Fault::kStopAndContinue, seed, {.write_without_lease = true}).wrote_late;
+    found += RunLoss(Fault::kStopAndContinue, seed, {.write_without_lease = true}).wrote_late;
   }
   CHECK(found > 0);
 }
@@ -138,8 +138,9 @@ TEST_CASE("Short stops and short cuts are no loss") {
       const JobTime at = (2 + 5 * i) * kJobSecond;
       const int p = static_cast<int>(cluster.Draw(3));
       const JobTime length = cluster.Draw(7 * kJobSecond / 2);
-      cluster.At(at, [&, p, i] { i % 2 == 0 ? cluster.Stop(p) : cluster.Cut(p); });
-      cluster.At(at + length, [&, p, i] { i % 2 == 0 ? cluster.Continue(p) : cluster.Mend(p); });
+      cluster.At(at, [&, p, i] { i % 2 == 0 ? cluster.Stop(p) : cluster.Disconnect(p); });
+      cluster.At(at + length,
+                 [&, p, i] { i % 2 == 0 ? cluster.Continue(p) : cluster.Reconnect(p); });
     }
     cluster.RunUntil(60 * kJobSecond);
     CheckAllLeft(cluster);

@@ -196,7 +196,7 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
 
 void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   Posted& posted = posts_[post.key()];
-  if (posted.whole || (posted.by >= 0 && posted.by != process)) {
+  if (posted.complete || (posted.by >= 0 && posted.by != process)) {
     return End(absl::InternalError(absl::StrCat(Name(process), " posts ", CleanText(post.key()),
                                                 ", which ", Name(posted.by), " has posted")),
                emit);
@@ -207,14 +207,14 @@ void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   }
   posted.value += post.value();
   if (post.more()) return;
-  posted.whole = true;
+  posted.complete = true;
   for (const int asks : posted.waiting) SendValue(asks, post.key(), posted.value, emit);
   posted.waiting.clear();
 }
 
 void Coordinator::Fetch(int process, const std::string& key, Emit emit) {
   Posted& posted = posts_[key];
-  if (!posted.whole) return posted.waiting.push_back(process);
+  if (!posted.complete) return posted.waiting.push_back(process);
   SendValue(process, key, posted.value, emit);
 }
 

@@ -117,7 +117,7 @@ class Coordinator {
   };
   struct Posted {
     std::string value;
-    bool whole = false;  // all its pieces are here
+    bool complete = false;  // all its pieces are here
     int by = -1;
     std::vector<int> waiting;
   };
@@ -129,7 +129,7 @@ class Coordinator {
   void Listen(JobTime now);
   void Send(int process, proto::JobToMember message, Emit emit);
   void SendToAll(const proto::JobToMember& message, Emit emit);
-  void Refuse(uint64_t connection, const absl::Status& why, bool again, Emit emit);
+  void Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit);
   void Present(uint64_t connection, const proto::JobPresent& present, Emit emit);
   absl::Status CheckFacts(const proto::JobPresent& present) const;
   void WelcomeAll(Emit emit);

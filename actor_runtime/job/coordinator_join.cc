@@ -22,10 +22,10 @@ bool SameSecret(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool again, Emit emit) {
+void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit) {
   proto::JobToMember message;
   WriteError(why, message.mutable_refused()->mutable_error());
-  message.mutable_refused()->set_again(again);
+  message.mutable_refused()->set_again(retry);
   emit({.connection = connection, .message = std::move(message)});
   connections_[connection].closing = true;
   emit({.kind = CoordinatorAction::kClose, .connection = connection});

@@ -186,19 +186,19 @@ TEST_CASE("A process that cannot join says why, and ends an attempt that gathers
   JobIdentity fails = Identity(1, 2);
   fails.facts.clear();
   fails.failed = absl::NotFoundError("text.txt: no such file");
-  const std::string told = "host h1 (process 1, rank 1): text.txt: no such file";
+  const std::string refusal = "host h1 (process 1, rank 1): text.txt: no such file";
   Table gathers(2);
   gathers.Join(0);
   gathers.Present(1, fails);
-  CHECK(gathers.Refusal(1) == told);
+  CHECK(gathers.Refusal(1) == refusal);
   gathers.Tick(kJobSecond);
-  CHECK(gathers.End(0) == told);
+  CHECK(gathers.End(0) == refusal);
   CHECK(gathers.Last(0).end().code() == static_cast<int>(absl::StatusCode::kNotFound));
 
   Table trains(2);
   trains.JoinAll();
   trains.Present(2, fails);
-  CHECK(trains.Refusal(2) == told);
+  CHECK(trains.Refusal(2) == refusal);
   trains.Tick(kJobSecond);
   CHECK_FALSE(trains.Last(0).has_end());
 
@@ -287,7 +287,7 @@ TEST_CASE("Posts go to who asks, before or after; a key is posted once") {
   CHECK(absl::StrContains(table.End(1), "posts address 1, which host h1 (process 1, rank 1) has"));
 }
 
-JobFromMember PartOf(uint64_t number, const char* name, const char* part) {
+JobFromMember MakePart(uint64_t number, const char* name, const char* part) {
   JobFromMember message;
   message.mutable_part()->set_number(number);
   message.mutable_part()->set_name(name);
@@ -298,16 +298,16 @@ JobFromMember PartOf(uint64_t number, const char* name, const char* part) {
 TEST_CASE("A round takes all parts by process and gives all one answer") {
   Table table(3);
   table.JoinAll();
-  for (const int p : {2, 0}) table.Say(p, PartOf(0, "commit", p == 0 ? "a" : "c"));
+  for (const int p : {2, 0}) table.Say(p, MakePart(0, "commit", p == 0 ? "a" : "c"));
   CHECK(table.rounds.empty());
-  table.Say(1, PartOf(0, "commit", "b"));
+  table.Say(1, MakePart(0, "commit", "b"));
   REQUIRE(table.rounds.size() == 1);
   CHECK(table.rounds[0].parts == std::vector<std::string>{"a", "b", "c"});
   table.coordinator.AnswerRound(0, "whole", table.now, table.Emit());
   table.coordinator.AnswerRound(0, "again", table.now, table.Emit());
   for (int p = 0; p < 3; ++p) CHECK(table.Last(p).answer().answer() == "whole");
-  table.Say(2, PartOf(1, "commit 2", ""));
-  table.Say(1, PartOf(1, "outcome", ""));
+  table.Say(2, MakePart(1, "commit 2", ""));
+  table.Say(1, MakePart(1, "outcome", ""));
   CHECK(table.End(2) ==
         "host h1 (process 1, rank 1) is in round outcome, host h2 (process 2, "
         "rank 2) in round commit 2");
@@ -356,8 +356,8 @@ TEST_CASE("What no process of this build says ends the attempt, by name, and cra
   messages[2].mutable_frozen()->set_steps(3);
   messages[3].mutable_beat()->set_echo(kStart + kJobSecond);
   messages[4].mutable_beat()->set_echo(-1);
-  messages[5] = PartOf(7, "x", "");
-  messages[6] = PartOf(~0ull, "x", "");
+  messages[5] = MakePart(7, "x", "");
+  messages[6] = MakePart(~0ull, "x", "");
   messages[7].mutable_failed()->set_code(999);
   for (const JobFromMember& message : messages) {
     CAPTURE(message.ShortDebugString());
@@ -385,7 +385,7 @@ TEST_CASE("Drawn messages never reach a CHECK") {
   std::vector<JobFromMember> up = {Presents(Identity(0, 2)),
                                    Presents(Identity(1, 2)),
                                    Begins(0, "t", 0, 1),
-                                   PartOf(0, "r", "p"),
+                                   MakePart(0, "r", "p"),
                                    {}};
   up.resize(13);
   up[5].mutable_beat()->set_sent(kStart);

@@ -17,7 +17,7 @@ inline constexpr int kMostMessageBytes = 8 << 20;
 // judges us by them; all else stays in order. Requires: a beat's sender has received something on
 // the stream.
 template <typename Queue, typename Message>
-auto PlaceInQueue(Queue& queue, const Message& message) {
+auto QueuePosition(Queue& queue, const Message& message) {
   return message.has_beat() ? queue.begin() : queue.end();
 }
 
@@ -29,7 +29,7 @@ struct JobCredentials {
 };
 
 // TLS in which both ends prove that they have the job's keys.
-JobCredentials CredentialsOf(const JobKeys& keys);
+JobCredentials MakeCredentials(const JobKeys& keys);
 
 // A channel of its own: it shares no connection with others of this process.
 std::shared_ptr<grpc::Channel> OpenJobChannel(const std::string& address,

@@ -27,7 +27,7 @@ class JobServer::Stream final
   void Send(proto::JobToMember message) {
     std::lock_guard lock(mutex_);
     if (finished_ || closing_) return;
-    queue_.insert(PlaceInQueue(queue_, message), std::move(message));
+    queue_.insert(QueuePosition(queue_, message), std::move(message));
     WriteNext();
   }
 

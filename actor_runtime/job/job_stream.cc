@@ -25,7 +25,7 @@ void JobStream::Start() {
 void JobStream::Send(proto::JobFromMember message) {
   std::lock_guard lock(mutex_);
   if (released_ || closing_) return;
-  queue_.insert(PlaceInQueue(queue_, message), std::move(message));
+  queue_.insert(QueuePosition(queue_, message), std::move(message));
   WriteNext();
 }
 

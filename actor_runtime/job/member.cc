@@ -36,7 +36,8 @@ class Member::Impl {
   Impl(MemberOptions options, MemberCallbacks callbacks)
       : options_(std::move(options)),
         callbacks_(std::move(callbacks)),
-        credentials_(options_.keys.has_value() ? CredentialsOf(*options_.keys) : JobCredentials()),
+        credentials_(options_.keys.has_value() ? MakeCredentials(*options_.keys)
+                                               : JobCredentials()),
         state_({.self = Identity(),
                 .coordinator = options_.coordinator,
                 .join = FromSeconds(options_.join_seconds),

@@ -1,7 +1,7 @@
 // What one AdamW update multiplies with, from the numbers of a step. Internal to kernel/ and
 // cuda/kernel/.
 //
-//   v.adamw(AdamNumbersOf(run.optimizer(step), decay, norm), g, w, m, v, n);
+//   v.adamw(MakeAdamNumbers(run.optimizer(step), decay, norm), g, w, m, v, n);
 #pragma once
 
 #include "actor_runtime/kernel/run_context.h"
@@ -17,6 +17,6 @@ constexpr double ClipFactor(double clip, double norm) {
 }
 
 // `decay`: whether the variable is one that decays.
-AdamNumbers AdamNumbersOf(const StepNumbers& step, bool decay, double norm);
+AdamNumbers MakeAdamNumbers(const StepNumbers& step, bool decay, double norm);
 
 }  // namespace oneflow

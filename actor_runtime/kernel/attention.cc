@@ -35,7 +35,7 @@ struct AttentionShape {
   }
 };
 
-absl::StatusOr<AttentionShape> AttentionShapeOf(const KernelSetup& s, const Dims& qkv) {
+absl::StatusOr<AttentionShape> FindAttentionShape(const KernelSetup& s, const Dims& qkv) {
   AttentionShape a{qkv[0], qkv[1], qkv[3], qkv[4], AttentionWorkspacePerThread(qkv[1], qkv[4])};
   RETURN_IF_ERROR(NeedWorkspace(s, a.thread_bytes * s.threads));
   return a;
@@ -44,7 +44,7 @@ absl::StatusOr<AttentionShape> AttentionShapeOf(const KernelSetup& s, const Dims
 }  // namespace
 
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const AttentionShape shape, AttentionShapeOf(s, In(s, 0).local()));
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, In(s, 0).local()));
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
@@ -62,7 +62,7 @@ absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const AttentionShape shape, AttentionShapeOf(s, In(s, 1).local()));
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, In(s, 1).local()));
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);

@@ -3,7 +3,7 @@
 // own pool.
 //
 // A source may be in another process. Then what a piece takes of it travels as a packet: its rows,
-// one after the other. Which rows these are, both ends find with RegionBetween and ChunkOf alone.
+// one after the other. Which rows these are, both ends find with RegionBetween and FindChunk alone.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct CopyChunk {
 // What two slices of a tensor have in common; without its sources.
 CopyRegion RegionBetween(const Slice& source, const Slice& target);
 // Piece `index` of region.pieces(most).
-CopyChunk ChunkOf(const CopyRegion& region, int64_t most, int64_t index);
+CopyChunk FindChunk(const CopyRegion& region, int64_t most, int64_t index);
 // Whether the rows of a chunk are one after the other in the target, too.
 bool IsContiguousInTarget(const CopyRegion& region, const CopyChunk& chunk);
 

@@ -3,7 +3,7 @@
 //
 // Whether an element is kept is a function of (seed, step, mask, element):
 //   seed     of the run
-//   step     of the firing: MicroBatchOf in exec/run_context.h
+//   step     of the firing: FindMicroBatch in exec/run_context.h
 //   mask     the name of the original op: the attribute `mask` of gradients and clones, else the
 //            actor's own name
 //   element  row-major, in the tensor of the whole step: the logical tensors of its micro-batches,

@@ -83,7 +83,7 @@ TEST_CASE("masks of other steps, ops, seeds and micro-batches are independent") 
 TEST_CASE("micro-batches and slices of every dimension cut one mask") {
   constexpr int64_t kBatch = 8;
   const Dims sample{6, 37};
-  const Values whole = Drop({.first_step = 3}, {kBatch, sample[0], sample[1]});
+  const Values full = Drop({.first_step = 3}, {kBatch, sample[0], sample[1]});
   for (const int64_t m : {1, 2, 4, 8}) {
     const Dims dims{kBatch / m, sample[0], sample[1]};
     for (int dim = 0; dim < 3; ++dim) {
@@ -100,7 +100,7 @@ TEST_CASE("micro-batches and slices of every dimension cut one mask") {
           }
           joined.insert(joined.end(), part.begin(), part.end());
         }
-        REQUIRE(joined == whole);
+        REQUIRE(joined == full);
       }
     }
   }
@@ -137,8 +137,8 @@ TEST_CASE("a mask that is stored is that of dropout, on any slice, and its gradi
 
 TEST_CASE("every dtype drops the same elements") {
   const Dims dims{10, 33};
-  const Slice whole{{0, 0}, dims};
-  CHECK(Agreement(Drop({}, dims, whole, DType::kF32), Drop({}, dims, whole, DType::kF64)) == 1);
+  const Slice full{{0, 0}, dims};
+  CHECK(Agreement(Drop({}, dims, full, DType::kF32), Drop({}, dims, full, DType::kF64)) == 1);
 }
 
 }  // namespace

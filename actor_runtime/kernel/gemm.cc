@@ -32,7 +32,7 @@ BlockSizes SizesFor(const ProductKernels<T>& p, int64_t m, int64_t n, int64_t k,
       .rows = 0, .columns = EvenPart(n, most, p.tile_columns), .depth = words * p.word_depth};
   int64_t most_rows = most;
   if (rounded && s.depth < k) {  // the sums of a block wait in the workspace
-    const int64_t row_bytes = s.columns * static_cast<int64_t>(sizeof(SumOf<T>));
+    const int64_t row_bytes = s.columns * static_cast<int64_t>(sizeof(SumType<T>));
     most_rows = std::min(most, kProductBlockBytes / row_bytes);
   }
   s.rows = EvenPart(m, most_rows, p.tile_rows);
@@ -102,9 +102,9 @@ struct Operand {
   // word, `step` lanes side by side, or, if `rows`, also lane after lane.
   bool CanStay(int64_t lanes, int64_t depth, int step, bool rows) const {
     if (lanes % step != 0 || depth % word_depth != 0) return false;
-    const bool lies = from.row == 1 ? word_depth == 1 : rows && from.row % word_depth == 0;
+    const bool fits = from.row == 1 ? word_depth == 1 : rows && from.row % word_depth == 0;
     const int64_t stride = std::max(from.row, from.col) * static_cast<int64_t>(sizeof(T));
-    return lies && stride <= kNearBytes;
+    return fits && stride <= kNearBytes;
   }
   int64_t Words(int64_t depth) const { return DivUp(depth, word_depth); }
 
@@ -129,7 +129,7 @@ void Finish(const GemmArgs<T, C>& g, int64_t row, int64_t rows, int64_t column, 
 
 template <typename T, typename C>
 struct BlockedProduct {
-  using Sum = SumOf<T>;
+  using Sum = SumType<T>;
   static constexpr bool kRounded = !std::is_same_v<C, Sum>;
 
   struct Block {
@@ -203,7 +203,7 @@ struct BlockedProduct {
       const int64_t rows = std::min(task_size.rows, b.rows - i);
       const int64_t columns = std::min(task_size.columns, b.columns - j);
       p.multiply(left.View(b.row + i, i, b.k, b.depth), right.View(b.column + j, j, b.k, b.depth),
-                 rows, columns, words, TargetOf(b, i, j));
+                 rows, columns, words, MakeTarget(b, i, j));
       if (g.finished && IsLast(b)) Finish(g, b.row + i, rows, b.column + j, columns);
     });
   }
@@ -212,7 +212,7 @@ struct BlockedProduct {
   bool IsLast(const Block& b) const { return b.k + b.depth == g.k; }
 
   // For the part of a block at (row, column).
-  ProductTarget<Sum> TargetOf(const Block& b, int64_t row, int64_t column) const {
+  ProductTarget<Sum> MakeTarget(const Block& b, int64_t row, int64_t column) const {
     const bool last = IsLast(b);
     ProductTarget<Sum> to{.add = b.k > 0 || g.accumulate};
     if (last && g.bias != nullptr) to.bias = g.bias + b.column + column;

@@ -27,14 +27,14 @@
 
 namespace oneflow {
 
-template <typename T, typename C = SumOf<T>>
+template <typename T, typename C = SumType<T>>
 struct GemmArgs {
   int64_t m, n, k;
   Strided<T> a, b;
   C* c;
   int64_t c_row;
   bool accumulate = false;
-  const SumOf<T>* bias = nullptr;  // n elements, or none
+  const SumType<T>* bias = nullptr;  // n elements, or none
   // Called once for every piece of a row of c when it is finished, and still in cache: elements
   // [column, column + columns) of `row`. On any thread; pieces do not overlap.
   std::optional<absl::FunctionRef<void(int64_t row, int64_t column, int64_t columns)>> finished;

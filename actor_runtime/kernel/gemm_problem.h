@@ -56,13 +56,13 @@ struct Problem {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   std::vector<T> a, b;
-  std::vector<SumOf<T>> bias;
+  std::vector<SumType<T>> bias;
 
   Problem(int64_t m_, int64_t n_, int64_t k_, bool ta, bool tb)
       : m(m_), n(n_), k(k_), transpose_a(ta), transpose_b(tb) {
     a = Narrowed<T>(RandomValues(m * k, 1));
     b = Narrowed<T>(RandomValues(k * n, 2));
-    bias = Narrowed<SumOf<T>>(RandomValues(n, 3));
+    bias = Narrowed<SumType<T>>(RandomValues(n, 3));
   }
   Strided<T> Left() const {
     return transpose_a ? Strided<T>{a.data(), 1, m} : Strided<T>{a.data(), k, 1};

@@ -30,7 +30,7 @@ const std::vector<KernelSample>& LargeSamples();  // several tasks and blocks a 
 std::string ToString(const KernelSample& sample);
 // A graph of sources "in0", ... and the op "op", with shapes; floating point tensors are `dtype`
 // but where an input says otherwise.
-Graph GraphOf(const KernelSample& sample, DType dtype);
+Graph MakeSampleGraph(const KernelSample& sample, DType dtype);
 // Values of the inputs; input i is a function of its dims and i.
 std::vector<Values> InputValues(const KernelSample& sample);
 // How many of the kind's first inputs are update registers: the kernel does not get them as inputs
@@ -39,9 +39,9 @@ int UpdateInputs(const std::string& kind);
 // Sets the op's input i, wherever its kernel looks for it.
 void SetOpInput(KernelHarness& harness, int i, const Values& values);
 // The kernel of the sample on whole tensors, inputs set.
-KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads = 1);
+KernelHarness MakeHarness(const KernelSample& sample, DType dtype, int threads = 1);
 // How far an output of type `dtype` of a kernel of this kind may be from its f64 twin's (Distance).
-double ToleranceOf(const std::string& kind, DType dtype);
+double FindTolerance(const std::string& kind, DType dtype);
 // Numbers for adamw.
 StepNumbers TestStepNumbers(int64_t step);
 

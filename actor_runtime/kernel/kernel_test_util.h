@@ -1,7 +1,7 @@
 // For tests: one kernel on one device, by kind, with values as doubles. It owns what a plan would
 // give: slots, workspace (as much as the op's definition says, not a byte more), threads.
 //
-//   KernelHarness h("gelu", {}, {{WholePort({4, 6})}}, {WholePort({4, 6})});
+//   KernelHarness h("gelu", {}, {{FullPort({4, 6})}}, {FullPort({4, 6})});
 //   h.SetInput(0, x);
 //   REQUIRE(h.Make().ok());
 //   REQUIRE(h.Call().ok());
@@ -27,7 +27,7 @@ void WriteValues(const Values& values, DType dtype, std::byte* to);
 Values ReadValues(const std::byte* from, DType dtype, int64_t n);
 
 // A port that holds a whole tensor.
-Port WholePort(const Dims& dims, DType dtype = DType::kF64);
+Port FullPort(const Dims& dims, DType dtype = DType::kF64);
 // A port that holds `slice` of a tensor.
 Port SlicePort(const Dims& dims, const Slice& slice, DType dtype = DType::kF64);
 
@@ -71,8 +71,8 @@ Values RandomValues(int64_t n, uint64_t seed, double low = -1, double high = 1);
 Values RandomIds(int64_t n, uint64_t seed, int64_t vocabulary);
 
 // The elements of `slice` of a whole tensor; and the inverse.
-Values Cut(const Values& whole, const Dims& dims, const Slice& slice);
-void Paste(const Values& piece, const Dims& dims, const Slice& slice, Values* whole);
+Values ExtractSlice(const Values& full, const Dims& dims, const Slice& slice);
+void Paste(const Values& piece, const Dims& dims, const Slice& slice, Values* full);
 
 // Largest |a - b| / (1 + |b|).
 double Distance(const Values& a, const Values& b);

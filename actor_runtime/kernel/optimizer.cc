@@ -58,7 +58,7 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
       const double norm = with_norm ? *call.input<double>(1) : 0.0;
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =
-          AdamNumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
+          MakeAdamNumbers(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
       const T* g = call.input<T>(0);
       T *w = call.output<T>(0), *m = call.output<T>(1), *u = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
@@ -77,8 +77,8 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
     return [n, name = s.name, decay = BoolAttr(s, "decay"),
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
-      const AdamNumbers numbers =
-          AdamNumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
+      const AdamNumbers numbers = MakeAdamNumbers(
+          call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
       const T *newest = call.input<T>(0), *g = call.input<T>(1);
       T *m = call.output<T>(0), *u = call.output<T>(1), *w = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {

@@ -59,7 +59,7 @@ struct RunContext {
 struct MicroBatch {
   int64_t step, index;
 };
-inline MicroBatch MicroBatchOf(const RunContext& run, int64_t firing) {
+inline MicroBatch FindMicroBatch(const RunContext& run, int64_t firing) {
   return {run.first_step + firing / run.micro_batches, firing % run.micro_batches};
 }
 

@@ -27,7 +27,7 @@ struct HeadRows {
   int tasks() const { return static_cast<int>(b * h) * kParts; }
   int64_t row() const { return kParts * h * d; }  // from one position to the next
   // Of task i: which part, where its head starts in qkv, and where in the part.
-  int PartOf(int64_t i) const { return static_cast<int>(i % kParts); }
+  int FindPart(int64_t i) const { return static_cast<int>(i % kParts); }
   int64_t QkvAt(int64_t i) const {
     const int64_t head = i / kParts;
     return head / h * t * row() + (i % kParts * h + head % h) * d;
@@ -45,7 +45,7 @@ absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
       const S* qkv = call.input<S>(0);
       call.pool->ParallelFor(r.tasks(), [&](int i, int) {
         const S* from = qkv + r.QkvAt(i);
-        S* to = call.output<S>(r.PartOf(i)) + r.PartAt(i);
+        S* to = call.output<S>(r.FindPart(i)) + r.PartAt(i);
         for (int64_t p = 0; p < r.t; ++p) {
           PutRow<T>(from + p * r.row(), r.d, call.accumulate, to + p * r.d);
         }
@@ -62,7 +62,7 @@ absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
     return [r = HeadRows(s.out[0].local())](const KernelCall& call) {
       S* dqkv = call.output<S>(0);
       call.pool->ParallelFor(r.tasks(), [&](int i, int) {
-        const S* from = call.input<S>(r.PartOf(i)) + r.PartAt(i);
+        const S* from = call.input<S>(r.FindPart(i)) + r.PartAt(i);
         S* to = dqkv + r.QkvAt(i);
         for (int64_t p = 0; p < r.t; ++p) {
           PutRow<T>(from + p * r.d, r.d, call.accumulate, to + p * r.row());
@@ -79,7 +79,7 @@ absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
     using T = decltype(zero);
     using S = decltype(stored);
     const Dims& x = In(s, 0).local();
-    const int64_t a = x[0], m = x[1], n = x[2], run = ProductOf(x, 3);
+    const int64_t a = x[0], m = x[1], n = x[2], run = DimsProduct(x, 3);
     return [=](const KernelCall& call) {
       const S* from = call.input<S>(0);
       S* to = call.output<S>(0);

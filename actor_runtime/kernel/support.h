@@ -19,10 +19,10 @@ namespace oneflow {
 // The piece of input i (all kernels but boxing have one source).
 const Port& In(const KernelSetup& s, int i);
 // Product of dims[begin, end); end < 0: to the last.
-int64_t ProductOf(const Dims& dims, int begin, int end = -1);
+int64_t DimsProduct(const Dims& dims, int begin, int end = -1);
 int64_t Elements(const Port& port);
 int64_t LastDim(const Port& port);  // 1 for a scalar
-int64_t RowsOf(
+int64_t CountRows(
     const Port& port);  // elements over all but the last dimension; right for empty ones too
 
 // INTERNAL unless the plan gives at least `bytes`.

@@ -20,7 +20,7 @@ class SharedCommunicator final : public Communicator {
   void SetWake(std::function<void(int)> wake) override { of_->SetWake(std::move(wake)); }
   void Enter(int member, const ExchangeEntry& entry) override { of_->Enter(member, entry); }
   Progress Poll(int member, ThreadPool* pool) override { return of_->Poll(member, pool); }
-  bool HasNews(int member) const override { return of_->HasNews(member); }
+  bool CanProgress(int member) const override { return of_->CanProgress(member); }
   bool HasEntered(int member, int than) const override { return of_->HasEntered(member, than); }
   void Abort(const absl::Status& status) override { of_->Abort(status); }
   absl::Status status() const override { return of_->status(); }

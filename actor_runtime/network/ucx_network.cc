@@ -86,8 +86,8 @@ struct UcxNetwork::Impl {
   std::vector<Outgoing> taken;  // of `outgoing`, by the driving thread
   int broken_process = -1;      // that UCX has told of, and we have not yet
   ucs_status_t broken_status = UCS_OK;
-  bool told = false;  // on_broken
-  int yields = 0;     // since something was done
+  bool reported = false;  // on_broken
+  int yields = 0;         // since something was done
 
   std::mutex mutex;
   std::vector<Outgoing> outgoing;                    // under mutex
@@ -226,20 +226,20 @@ struct UcxNetwork::Impl {
       if (!status.ok()) Refuse(*header, status);
       return UCS_OK;
     }
-    const absl::StatusOr<std::span<std::byte>> place = to->Land(*message);
-    if (!place.ok()) {
-      Refuse(*header, place.status());
-    } else if (!place->empty()) {
+    const absl::StatusOr<std::span<std::byte>> target = to->Land(*message);
+    if (!target.ok()) {
+      Refuse(*header, target.status());
+    } else if (!target->empty()) {
       bytes_received.fetch_add(static_cast<int64_t>(length));
-      return LandAt(at, *message, home, *place, data, param);
+      return LandAt(at, *message, home, *target, data, param);
     }
     return UCS_OK;
   }
 
   ucs_status_t LandAt(Side at, const FarMessage& message, const Home& home,
-                      std::span<std::byte> place, void* data, const ucp_am_recv_param_t& param) {
+                      std::span<std::byte> target, void* data, const ucp_am_recv_param_t& param) {
     if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
-      std::memcpy(place.data(), data, place.size());
+      std::memcpy(target.data(), data, target.size());
       home.communicator->Landed(message);
       return UCS_OK;
     }
@@ -259,7 +259,7 @@ struct UcxNetwork::Impl {
       of->network->Landed(of, status);
     };
     const ucs_status_ptr_t request =
-        ucp_am_recv_data_nbx(ucx.worker(at), data, place.data(), place.size(), &receive);
+        ucp_am_recv_data_nbx(ucx.worker(at), data, target.data(), target.size(), &receive);
     if (UCS_PTR_IS_ERR(request)) Landed(landing, UCS_PTR_STATUS(request));
     return UCS_INPROGRESS;
   }
@@ -331,7 +331,7 @@ struct UcxNetwork::Impl {
   }
 
   bool Progress() {
-    if (told) return false;
+    if (reported) return false;
     bool worked = false;
     if (has_outgoing.load()) {
       {
@@ -355,7 +355,7 @@ struct UcxNetwork::Impl {
 
   // Nothing is sent or received any more, and nobody's memory is touched.
   void EndAll() {
-    told = true;
+    reported = true;
     std::vector<std::shared_ptr<FarCommunicator>> all;
     std::unique_lock lock(mutex);
     const absl::Status why = broken;
@@ -393,14 +393,15 @@ struct UcxNetwork::Impl {
 
   void Sleep(const std::stop_token& stop) {
     asleep.store(true);
-    const bool armed = told || ucx.Arm();
-    const bool news = has_outgoing.load() || (is_broken.load() && !told) || stop.stop_requested();
+    const bool armed = reported || ucx.Arm();
+    const bool has_work =
+        has_outgoing.load() || (is_broken.load() && !reported) || stop.stop_requested();
     pollfd fds[] = {
         {wake_fd, POLLIN, 0}, {ucx.event_fd(kIn), POLLIN, 0}, {ucx.event_fd(kOut), POLLIN, 0}};
-    if (!news && !armed && ++yields <= kYields) {
+    if (!has_work && !armed && ++yields <= kYields) {
       std::this_thread::yield();
-    } else if (!news) {
-      ppoll(fds, armed && !told ? 3 : 1, armed ? nullptr : &kNap, nullptr);
+    } else if (!has_work) {
+      ppoll(fds, armed && !reported ? 3 : 1, armed ? nullptr : &kNap, nullptr);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
     }

@@ -47,8 +47,8 @@ PhiloxBlock RandomStream::Bits(uint64_t index) const {
 }
 
 uint32_t RandomStream::Word(uint64_t index) const {
-  const uint64_t group = index / 32, place = index % 32;
-  return Bits(group * 8 + place % 16 / 2)[place / 16 * 2 + place % 2];
+  const uint64_t group = index / 32, within = index % 32;
+  return Bits(group * 8 + within % 16 / 2)[within / 16 * 2 + within % 2];
 }
 
 uint64_t RandomStream::Below(uint64_t index, uint64_t n) const {

@@ -19,13 +19,13 @@ TEST_CASE("Philox4x32-10 gives the published answers") {
 
 TEST_CASE("Normals do not depend on how the range is cut") {
   const RandomStream stream(7, "weight");
-  std::vector<double> whole(101);
-  stream.Normals(0, whole);
+  std::vector<double> full(101);
+  stream.Normals(0, full);
   for (size_t begin : {0, 1, 2, 50, 99}) {
     for (size_t size : {0, 1, 2}) {
       std::vector<double> part(size);
       stream.Normals(begin, part);
-      CHECK(std::equal(part.begin(), part.end(), whole.begin() + begin));
+      CHECK(std::equal(part.begin(), part.end(), full.begin() + begin));
     }
   }
 }

@@ -72,7 +72,7 @@ class Merger {
   std::vector<Block> done_;
 };
 
-size_t BlocksOf(const SimulationSummary& summary) {
+size_t CountBlocks(const SimulationSummary& summary) {
   size_t blocks = 0;
   for (const SimulationSummary::Device& device : summary.stages) {
     for (const Stream& stream : device.streams) blocks += stream.host ? 0 : stream.blocks.size();
@@ -118,7 +118,7 @@ size_t KeepFirstPieces(SimulationSummary* summary) {
 }  // namespace
 
 Condensation Condense(SimulationSummary* summary, size_t most) {
-  Condensation condensed{.blocks = BlocksOf(*summary)};
+  Condensation condensed{.blocks = CountBlocks(*summary)};
   if (condensed.blocks <= most) return condensed;
   DropStreams(summary);
   MarkCritical(summary);
@@ -131,7 +131,7 @@ Condensation Condense(SimulationSummary* summary, size_t most) {
         stream.blocks = Merger(condensed.seconds).Merge(stream.blocks);
       }
     }
-    blocks = BlocksOf(*summary);
+    blocks = CountBlocks(*summary);
     // One that holds the whole run cannot grow.
     if (blocks <= most || condensed.seconds >= summary->seconds) return condensed;
   }

@@ -21,7 +21,7 @@ class Firings {
  public:
   explicit Firings(const SimulatedRun& run)
       : run_(run),
-        dependencies_(DependenciesOf(run.net)),
+        dependencies_(FindDependencies(run.net)),
         actor_of_(run.spans.size(), -1),
         by_worker_(run.spans.size(), -1),
         by_stream_(run.spans.size(), -1) {
@@ -64,7 +64,7 @@ class Firings {
     if (x < 0) return;
     const NetExchange& exchange = run_.net.exchanges[x];
     for (int32_t m = 0; m < run_.net.members(exchange); ++m) {
-      const int32_t member = run_.net.MemberOf(exchange, m);
+      const int32_t member = run_.net.FindMember(exchange, m);
       if (member != actor) ForBeforeMember(member, firing, fn);
     }
   }
@@ -89,7 +89,7 @@ class Firings {
     const int32_t actor = actor_of_[index];
     const int64_t of_period =
         later.period == 0 ? 0 : later.period * run_.repeats[later.repeats].firings[actor];
-    return index - run_.first[actor] + run_.SkippedOf(actor, later.repeats) + of_period;
+    return index - run_.first[actor] + run_.CountSkipped(actor, later.repeats) + of_period;
   }
 
   double Delay(int32_t from, int32_t to) const {
@@ -159,13 +159,13 @@ class PathFinder {
     double latest = 0, end = 0;
     firings_.ForBefore(at->actor, at->firing, [&](int32_t actor, int64_t firing, double delay) {
       // Of equals the first: the one before it on its worker.
-      const double here = run_.SpanOf(actor, firing).end;
+      const double here = run_.FindSpan(actor, firing).end;
       if (before.firing >= 0 && here + delay <= latest) return;
       before = {actor, firing};
       end = here;
       latest = here + delay;
     });
-    at->waited = std::max(0.0, run_.SpanOf(at->actor, at->firing).begin - end);
+    at->waited = std::max(0.0, run_.FindSpan(at->actor, at->firing).begin - end);
     return before;
   }
 
@@ -235,12 +235,12 @@ class SlackFinder {
     slack_[at.actor] = std::min(slack_[at.actor], std::max(0.0, latest - span.end));
     const double latest_begin = latest - (span.end - span.begin);
     firings_.ForBefore(at.actor, at.firing, [&](int32_t actor, int64_t firing, double delay) {
-      double& before = LatestOf(actor, firing);
+      double& before = FindLatest(actor, firing);
       before = std::min(before, latest_begin - delay);
     });
   }
 
-  double& LatestOf(int32_t actor, int64_t firing) {
+  double& FindLatest(int32_t actor, int64_t firing) {
     const Stored stored = run_.Find(actor, firing);
     if (stored.period == 0) return latest_[stored.index];
     const Repeat& repeat = run_.repeats[stored.repeats];
@@ -249,14 +249,14 @@ class SlackFinder {
     if (latest.empty()) {
       latest.assign(repeat.end - repeat.first, run_.seconds());
     }
-    if (place_of_.empty()) place_of_.assign(run_.spans.size(), -1);
-    int64_t& place = place_of_[stored.index];
-    if (place < 0) {
+    if (index_in_period_.empty()) index_in_period_.assign(run_.spans.size(), -1);
+    int64_t& index = index_in_period_[stored.index];
+    if (index < 0) {
       for (int64_t i = repeat.first; i < repeat.end; ++i) {
-        place_of_[firings_.indices()[i]] = i - repeat.first;
+        index_in_period_[firings_.indices()[i]] = i - repeat.first;
       }
     }
-    return latest[place];
+    return latest[index];
   }
 
   // From the last period back. When several periods in a row leave the same slack, so do all
@@ -303,7 +303,7 @@ class SlackFinder {
       at.firing += period * repeat.firings[at.actor];
       const SimulatedRun::Span& stored = run_.spans[index];
       const SimulatedRun::Span span{stored.begin + shift, stored.end + shift};
-      const double latest = LatestOf(at.actor, at.firing);
+      const double latest = FindLatest(at.actor, at.firing);
       slack[i - repeat.first] = latest - span.end;
       LookAt(at, span, latest);
     }
@@ -314,7 +314,7 @@ class SlackFinder {
   const Firings& firings_;
   Latest latest_;                                   // by index: the latest end that delays nothing
   std::vector<std::map<int64_t, Latest>> skipped_;  // by repeat, then by period
-  std::vector<int64_t> place_of_;                   // by index: in its stored period
+  std::vector<int64_t> index_in_period_;            // by index: in its stored period
   int32_t repeat_ = -1;                             // whose periods are looked at
   int64_t looked_at_ = 0;                           // period
   int64_t deepest_ = 0;                             // periods from a firing to what it waits for
@@ -323,7 +323,7 @@ class SlackFinder {
 
 }  // namespace
 
-CriticalPath CriticalPathOf(const SimulatedRun& run) {
+CriticalPath FindCriticalPath(const SimulatedRun& run) {
   const Firings firings(run);
   CriticalPath path;
   PathFinder(run, firings, &path).Find();

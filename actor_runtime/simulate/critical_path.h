@@ -27,6 +27,6 @@ struct CriticalPath {
   std::vector<double> slack;
 };
 
-CriticalPath CriticalPathOf(const SimulatedRun& run);
+CriticalPath FindCriticalPath(const SimulatedRun& run);
 
 }  // namespace oneflow

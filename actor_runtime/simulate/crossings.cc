@@ -53,7 +53,7 @@ class Counting {
       OfFiring firing;
       for (int rank = 0; rank < mesh_.ranks(); ++rank) {
         if (mesh_.StageOf(rank) != actor.stage()) continue;
-        const std::vector<int> ranks = mesh_.MembersOf(group, rank);
+        const std::vector<int> ranks = mesh_.FindMembers(group, rank);
         const int counted_at = group.has_stages() ? ranks.back() : ranks.front();
         if (rank == counted_at) RETURN_IF_ERROR(AddExchange(a, ranks, &firing));
       }
@@ -84,12 +84,12 @@ class Counting {
     }
   }
 
-  int ProcessOf(int rank) const { return rank / ranks_a_process_; }
+  int FindProcess(int rank) const { return rank / ranks_a_process_; }
 
   // All firings of an exchange of these ranks.
   absl::Status AddExchange(int actor, const std::vector<int>& ranks, OfFiring* firing) {
     std::map<int, int> first_of;  // by process: the rank that speaks for it
-    for (const int rank : ranks) first_of.try_emplace(ProcessOf(rank), rank);
+    for (const int rank : ranks) first_of.try_emplace(FindProcess(rank), rank);
     if (first_of.size() == 1) return absl::OkStatus();
     const int64_t firings = net_.actors[actor].firings;
     for (const auto& [process, from] : first_of) {
@@ -97,15 +97,15 @@ class Counting {
         if (process != other) AddMessages(from, to, 2 * firings);  // entered, done
       }
     }
-    ASSIGN_OR_RETURN(const std::vector<Route>* routes, RoutesOf(actor, ranks));
+    ASSIGN_OR_RETURN(const std::vector<Route>* routes, FindRoutes(actor, ranks));
     std::map<int, FarTraffic> of_reader;
     for (const Route& route : *routes) {
       FarTraffic& far = of_reader[route.reader];
       far.packets += static_cast<double>(route.packets);
       far.placed += static_cast<double>(route.placed);
       far.flights = route.flights;
-      firing->in[ProcessOf(ranks[route.reader])] += static_cast<double>(route.bytes);
-      firing->out[ProcessOf(ranks[route.source])] += static_cast<double>(route.bytes);
+      firing->in[FindProcess(ranks[route.reader])] += static_cast<double>(route.bytes);
+      firing->out[FindProcess(ranks[route.source])] += static_cast<double>(route.bytes);
       const int reader = ranks[route.reader], source = ranks[route.source];
       const int64_t packets = firings * route.packets, bytes = firings * route.bytes;
       AddMessages(reader, source, packets);  // pulls
@@ -120,7 +120,7 @@ class Counting {
   }
 
   std::array<Traffic*, 2> At(int rank) {
-    return {&crossings_.by_stage[mesh_.StageOf(rank)], &crossings_.by_process[ProcessOf(rank)]};
+    return {&crossings_.by_stage[mesh_.StageOf(rank)], &crossings_.by_process[FindProcess(rank)]};
   }
 
   void AddMessages(int from, int to, int64_t n) {
@@ -129,8 +129,8 @@ class Counting {
   }
 
   // Layers are alike, and so are groups: each kind is cut into pieces once.
-  absl::StatusOr<const std::vector<Route>*> RoutesOf(int actor, const std::vector<int>& ranks) {
-    const auto [found, fresh] = routes_.try_emplace(KeyOf(actor, ranks));
+  absl::StatusOr<const std::vector<Route>*> FindRoutes(int actor, const std::vector<int>& ranks) {
+    const auto [found, fresh] = routes_.try_emplace(MakeKey(actor, ranks));
     if (!fresh) return &found->second;
     std::vector<BoundMember> members;
     const int partner = net_.actors[actor].partner;
@@ -138,7 +138,7 @@ class Counting {
       members.push_back({members.empty() && partner >= 0 ? partner : actor, rank});
     }
     std::vector<int> processes;
-    for (const int rank : ranks) processes.push_back(ProcessOf(rank));
+    for (const int rank : ranks) processes.push_back(FindProcess(rank));
     std::sort(processes.begin(), processes.end());
     processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
     for (const int process : processes) {
@@ -187,7 +187,7 @@ class Counting {
   }
 
   // All that its pieces depend on. Layouts do not cut along the axis of stages.
-  std::string KeyOf(int actor, const std::vector<int>& ranks) const {
+  std::string MakeKey(int actor, const std::vector<int>& ranks) const {
     std::string key;
     for (const int a : {net_.actors[actor].partner, actor}) {
       if (a < 0) continue;
@@ -202,7 +202,7 @@ class Counting {
       Coordinate at = mesh_.mesh.CoordinateOf(rank);
       if (mesh_.stage_axis >= 0) at[mesh_.stage_axis] = 0;
       absl::StrAppend(&key, ";", mesh_.mesh.RankOf(at), "@",
-                      ProcessOf(rank) - ProcessOf(ranks.front()));
+                      FindProcess(rank) - FindProcess(ranks.front()));
     }
     return key;
   }
@@ -222,7 +222,7 @@ class Counting {
   Crossings crossings_;
 };
 
-nlohmann::ordered_json JsonOf(const Traffic& t) {
+nlohmann::ordered_json TrafficJson(const Traffic& t) {
   return {{"messages_sent", t.messages_sent},
           {"messages_received", t.messages_received},
           {"pulls", t.pulls},
@@ -230,13 +230,13 @@ nlohmann::ordered_json JsonOf(const Traffic& t) {
           {"bytes_received", t.bytes_received}};
 }
 
-std::string LineOf(const std::string& name, const Traffic& t) {
+std::string TrafficLine(const std::string& name, const Traffic& t) {
   return absl::StrFormat("    %-12s %12d %12d %12d %18d %18d\n", name, t.messages_sent,
                          t.messages_received, t.pulls, t.bytes_sent, t.bytes_received);
 }
 
 // Of many only the first and the last.
-std::string LinesOf(const std::string& what, const std::vector<Traffic>& all) {
+std::string TrafficLines(const std::string& what, const std::vector<Traffic>& all) {
   constexpr size_t kLines = 8;
   std::string text;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -244,7 +244,7 @@ std::string LinesOf(const std::string& what, const std::vector<Traffic>& all) {
       absl::StrAppend(&text, "    ... ", all.size() - kLines, " more\n");
       i = all.size() - 1;
     }
-    text += LineOf(absl::StrCat(what, " ", i), all[i]);
+    text += TrafficLine(absl::StrCat(what, " ", i), all[i]);
   }
   return text;
 }
@@ -261,7 +261,7 @@ Traffic& Traffic::operator+=(const Traffic& other) {
 }
 
 absl::StatusOr<int> RanksAProcess(const proto::Plan& plan, int processes) {
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   if (processes >= 1 && mesh.ranks() % processes == 0) return mesh.ranks() / processes;
   return InputError(absl::StrCat("--processes=", processes),
                     absl::StrCat("the plan's ", mesh.ranks(),
@@ -276,15 +276,15 @@ struct Counted {
   std::vector<FarTraffic> far;
 };
 
-absl::StatusOr<Counted> CountedOf(const proto::Plan& plan, std::string_view program,
-                                  int processes) {
+absl::StatusOr<Counted> CountTraffic(const proto::Plan& plan, std::string_view program,
+                                     int processes) {
   if (plan.device_kind() != proto::CPU) {
     return InputError(absl::StrCat("--processes=", processes),
                       "the plan is for GPUs, whose exchanges NCCL carries in packets of its own",
                       "leave it out, or compile with --device=cpu");
   }
   ASSIGN_OR_RETURN(const int each, RanksAProcess(plan, processes));
-  ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(StageMesh mesh, MakeStageMesh(plan));
   ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, *found));
   Counting counting(net, std::move(mesh), each);
@@ -296,13 +296,13 @@ absl::StatusOr<Counted> CountedOf(const proto::Plan& plan, std::string_view prog
 
 absl::StatusOr<Crossings> CrossingsOf(const proto::Plan& plan, std::string_view program,
                                       int processes) {
-  ASSIGN_OR_RETURN(Counted counted, CountedOf(plan, program, processes));
+  ASSIGN_OR_RETURN(Counted counted, CountTraffic(plan, program, processes));
   return std::move(counted.crossings);
 }
 
-absl::StatusOr<std::vector<FarTraffic>> FarTrafficOf(const proto::Plan& plan,
-                                                     std::string_view program, int processes) {
-  ASSIGN_OR_RETURN(Counted counted, CountedOf(plan, program, processes));
+absl::StatusOr<std::vector<FarTraffic>> FindFarTraffic(const proto::Plan& plan,
+                                                       std::string_view program, int processes) {
+  ASSIGN_OR_RETURN(Counted counted, CountTraffic(plan, program, processes));
   return std::move(counted.far);
 }
 
@@ -310,16 +310,16 @@ std::string CrossingsText(const Crossings& crossings) {
   return absl::StrCat(
       absl::StrFormat("between %d processes, a step:\n    %-12s %12s %12s %12s %18s %18s\n",
                       crossings.processes, "", "messages out", "in", "pulls", "bytes out", "in"),
-      LineOf("all", crossings.all), LinesOf("stage", crossings.by_stage),
-      LinesOf("process", crossings.by_process));
+      TrafficLine("all", crossings.all), TrafficLines("stage", crossings.by_stage),
+      TrafficLines("process", crossings.by_process));
 }
 
 std::string CrossingsJson(const Crossings& crossings) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array(), processes = stages;
-  for (const Traffic& t : crossings.by_stage) stages.push_back(JsonOf(t));
-  for (const Traffic& t : crossings.by_process) processes.push_back(JsonOf(t));
+  for (const Traffic& t : crossings.by_stage) stages.push_back(TrafficJson(t));
+  for (const Traffic& t : crossings.by_process) processes.push_back(TrafficJson(t));
   const nlohmann::ordered_json json = {{"processes", crossings.processes},
-                                       {"all", JsonOf(crossings.all)},
+                                       {"all", TrafficJson(crossings.all)},
                                        {"by_stage", std::move(stages)},
                                        {"by_process", std::move(processes)}};
   return JsonText(json);

@@ -52,8 +52,8 @@ absl::StatusOr<int> RanksAProcess(const proto::Plan& plan, int processes);
 
 // What each exchange moves in a firing, by actor of the program: for ActorTimes. Requirements as of
 // CrossingsOf.
-absl::StatusOr<std::vector<FarTraffic>> FarTrafficOf(const proto::Plan& plan,
-                                                     std::string_view program, int processes);
+absl::StatusOr<std::vector<FarTraffic>> FindFarTraffic(const proto::Plan& plan,
+                                                       std::string_view program, int processes);
 
 // For a terminal; and as the value of "crossings" in JSON, without a line's end.
 std::string CrossingsText(const Crossings& crossings);

@@ -29,7 +29,7 @@ inline int64_t FiringBefore(const Dependency& d, int64_t firing) {
 }
 
 // By concrete actor.
-std::vector<std::vector<Dependency>> DependenciesOf(const ActorNet& net);
+std::vector<std::vector<Dependency>> FindDependencies(const ActorNet& net);
 
 // The input of a reader, or the output of a writer, at which a message for `port` arrives.
 const ActorInput& InputAt(const ActorSpec& reader, uint32_t port);

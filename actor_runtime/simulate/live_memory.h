@@ -23,7 +23,7 @@ struct LiveMemory {
 };
 
 // Of the device of each stage, by rank of the run. Requires the plan that was simulated.
-std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun& run);
+std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run);
 
 // The same curve with at most `points` points: the highest of each of as many equal pieces of time.
 // The peak stays.

@@ -1,6 +1,6 @@
-// How well a run that was traced used its devices: what UtilizationOf says of a simulated run.
+// How well a run that was traced used its devices: what FindUtilization says of a simulated run.
 //
-//   std::optional<MeasuredUse> use = MeasuredUseOf(runtime.TraceEvents(), TraceFactsOf(plan));
+//   std::optional<MeasuredUse> use = MeasureUse(runtime.TraceEvents(), MakeTraceFacts(plan));
 //
 // An exchange counts from when its last member has entered, where all members are of the process;
 // else from when this device has: then what it waits for others counts as exchange.
@@ -25,6 +25,6 @@ struct MeasuredUse {
 
 // Of program "train": of the first run of it in the trace all steps but the first and the last that
 // are there, or all where these are fewer than three. Nothing where none was traced.
-std::optional<MeasuredUse> MeasuredUseOf(const proto::ProcessTrace& trace, const TraceFacts& facts);
+std::optional<MeasuredUse> MeasureUse(const proto::ProcessTrace& trace, const TraceFacts& facts);
 
 }  // namespace oneflow

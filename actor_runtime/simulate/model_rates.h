@@ -1,7 +1,7 @@
 // ModelRates: what a simulated step makes of its devices' peaks, by the formulas of Megatron-LM
 // (Narayanan et al., SC'21, and Korthikanti et al., 2022).
 //
-//   ASSIGN_OR_RETURN(ModelRates rates, ModelRatesOf(plan, "train", cluster, run.StepSeconds()));
+//   ASSIGN_OR_RETURN(ModelRates rates, FindModelRates(plan, "train", cluster, run.StepSeconds()));
 //   if (rates.mfu) std::printf("MFU %.1f %%\n", 100 * *rates.mfu);
 //
 // Model FLOPs are those of the forward's products of matrices, three times where there is a
@@ -32,7 +32,7 @@ struct ModelRates {
 
 // Of a step of `program` that takes `step_seconds`. Requires a plan that passed VerifyPlan;
 // NOT_FOUND if there is no such program.
-absl::StatusOr<ModelRates> ModelRatesOf(const proto::Plan& plan, std::string_view program,
-                                        const proto::Cluster& cluster, double step_seconds);
+absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_view program,
+                                          const proto::Cluster& cluster, double step_seconds);
 
 }  // namespace oneflow

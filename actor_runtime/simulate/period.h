@@ -66,7 +66,7 @@ class PeriodFinder {
     std::vector<int64_t> issued, completed, recorded, sequences;
   };
 
-  Moment MomentOf(const ClockState& state, int64_t begun) const;
+  Moment MakeMoment(const ClockState& state, int64_t begun) const;
   std::optional<Period> Between(const Moment& from, const Moment& to) const;
 
   const ActorNet& net_;

@@ -22,7 +22,7 @@
 //
 // A step of many micro-batches repeats itself: when the state of the run is exactly what it was
 // some time before, whole periods are skipped (period.h). What is stored are then the firings
-// before and after, and SimulatedRun::repeats; SpanOf gives the span of every firing, skipped or
+// before and after, and SimulatedRun::repeats; FindSpan gives the span of every firing, skipped or
 // not, and it is the same, bit for bit, as if all had been simulated.
 #pragma once
 
@@ -98,10 +98,10 @@ struct SimulatedRun {
 
   // Of a firing of the run, stored or skipped.
   Stored Find(int32_t actor, int64_t firing) const;
-  Span SpanOf(int32_t actor, int64_t firing) const;
-  int64_t FiringsOf(int32_t actor) const { return net.firings[actor] * options.steps; }
+  Span FindSpan(int32_t actor, int64_t firing) const;
+  int64_t CountFirings(int32_t actor) const { return net.firings[actor] * options.steps; }
   // Firings of an actor that were skipped in the first `n` repeats.
-  int64_t SkippedOf(int32_t actor, int32_t n) const {
+  int64_t CountSkipped(int32_t actor, int32_t n) const {
     int64_t skipped = 0;
     for (int32_t r = 0; r < n; ++r) skipped += repeats[r].times * repeats[r].firings[actor];
     return skipped;

@@ -22,7 +22,7 @@ namespace {
 
 int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-int64_t DevicesOf(const proto::Plan& plan) {
+int64_t CountDevices(const proto::Plan& plan) {
   int64_t devices = 1;
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
   return devices;
@@ -134,10 +134,10 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
       "give --processes=N, a number that divides them");
 }
 
-CoreSharing CoreSharingOf(const proto::Cluster& cluster, const proto::Plan& plan) {
+CoreSharing FindCoreSharing(const proto::Cluster& cluster, const proto::Plan& plan) {
   CoreSharing sharing;
   if (cluster.device().kind() != proto::Device::CPU) return sharing;
-  int64_t devices = DevicesOf(plan);
+  int64_t devices = CountDevices(plan);
   if (cluster.level_size() > 2) {
     const int64_t process = std::max(1, cluster.level(0).size());
     devices = std::min(devices, process * std::max(1, cluster.level(1).size()));
@@ -150,7 +150,7 @@ CoreSharing CoreSharingOf(const proto::Cluster& cluster, const proto::Plan& plan
 
 absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan) {
   if (cluster.device().kind() == proto::Device::CPU) return absl::OkStatus();
-  const int64_t wanted = DevicesOf(plan);
+  const int64_t wanted = CountDevices(plan);
   int64_t devices = 1;
   std::string sizes;
   for (const proto::Level& level : cluster.level()) {
@@ -181,7 +181,7 @@ absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const p
   ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const std::vector<ActorTime> times,
                    ActorTimes(plan, *found, FindFacts(plan, *found), cluster, far));
-  const double slowdown = CoreSharingOf(cluster, plan).slowdown();
+  const double slowdown = FindCoreSharing(cluster, plan).slowdown();
   for (const ActorTime& time : times) {
     options.actor_seconds.push_back(time.worker * slowdown);
     options.link_seconds.push_back(time.link);
@@ -212,7 +212,7 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   std::vector<FarTraffic> far;
   if (processes > 1) {
-    ASSIGN_OR_RETURN(far, FarTrafficOf(plan, program, processes));
+    ASSIGN_OR_RETURN(far, FindFarTraffic(plan, program, processes));
   }
   return SimulateLive(cluster, plan, program, far, {.steps = steps, .skip_after = skip_after});
 }
@@ -232,7 +232,7 @@ proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& 
   std::vector<int64_t> fired(run.net.specs.size(), 0);
   for (const int32_t actor : run.order) {
     const int64_t firing = fired[actor]++;
-    const SimulatedRun::Span& span = run.SpanOf(actor, firing);
+    const SimulatedRun::Span& span = run.FindSpan(actor, firing);
     trace.buffer(run.net.stream_of[actor])
         ->Add({Nanoseconds(span.begin), Nanoseconds(span.end), firing, actor});
   }
@@ -243,7 +243,7 @@ proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& 
 
 std::string SimulatedTraceJson(const proto::Plan& plan, const SimulatedRun& run) {
   const proto::ProcessTrace part = SimulatedTrace(plan, run);
-  return TraceJson({&part, 1}, 1, TraceFactsOf(plan));
+  return TraceJson({&part, 1}, 1, MakeTraceFacts(plan));
 }
 
 }  // namespace oneflow

@@ -34,7 +34,7 @@ struct CoreSharing {
 
 // Of a plan of CPU devices on a cluster of them. Where the cluster has three levels or more, the
 // two innermost are a host; else all devices are on one.
-CoreSharing CoreSharingOf(const proto::Cluster& cluster, const proto::Plan& plan);
+CoreSharing FindCoreSharing(const proto::Cluster& cluster, const proto::Plan& plan);
 
 // Refuses a plan for more devices than a cluster of accelerators has. CPU devices are threads, of
 // which a host can have any number; a cluster with a level of no stated size is unlimited.

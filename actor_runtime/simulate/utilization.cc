@@ -39,7 +39,7 @@ struct Covered {
   }
 };
 
-std::vector<Covered> CoveredOf(const SimulatedRun& run, int64_t first_step) {
+std::vector<Covered> FindCovered(const SimulatedRun& run, int64_t first_step) {
   std::vector<Covered> covered(run.net.own.size()), period;
   std::vector<int64_t> fired(run.net.specs.size(), 0);
   size_t next = 0;  // of run.repeats
@@ -56,7 +56,7 @@ std::vector<Covered> CoveredOf(const SimulatedRun& run, int64_t first_step) {
     const int64_t firing = fired[actor]++;
     const Doing doing = run.doing[actor];
     if (doing == Doing::kHost) continue;
-    const SimulatedRun::Span span = run.SpanOf(actor, firing);
+    const SimulatedRun::Span span = run.FindSpan(actor, firing);
     Covered& device = covered[run.net.specs[actor].rank];
     const bool computes = doing == Doing::kComputing;
     if (!computes && firing < first_step * run.net.firings[actor]) continue;
@@ -72,7 +72,7 @@ double AtLeastNone(double seconds, double step) { return seconds > kRounding * s
 
 }  // namespace
 
-Utilization UtilizationOf(const SimulatedRun& run) {
+Utilization FindUtilization(const SimulatedRun& run) {
   Utilization result;
   const double step = run.StepSeconds(), round = static_cast<double>(run.steps_a_round);
   result.devices.resize(run.net.own.size());
@@ -88,7 +88,7 @@ Utilization UtilizationOf(const SimulatedRun& run) {
   }
   const int64_t first_step = run.options.steps > 1 ? 1 : 0;
   const double steps = static_cast<double>(run.options.steps - first_step) * round;
-  const std::vector<Covered> covered = CoveredOf(run, first_step);
+  const std::vector<Covered> covered = FindCovered(run, first_step);
   double busy = 0;  // of all devices
   for (int32_t rank = 0; rank < run.net.own.size(); ++rank) {
     const auto& [compute, exchange, with_stage, with_all] = covered[rank];

@@ -28,6 +28,6 @@ struct Utilization {
 };
 
 // Exchanges are those of the second step on, where there is one: the first has none before it.
-Utilization UtilizationOf(const SimulatedRun& run);
+Utilization FindUtilization(const SimulatedRun& run);
 
 }  // namespace oneflow

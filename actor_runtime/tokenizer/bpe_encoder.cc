@@ -20,7 +20,7 @@ void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
   });
 }
 
-size_t BpeEncoder::Cut(std::string_view text, size_t limit) const {
+size_t BpeEncoder::FindSplit(std::string_view text, size_t limit) const {
   size_t at = Gpt2Cut(text, limit);
   while (at > 0 && at < text.size() && added_.MaySpan(text, at)) at = Gpt2Cut(text, at - 1);
   return at;

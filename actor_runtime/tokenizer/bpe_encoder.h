@@ -25,7 +25,7 @@ class BpeEncoder {
   void Encode(std::string_view text, std::vector<int32_t>* ids);
   // The largest position <= limit at which `text` may be split in two without changing its ids; 0
   // if there is none.
-  size_t Cut(std::string_view text, size_t limit) const;
+  size_t FindSplit(std::string_view text, size_t limit) const;
   const BpeVocabulary& vocabulary() const { return vocabulary_; }
 
  private:

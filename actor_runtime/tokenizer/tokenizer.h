@@ -42,7 +42,7 @@ struct Tokenizer {
   // The largest position <= limit <= text.size() at which `text` may be cut in two without changing
   // its ids; 0 if there is none. For sentencepiece, whose texts are lines, after a line: the next
   // begins as a text of its own does.
-  std::function<size_t(std::string_view text, size_t limit)> cut;
+  std::function<size_t(std::string_view text, size_t limit)> find_split;
 };
 
 // `spec` as above. Errors name the file and what is wrong with it.

@@ -77,7 +77,7 @@ TEST_CASE("text may be cut where a tokenizer says") {
   int cuts = 0;
   for (uint64_t i = 0; i < 300; ++i) {
     const std::string text = RandomText(random, i);
-    const size_t at = tokenizer.cut(text, text.size() / 2);
+    const size_t at = tokenizer.find_split(text, text.size() / 2);
     REQUIRE(at <= text.size() / 2);
     cuts += at > 0 ? 1 : 0;
     std::vector<int32_t> ids = Encode(tokenizer, std::string_view(text).substr(0, at));

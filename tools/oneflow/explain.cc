@@ -34,8 +34,9 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
-  summary.sharing = CoreSharingOf(cluster, plan);
+  ASSIGN_OR_RETURN(summary.rates,
+                   FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
+  summary.sharing = FindCoreSharing(cluster, plan);
   return ExplainPage(plan, ProofOf(plan), summary);
 }
 

@@ -61,13 +61,13 @@ class CudaStream final : public DeviceStream {
   void* handle() const override { return stream_; }
 
   absl::Status WaitFor(const DeviceStream& other, int64_t launch) override {
-    return WaitForEvent(static_cast<const CudaStream&>(other).EventOf(launch));
+    return WaitForEvent(static_cast<const CudaStream&>(other).FindEvent(launch));
   }
   absl::Status Record(int64_t launch) override {
-    return ToStatus(cudaEventRecord(EventOf(launch), stream_), "cudaEventRecord");
+    return ToStatus(cudaEventRecord(FindEvent(launch), stream_), "cudaEventRecord");
   }
   absl::StatusOr<bool> IsOver(int64_t launch) override {
-    const cudaError_t error = cudaEventQuery(EventOf(launch));
+    const cudaError_t error = cudaEventQuery(FindEvent(launch));
     if (error == cudaSuccess) return true;
     if (error == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError());  // It is no error of a launch.
@@ -80,13 +80,13 @@ class CudaStream final : public DeviceStream {
     return ToStatus(cudaEventRecord(begins_[launch % begins_.size()], stream_), "cudaEventRecord");
   }
   // From event to event: CUDA tells a long time by a float, to some microseconds only.
-  absl::StatusOr<LaunchTimes> TimesOf(int64_t launch) override {
+  absl::StatusOr<LaunchTimes> ReadTimes(int64_t launch) override {
     if (launch == 0) since_start_ = 0;
     const cudaEvent_t begin = begins_[launch % begins_.size()];
     LaunchTimes times;
     ASSIGN_OR_RETURN(times.begin_ns,
-                     Next(launch == 0 ? clock_->start : EventOf(launch - 1), begin));
-    ASSIGN_OR_RETURN(times.end_ns, Next(begin, EventOf(launch)));
+                     Next(launch == 0 ? clock_->start : FindEvent(launch - 1), begin));
+    ASSIGN_OR_RETURN(times.end_ns, Next(begin, FindEvent(launch)));
     return times;
   }
 
@@ -107,7 +107,7 @@ class CudaStream final : public DeviceStream {
     since_start_ += static_cast<double>(milliseconds) * 1e6;
     return clock_->start_ns + static_cast<int64_t>(since_start_);
   }
-  cudaEvent_t EventOf(int64_t launch) const { return events_[launch % events_.size()]; }
+  cudaEvent_t FindEvent(int64_t launch) const { return events_[launch % events_.size()]; }
   absl::Status WaitForEvent(cudaEvent_t event) {
     return ToStatus(cudaStreamWaitEvent(stream_, event, 0), "cudaStreamWaitEvent");
   }

@@ -31,7 +31,7 @@ class FarMembers {
   std::string Read(const std::string& name) const;
 
  private:
-  std::string PathOf(const std::string& name) const;
+  std::string MakePath(const std::string& name) const;
   const std::string prefix_;
 };
 

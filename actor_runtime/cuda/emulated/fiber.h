@@ -26,7 +26,7 @@ class Fibers {
  private:
   struct Fiber;
   static void Begin();
-  std::byte* StackOf(int i) const;
+  std::byte* StackBase(int i) const;
 
   void (*entry_)(int);
   const int count_;

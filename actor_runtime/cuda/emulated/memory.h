@@ -24,12 +24,12 @@ class Memory {
   bool FreeOnDevice(void* memory);
   bool FreePinned(void* memory);
 
-  struct Place {
+  struct Region {
     enum { kPageable, kPinned, kDevice } kind = kPageable;
     int device = -1;
     size_t bytes = 0;  // from there to the end of the allocation
   };
-  Place Find(const void* memory) const;
+  Region Find(const void* memory) const;
   // Whether a device of the machine holds all of it.
   bool OnDevice(const void* memory, size_t bytes, int device) const;
 

@@ -41,7 +41,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   // While it is being made.
-  ncclComm_t* CommOf(size_t member) { return &members_[member]->comm; }
+  ncclComm_t* FindComm(size_t member) { return &members_[member]->comm; }
 
   void SetWake(std::function<void(int)> wake) override { wake_ = std::move(wake); }
 
@@ -53,8 +53,8 @@ class NcclCommunicator final : public Communicator {
       member.work.store(entry.work);
       member.entered.fetch_add(1);
       if (member.comm == nullptr) return;  // Poll says why
-      status = ErrorOf(member);
-      if (status.ok()) status = entry.work->LaunchOf(index)(CallOf(entry), member.comm);
+      status = MakeError(member);
+      if (status.ok()) status = entry.work->member_launch(index)(MakeCall(entry), member.comm);
     }
     if (!status.ok()) Abort(status);
   }
@@ -63,14 +63,14 @@ class NcclCommunicator final : public Communicator {
     if (!failed_.load()) {
       Member& member = *members_[index];
       std::unique_lock lock(member.mutex);
-      const absl::Status status = member.comm == nullptr ? absl::OkStatus() : ErrorOf(member);
+      const absl::Status status = member.comm == nullptr ? absl::OkStatus() : MakeError(member);
       lock.unlock();
       if (!status.ok()) Abort(status);
     }
     return failed_.load() ? kFailed : kOver;
   }
 
-  bool HasNews(int /*member*/) const override { return true; }
+  bool CanProgress(int /*member*/) const override { return true; }
 
   // What members of other processes have entered is not known: it is their stream that waits.
   bool HasEntered(int member, int than) const override {
@@ -113,7 +113,7 @@ class NcclCommunicator final : public Communicator {
     std::atomic<const ExchangeWork*> work{nullptr};
   };
 
-  static KernelCall CallOf(const ExchangeEntry& entry) {
+  static KernelCall MakeCall(const ExchangeEntry& entry) {
     KernelCall call;
     call.in = {&entry.in, 1};
     call.out = entry.out;
@@ -124,7 +124,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   // What NCCL has found out since: that another process is gone, for one.
-  absl::Status ErrorOf(const Member& member) const {
+  absl::Status MakeError(const Member& member) const {
     ncclResult_t result = ncclSuccess;
     RETURN_IF_ERROR(
         nccl_.ToStatus(nccl_.CommGetAsyncError(member.comm, &result), "ncclCommGetAsyncError"));
@@ -139,8 +139,8 @@ class NcclCommunicator final : public Communicator {
   std::atomic<bool> failed_{false};
 };
 
-absl::StatusOr<ncclUniqueId> IdOf(const Nccl& nccl, const IdExchange& ids,
-                                  const DeviceGroup& group) {
+absl::StatusOr<ncclUniqueId> FetchId(const Nccl& nccl, const IdExchange& ids,
+                                     const DeviceGroup& group) {
   ncclUniqueId id{};
   std::optional<std::string> put;
   if (group.devices[0] != nullptr) {
@@ -158,7 +158,7 @@ absl::StatusOr<ncclUniqueId> IdOf(const Nccl& nccl, const IdExchange& ids,
 
 // So many that the kernels of all communicators of a device fit on it at once, with room for
 // kernels that compute.
-absl::StatusOr<int> CtasOf(const DeviceGroup& group) {
+absl::StatusOr<int> CountCtas(const DeviceGroup& group) {
   int gpu = 0, processors = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
   RETURN_IF_ERROR(ToStatus(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu),
@@ -222,12 +222,12 @@ absl::Status Connect(const Nccl& nccl, const DeviceGroup& group, NcclCommunicato
   }
   RETURN_IF_ERROR(ForMembers(nccl, group, "a first sum", [&](int m) {
     float* words = first[m].words();
-    return nccl.AllReduce(words, words + members, 1, ncclFloat32, ncclSum, *communicator->CommOf(m),
-                          first[m].stream());
+    return nccl.AllReduce(words, words + members, 1, ncclFloat32, ncclSum,
+                          *communicator->FindComm(m), first[m].stream());
   }));
   RETURN_IF_ERROR(ForMembers(nccl, group, "first messages", [&](int m) {
     ncclResult_t result = ncclSuccess;
-    const ncclComm_t comm = *communicator->CommOf(m);
+    const ncclComm_t comm = *communicator->FindComm(m);
     for (int peer = 0; peer < members && result == ncclSuccess; ++peer) {
       if (peer == m) continue;
       float* word = first[m].words() + peer;
@@ -248,7 +248,7 @@ absl::Status Connect(const Nccl& nccl, const DeviceGroup& group, NcclCommunicato
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const Nccl& nccl,
                                                                    const IdExchange& ids,
                                                                    const DeviceGroup& group) {
-  ASSIGN_OR_RETURN(const ncclUniqueId id, IdOf(nccl, ids, group));
+  ASSIGN_OR_RETURN(const ncclUniqueId id, FetchId(nccl, ids, group));
   const int members = static_cast<int>(group.devices.size());
   auto communicator = std::make_unique<NcclCommunicator>(nccl, members);
   std::vector<ncclConfig_t> configs(members, ncclConfig_t NCCL_CONFIG_INITIALIZER);
@@ -256,10 +256,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const Nccl& n
     if (group.devices[m] == nullptr) continue;
     RETURN_IF_ERROR(group.devices[m]->Attach());
     configs[m].blocking = 1;
-    ASSIGN_OR_RETURN(configs[m].maxCTAs, CtasOf(group));
+    ASSIGN_OR_RETURN(configs[m].maxCTAs, CountCtas(group));
   }
   RETURN_IF_ERROR(ForMembers(nccl, group, "ncclCommInitRankConfig", [&](int m) {
-    return nccl.CommInitRankConfig(communicator->CommOf(m), members, id, m, &configs[m]);
+    return nccl.CommInitRankConfig(communicator->FindComm(m), members, id, m, &configs[m]);
   }));
   RETURN_IF_ERROR(Connect(nccl, group, communicator.get()));
   return communicator;

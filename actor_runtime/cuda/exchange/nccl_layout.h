@@ -2,7 +2,7 @@
 // calls NCCL for all tensors in two groups, then copies or sums what has landed in the workspace.
 //
 //   ASSIGN_OR_RETURN(const NcclLayout layout, NcclLayout::Make(setups));
-//   ASSIGN_OR_RETURN(const NcclSteps steps, layout.StepsOf(member, /*accumulate=*/false));
+//   ASSIGN_OR_RETURN(const NcclSteps steps, layout.MakeSteps(member, /*accumulate=*/false));
 //
 // Guarantees:
 //   - members that follow their steps have what ExchangeWork gives, with its bits wherever NCCL
@@ -26,7 +26,7 @@
 namespace oneflow::cuda {
 
 // Memory of one member.
-struct NcclPlace {
+struct NcclLocation {
   enum Memory { kInput, kOutput, kWorkspace } memory = kWorkspace;
   int tensor = 0;      // of an input or output
   int64_t offset = 0;  // bytes
@@ -35,15 +35,15 @@ struct NcclPlace {
 // A kernel of kind "slice" on the member's own memory: setup.in[0] are its sources.
 struct NcclLocalStep {
   KernelSetup setup;
-  std::vector<NcclPlace> sources;
-  NcclPlace target;
+  std::vector<NcclLocation> sources;
+  NcclLocation target;
   bool accumulate = false;
 };
 
 // An operation of all members, in the order of the group.
 struct NcclCollectiveStep {
   enum Kind { kAllGather, kReduceScatter, kAllReduce } kind = kAllReduce;
-  NcclPlace from, to;
+  NcclLocation from, to;
   int64_t count = 0;  // elements: of one member's part; of an all-reduce, of all
   DType dtype = DType::kF32;
   bool maximum = false;  // else a sum
@@ -52,7 +52,7 @@ struct NcclCollectiveStep {
 struct NcclMessageStep {
   bool send = false;  // else it receives
   int peer = 0;
-  NcclPlace place;
+  NcclLocation location;
   int64_t bytes = 0;
 };
 
@@ -75,7 +75,7 @@ class NcclLayout {
   // Whether any member sends another one a message.
   bool HasMessages() const;
   // `accumulate`: the results are added to what the member's outputs hold.
-  NcclSteps StepsOf(int member, bool accumulate) const;
+  NcclSteps MakeSteps(int member, bool accumulate) const;
 
  private:
   struct Tensor {
@@ -87,7 +87,7 @@ class NcclLayout {
     std::vector<std::vector<CopyRegion>> regions;
   };
   class Steps;
-  static Tensor CollectiveOf(const std::vector<KernelSetup>& setups, const NcclLimits& limits);
+  static Tensor MakeCollective(const std::vector<KernelSetup>& setups, const NcclLimits& limits);
 
   std::vector<std::vector<KernelSetup>> setups_;  // by tensor, then member
   std::vector<Tensor> tensors_;

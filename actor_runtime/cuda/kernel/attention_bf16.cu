@@ -50,8 +50,8 @@ struct Product {
 };
 
 // Row and column of element i of matrix (m, n) of a product.
-__device__ inline int RowIn(int m, int i) { return 16 * m + LaneOf() / kQuad + i / 2 * 8; }
-__device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneOf() % kQuad * 2 + i % 2; }
+__device__ inline int RowIn(int m, int i) { return 16 * m + LaneIndex() / kQuad + i / 2 * 8; }
+__device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneIndex() % kQuad * 2 + i % 2; }
 
 // Scores of keys behind their query become -infinity. Rows of the product are queries `row` and so
 // on, columns keys, or with kRowsAreKeys the other way round. Only tiles on the diagonal have any.
@@ -72,7 +72,7 @@ __device__ inline void Hide(int row, int column, Product<kM, kN>& scores) {
 
 // Where a chunk of a row lies in a tile.
 template <int kD>
-__device__ inline int PlaceOf(int row, int chunk) {
+__device__ inline int TileIndex(int row, int chunk) {
   return row * kD + ((chunk & ~7) | ((chunk ^ row) & 7)) * kChunk;
 }
 
@@ -84,7 +84,7 @@ __device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int f
   static_assert(kApart % 8 == 0 && kRows % kApart == 0);
   const int r = static_cast<int>(threadIdx.x) / kChunks,
             c = static_cast<int>(threadIdx.x) % kChunks;
-  Bf16* to = tile + PlaceOf<kD>(r, c);
+  Bf16* to = tile + TileIndex<kD>(r, c);
   const Bf16* from = rows + (first + r) * row + c * kChunk;
 #pragma unroll
   for (int i = 0; i < kRows; i += kApart) {
@@ -97,19 +97,20 @@ __device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int f
 template <int kD, int kM, int kN>
 __device__ inline void MultiplyRows(const Bf16* left, int first, const Bf16* right,
                                     Product<kM, kN>& sums) {
-  const int lane = LaneOf();
+  const int lane = LaneIndex();
   sums.Clear();
 #pragma unroll 2
   for (int k = 0; k < kD / 16; ++k) {
     uint32_t a[kM][4];
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
-      LoadMatrices(a[m], left + PlaceOf<kD>(first + 16 * m + lane % 16, 2 * k + lane / 16));
+      LoadMatrices(a[m], left + TileIndex<kD>(first + 16 * m + lane % 16, 2 * k + lane / 16));
     }
 #pragma unroll
     for (int n = 0; n < kN; n += 2) {
       uint32_t b[4];
-      LoadMatrices(b, right + PlaceOf<kD>(8 * n + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+      LoadMatrices(b,
+                   right + TileIndex<kD>(8 * n + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
         MultiplyAdd(sums.at[m][n], a[m], b[0], b[1]);
@@ -123,7 +124,7 @@ __device__ inline void MultiplyRows(const Bf16* left, int first, const Bf16* rig
 template <int kD, int kM, int kN>
 __device__ inline void AddWeighted(const Product<kM, kN>& weights, const Bf16* right,
                                    Product<kM, kD / 8>& sums) {
-  const int lane = LaneOf();
+  const int lane = LaneIndex();
 #pragma unroll
   for (int k = 0; k < kN / 2; ++k) {
     uint32_t a[kM][4];
@@ -138,7 +139,7 @@ __device__ inline void AddWeighted(const Product<kM, kN>& weights, const Bf16* r
 #pragma unroll
     for (int n = 0; n < kD / 8; n += 2) {
       uint32_t b[4];
-      LoadTransposed(b, right + PlaceOf<kD>(16 * k + lane % 16, n + lane / 16));
+      LoadTransposed(b, right + TileIndex<kD>(16 * k + lane % 16, n + lane / 16));
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
         MultiplyAdd(sums.at[m][n], a[m], b[0], b[1]);
@@ -174,12 +175,12 @@ struct Work {
   int mine;   // first row of this warp
 };
 template <int kM>
-__device__ inline Work WorkOf(const AttentionSizes& s, bool last_first) {
+__device__ inline Work FindWork(const AttentionSizes& s, bool last_first) {
   constexpr int kRows = 64 * kM;
   const int tiles = s.tiles(kRows);
   const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
   const int first = (last_first ? tiles - 1 - tile : tile) * kRows;
-  return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpOf() * 16 * kM};
+  return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpIndex() * 16 * kM};
 }
 
 template <int kD, int kM, int kStep>
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* queries = DynamicShared<Bf16>();
   Bf16* keys = queries + kRows * kD;     // [2][kStep][kD]
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
-  const Work work = WorkOf<kM>(s, /*last_first=*/true);
+  const Work work = FindWork<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16* k = q + s.out_row();
   const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(kBlockThreads)
         result.at[m][n][2 * half + 1] /= total;
       }
       const int query = work.mine + RowIn(m, 2 * half);
-      if (query < s.t && LaneOf() % kQuad == 0) {
+      if (query < s.t && LaneIndex() % kQuad == 0) {
         lse[s.LseAt(work.head) + query] = max[m][half] * s.scale + logf(total);
       }
     }
@@ -278,7 +279,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 // The weight of a score; `lse` times log2 e, infinite behind the end. 0 for one that is hidden.
-__device__ inline float WeightOf(float score, float to_exponent, float lse) {
+__device__ inline float FindWeight(float score, float to_exponent, float lse) {
   return FastExp2(score * to_exponent - lse);
 }
 
@@ -291,7 +292,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* outs = queries + kRows * kD;     // [kRows][kD]: dout
   Bf16* keys = outs + kRows * kD;        // [2][kStep][kD]
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
-  const Work work = WorkOf<kM>(s, /*last_first=*/true);
+  const Work work = FindWork<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
   const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
@@ -336,7 +337,7 @@ __global__ void __launch_bounds__(kBlockThreads)
         for (int n = 0; n < kN; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const float w = WeightOf(p.at[m][n][i], to_exponent, row_lse[m][i / 2]);
+            const float w = FindWeight(p.at[m][n][i], to_exponent, row_lse[m][i / 2]);
             grads.at[m][n][i] = w * (grads.at[m][n][i] - row_dot[m][i / 2]);
           }
         }
@@ -362,7 +363,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* queries = values + kRows * kD;                                    // [2][kQueries][kD]
   Bf16* outs = queries + 2 * kQueries * kD;                               // [2][kQueries][kD]: dout
   float2* numbers = reinterpret_cast<float2*>(outs + 2 * kQueries * kD);  // [2][kQueries]: lse, dot
-  const Work work = WorkOf<kM>(s, /*last_first=*/false);
+  const Work work = FindWork<kM>(s, /*last_first=*/false);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
   const float to_exponent = s.scale * kLog2E;
@@ -404,7 +405,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const float row_lse = numbers[stage * kQueries + ColumnIn(n, i)].x;
-            p.at[m][n][i] = WeightOf(p.at[m][n][i], to_exponent, row_lse);
+            p.at[m][n][i] = FindWeight(p.at[m][n][i], to_exponent, row_lse);
           }
         }
       }
@@ -436,7 +437,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 // memory. All of it is dynamic: only that may be more than 48 KiB.
 LaunchShape TilesShape(const AttentionSizes& s, int rows, int elements, int numbers) {
   const size_t bytes = elements * sizeof(Bf16) + numbers * sizeof(float);
-  return {GridOf(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
+  return {MakeGrid(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
 }
 
 template <int kD, int kM, int kStep>

@@ -52,9 +52,9 @@ __device__ inline void MultiplyRows(const Matrix<S>& a, int a0, const Matrix<S>&
   for (int first = 0; first < a.columns; first += kDepth) {
     __syncthreads();  // The last chunk has been read.
 #pragma unroll
-    for (int r = WarpOf(); r < kTile; r += kTileThreads / kWarp) {
-      memory.left[LaneOf()][r] = a.At(a0 + r, first + LaneOf());
-      memory.right[LaneOf()][r] = b.At(b0 + r, first + LaneOf());
+    for (int r = WarpIndex(); r < kTile; r += kTileThreads / kWarp) {
+      memory.left[LaneIndex()][r] = a.At(a0 + r, first + LaneIndex());
+      memory.right[LaneIndex()][r] = b.At(b0 + r, first + LaneIndex());
     }
     __syncthreads();
 #pragma unroll 8

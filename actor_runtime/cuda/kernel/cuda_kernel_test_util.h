@@ -2,7 +2,7 @@
 // twin of KernelHarness. It owns what a plan would give: device memory and workspace, as much as
 // the plan's formulas say and not a byte more.
 //
-//   CudaHarness h(HarnessOf(sample, DType::kF32).setup());
+//   CudaHarness h(MakeHarness(sample, DType::kF32).setup());
 //   h.SetInput(0, x);
 //   REQUIRE(h.Make().ok());
 //   REQUIRE(h.Call().ok());      // launched, and done

@@ -12,7 +12,7 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr int kPack = PackOf<float>();
+constexpr int kPack = PackSize<float>();
 
 // A piece of a table, and the tokens that look into it.
 struct TableSizes {
@@ -66,7 +66,7 @@ __device__ inline void FindIds(const int32_t* ids, int64_t begin, int64_t end, i
 #pragma unroll
   for (int i = 0; i < kIds; ++i) {
     const unsigned lanes = __ballot_sync(kAllLanes, same[i]);
-    if (LaneOf() == 0) found.at[i][WarpOf()] = lanes;
+    if (LaneIndex() == 0) found.at[i][WarpIndex()] = lanes;
   }
   __syncthreads();
 }
@@ -125,7 +125,7 @@ absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
     return Kernel([s = sizes](const KernelCall& call) {
       const int64_t n = s.tokens * s.width;
       if (n == 0) return absl::OkStatus();
-      return Launch("embedding", &EmbeddingKernel<kSize>, ElementsShape(n, kSize), StreamOf(call),
+      return Launch("embedding", &EmbeddingKernel<kSize>, ElementsShape(n, kSize), FindStream(call),
                     s, call.accumulate, call.output<float>(0), call.input<float>(0),
                     call.input<int32_t>(1));
     });
@@ -144,9 +144,9 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
         RETURN_IF_ERROR(Map(call, "embedding_grad", Zero(), s.rows * s.width, y));
       }
       if (s.tokens == 0 || s.rows * s.width == 0) return absl::OkStatus();
-      LaunchShape shape{GridOf(s.tokens), dim3(kThreads)};
+      LaunchShape shape{MakeGrid(s.tokens), dim3(kThreads)};
       shape.grid.y = static_cast<unsigned>(DivideUp(s.width, kThreads * kSize));
-      return Launch("embedding_grad", &EmbeddingGradKernel<kSize>, shape, StreamOf(call), s,
+      return Launch("embedding_grad", &EmbeddingGradKernel<kSize>, shape, FindStream(call), s,
                     call.accumulate, y, call.input<int32_t>(0), call.input<float>(1));
     });
   });
@@ -231,8 +231,9 @@ absl::StatusOr<Kernel> Positional(const KernelSetup& s, const PositionMap& map, 
       const int64_t n = m.batch * m.length * m.width;
       if (n == 0) return absl::OkStatus();
       return Launch("positional_embedding", &PositionalKernel<kSize>, ElementsShape(n, kSize),
-                    StreamOf(call), m, call.accumulate, call.output<float>(0), call.input<float>(0),
-                    call.input<float>(1), has_position ? call.input<int32_t>(2) : nullptr);
+                    FindStream(call), m, call.accumulate, call.output<float>(0),
+                    call.input<float>(0), call.input<float>(1),
+                    has_position ? call.input<int32_t>(2) : nullptr);
     });
   });
 }
@@ -261,7 +262,7 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
       const int64_t n = m.rows * m.table_width;
       if (n == 0) return absl::OkStatus();
       return Launch("positional_embedding_grad", &PositionalGradKernel<kSize>,
-                    ElementsShape(n, kSize), StreamOf(call), m, call.accumulate,
+                    ElementsShape(n, kSize), FindStream(call), m, call.accumulate,
                     call.output<float>(0), call.input<float>(0));
     });
   });

@@ -80,7 +80,7 @@ __device__ inline void PutPack(S* p, Floats<kSize> v, bool accumulate) {
 
 // Elements of a pack of the widest of these types.
 template <typename... S>
-constexpr int PackOf() {
+constexpr int PackSize() {
   size_t widest = 1;
   ((widest = widest < sizeof(S) ? sizeof(S) : widest), ...);
   return static_cast<int>(16 / widest);
@@ -89,8 +89,8 @@ constexpr int PackOf() {
 __device__ inline int64_t GlobalThread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-__device__ inline int LaneOf() { return static_cast<int>(threadIdx.x) % kWarp; }
-__device__ inline int WarpOf() { return static_cast<int>(threadIdx.x) / kWarp; }
+__device__ inline int LaneIndex() { return static_cast<int>(threadIdx.x) % kWarp; }
+__device__ inline int WarpIndex() { return static_cast<int>(threadIdx.x) / kWarp; }
 
 struct Plus {
   template <typename T>
@@ -127,7 +127,7 @@ __device__ inline T BlockReduce(T v, Join join, T* scratch, Scratch before) {
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   if (warps == 1) return v;
   if (before == Scratch::kUsed) __syncthreads();  // The last call's readers are done.
-  if (LaneOf() == 0) scratch[WarpOf()] = v;
+  if (LaneIndex() == 0) scratch[WarpIndex()] = v;
   __syncthreads();
   v = scratch[0];
   for (int w = 1; w < warps; ++w) v = join(v, scratch[w]);
@@ -152,7 +152,7 @@ struct RowStrides {
 struct RowOffsets {
   int64_t from, to;
 };
-__device__ inline RowOffsets OffsetsOf(const RowStrides& rows, int64_t row) {
+__device__ inline RowOffsets FindOffsets(const RowStrides& rows, int64_t row) {
   RowOffsets offsets{0, 0};
   for (int i = rows.dims - 1; i >= 0; --i) {
     const int64_t index = row % rows.count[i];

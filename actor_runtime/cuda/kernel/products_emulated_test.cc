@@ -16,7 +16,7 @@ TEST_CASE("where the library has no epilogue a kernel of ours finishes the produ
     if (!sample.kind.starts_with("linear") || sample.kind == "linear_grad_bias") continue;
     INFO(ToString(sample));
     CudaHarness h(sample);
-    KernelHarness wide = HarnessOf(sample, DType::kF64);
+    KernelHarness wide = MakeHarness(sample, DType::kF64);
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());
     REQUIRE(wide.Make() == absl::OkStatus());
@@ -24,7 +24,7 @@ TEST_CASE("where the library has no epilogue a kernel of ours finishes the produ
     for (int i = 0; i < h.outputs(); ++i) {
       INFO("output " << i);
       CHECK(Distance(h.Output(i), wide.Output(i)) <
-            ToleranceOf(sample.kind, h.setup().out[i].dtype));
+            FindTolerance(sample.kind, h.setup().out[i].dtype));
     }
   }
   emulated::AllowCublasLtEpilogues(true);

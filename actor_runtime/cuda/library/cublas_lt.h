@@ -1,6 +1,6 @@
 // cuBLASLt, opened while the program runs: the functions that products call, and no others.
 //
-//   ASSIGN_OR_RETURN(const CublasLt lt, OpenCublasLt(PlacesOfMachine(FLAGS_cuda_libs)));
+//   ASSIGN_OR_RETURN(const CublasLt lt, OpenCublasLt(FindLibraryPaths(FLAGS_cuda_libs)));
 //   RETURN_IF_ERROR(lt.ToStatus(lt.Create(&handle), "cublasLtCreate"));
 //
 // The functions are those of <cublasLt.h>. In the emulated flavour they are the twins of
@@ -43,6 +43,6 @@ struct CublasLt {
 };
 
 // NOT_FOUND or FAILED_PRECONDITION as OpenLibrary and Bind.
-absl::StatusOr<CublasLt> OpenCublasLt(const LibraryPlaces& places);
+absl::StatusOr<CublasLt> OpenCublasLt(const LibraryPaths& paths);
 
 }  // namespace oneflow::cuda

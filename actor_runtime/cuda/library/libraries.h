@@ -23,7 +23,7 @@ struct Libraries {
 class DeviceLibraries {
  public:
   // For the calling thread's current device.
-  static absl::StatusOr<DeviceLibraries> Open(const LibraryPlaces& places);
+  static absl::StatusOr<DeviceLibraries> Open(const LibraryPaths& paths);
 
   Libraries libraries() const { return {&state_->cublas_lt, state_->handle}; }
 

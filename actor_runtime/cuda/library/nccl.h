@@ -1,7 +1,7 @@
 // NCCL, opened while the program runs: the functions that exchanges between GPUs call, and no
 // others.
 //
-//   ASSIGN_OR_RETURN(const Nccl nccl, OpenNccl(PlacesOfMachine(FLAGS_cuda_libs)));
+//   ASSIGN_OR_RETURN(const Nccl nccl, OpenNccl(FindLibraryPaths(FLAGS_cuda_libs)));
 //   RETURN_IF_ERROR(nccl.ToStatus(nccl.GetUniqueId(&id), "ncclGetUniqueId"));
 //
 // The functions are those of <nccl.h>. In the emulated flavour they are the twins, whatever the
@@ -47,6 +47,6 @@ struct Nccl {
 
 // NOT_FOUND or FAILED_PRECONDITION as OpenLibrary and Bind; FAILED_PRECONDITION for a version
 // before 2.19, whose ncclCommSplit cannot be relied on without blocking.
-absl::StatusOr<Nccl> OpenNccl(const LibraryPlaces& places);
+absl::StatusOr<Nccl> OpenNccl(const LibraryPaths& paths);
 
 }  // namespace oneflow::cuda

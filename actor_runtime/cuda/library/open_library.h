@@ -1,7 +1,7 @@
 // Foreign libraries opened while the program runs: cuBLASLt and NCCL. The program links neither, so
 // it starts where they are not installed, and uses those of the machine that it runs on.
 //
-//   const LibraryPlaces places = PlacesOfMachine(FLAGS_cuda_libs);
+//   const LibraryPaths places = FindLibraryPaths(FLAGS_cuda_libs);
 //   ASSIGN_OR_RETURN(const OpenedLibrary library, OpenLibrary(kCublasLt, places));
 //   RETURN_IF_ERROR(Bind(library, "cublasLtCreate", &create));
 //
@@ -28,13 +28,13 @@ struct LibraryName {
 };
 
 // What the search depends on.
-struct LibraryPlaces {
+struct LibraryPaths {
   std::string folder;                 // of the user; "" names none
   std::vector<std::string> toolkits;  // folders of a toolkit's libraries
   std::string path;                   // as of the environment's PATH
   std::string home;                   // as of the environment's HOME
 };
-LibraryPlaces PlacesOfMachine(std::string folder);
+LibraryPaths FindLibraryPaths(std::string folder);
 
 struct OpenedLibrary {
   std::string title;
@@ -44,18 +44,18 @@ struct OpenedLibrary {
 
 // NOT_FOUND where it is nowhere: the message says where it was looked for and how to mend it. A
 // file that is there but cannot be opened is passed over, and the message says why.
-absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const LibraryPlaces& places);
+absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const LibraryPaths& paths);
 
 // The folders of step 4 above, in the order in which they are tried.
-std::vector<std::string> PythonFolders(const LibraryPlaces& places);
+std::vector<std::string> PythonFolders(const LibraryPaths& paths);
 
 // The address of `symbol`; FAILED_PRECONDITION where the library is too old to have it.
-absl::StatusOr<void*> SymbolOf(const OpenedLibrary& library, const char* symbol);
+absl::StatusOr<void*> FindSymbol(const OpenedLibrary& library, const char* symbol);
 
 // Sets *function to the library's function `symbol`.
 template <typename Function>
 absl::Status Bind(const OpenedLibrary& library, const char* symbol, Function** function) {
-  absl::StatusOr<void*> address = SymbolOf(library, symbol);
+  absl::StatusOr<void*> address = FindSymbol(library, symbol);
   if (!address.ok()) return address.status();
   *function = reinterpret_cast<Function*>(*address);
   return absl::OkStatus();

@@ -42,9 +42,9 @@ LibraryReport ReportLibrary(const char* title, const absl::StatusOr<Library>& li
 
 CudaReport ReportCuda(const std::string& folder) {
   CudaReport report{.driver = DriverVersion(), .runtime = CudaVersion(CUDART_VERSION)};
-  const LibraryPlaces places = PlacesOfMachine(folder);
-  report.libraries = {ReportLibrary("cuBLASLt", OpenCublasLt(places)),
-                      ReportLibrary("NCCL", OpenNccl(places))};
+  const LibraryPaths paths = FindLibraryPaths(folder);
+  report.libraries = {ReportLibrary("cuBLASLt", OpenCublasLt(paths)),
+                      ReportLibrary("NCCL", OpenNccl(paths))};
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) == cudaSuccess) report.driver_cuda = CudaVersion(driver);
   if (driver == 0) {

@@ -25,7 +25,7 @@ bool IsFirstAlong(const KernelSetup& setup, const std::vector<int64_t>& axes) {
 }
 
 // A named piece of a logical tensor, as the kernel's setup gives it.
-struct PieceOf {
+struct TensorPiece {
   std::string name;
   Port port;
   int rank = 0;
@@ -46,15 +46,15 @@ int RankOf(const KernelSetup& setup) {
   return setup.mesh.axes.empty() ? 0 : setup.mesh.RankOf(setup.coordinate);
 }
 
-absl::StatusOr<std::shared_ptr<const PieceOf>> NamedPiece(const KernelSetup& setup,
-                                                          const Port& port) {
-  auto piece = std::make_shared<PieceOf>();
+absl::StatusOr<std::shared_ptr<const TensorPiece>> NamedPiece(const KernelSetup& setup,
+                                                              const Port& port) {
+  auto piece = std::make_shared<TensorPiece>();
   piece->name = StringAttr(setup, "name");
   piece->port = port;
   piece->rank = RankOf(setup);
   piece->raw = BoolAttr(setup, "raw");
   if (piece->name.empty()) return absl::InternalError(setup.name + ": no attribute `name`");
-  return std::shared_ptr<const PieceOf>(std::move(piece));
+  return std::shared_ptr<const TensorPiece>(std::move(piece));
 }
 
 // The whole stage holds a replica where no axis but the stage's tells devices apart.
@@ -101,7 +101,7 @@ struct TokenRows {
     if (run.micro_batch_size != rows) {
       return absl::InternalError("load_tokens: the run's micro-batch is not the plan's");
     }
-    const MicroBatch at = MicroBatchOf(run, firing);
+    const MicroBatch at = FindMicroBatch(run, firing);
     for (int64_t r = 0; r < slice.size[0]; ++r) {
       run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row);
       out = std::copy_n(row.begin() + slice.begin[1] + shift, slice.size[1], out);

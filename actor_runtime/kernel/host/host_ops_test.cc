@@ -62,15 +62,15 @@ TEST_CASE("load_tokens: rows are samples, columns tokens, labels come one later"
 }
 
 TEST_CASE("load_tokens: mistakes") {
-  const Slice whole = {{0, 0}, {4, 5}};
-  CHECK(MakeLoadTokens(Tokens("images", whole)).status().message() ==
+  const Slice full = {{0, 0}, {4, 5}};
+  CHECK(MakeLoadTokens(Tokens("images", full)).status().message() ==
         "images: unknown source \"images\"; use tokens or labels");
-  KernelSetup floats = Tokens("tokens", whole);
+  KernelSetup floats = Tokens("tokens", full);
   floats.out[0].dtype = DType::kF32;
   CHECK(MakeLoadTokens(floats).status().code() == absl::StatusCode::kInvalidArgument);
 
   absl::Status status;
-  const Kernel kernel = *MakeLoadTokens(Tokens("tokens", whole));
+  const Kernel kernel = *MakeLoadTokens(Tokens("tokens", full));
   CallSource<int32_t>(kernel, {.micro_batch_size = 4}, 0, 20, &status);
   CHECK(status.message() == "load_tokens: this run was given no data");
   const Ruler ruler;

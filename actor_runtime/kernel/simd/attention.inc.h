@@ -44,7 +44,7 @@ ONEFLOW_INLINE void ForVisibleTiles(int64_t first, int64_t rows, int64_t t, Tile
 template <typename T, int kVectors>
 ONEFLOW_INLINE void ScoreTile(const T* q, const T* kt, int64_t d, T* scores) {
   Vec<T> sum[kPanelRows][kVectors] = {};
-  MultiplyPanel<T, kVectors>(PanelRowsOf<T>{q, kBlock * kLanes<T>}, kt, d, sum);
+  MultiplyPanel<T, kVectors>(PanelRows<T>{q, kBlock * kLanes<T>}, kt, d, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) Store<T>(scores + i * kLanes<T> + j * kWidth<T>, sum[i][j]);
@@ -79,7 +79,7 @@ SoftmaxRows<T> SoftmaxInPlace(T* tile, int64_t seen, int64_t end) {
   }
   SoftmaxRows<T> rows;
 #pragma GCC unroll 8
-  for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxOf<T>(top[i]);
+  for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxLane<T>(top[i]);
   for (int64_t key = 0; key < end; key += kWidth<T>) {
 #pragma GCC unroll 8
     for (int i = 0; i < kPanelRows; ++i) {
@@ -124,7 +124,7 @@ void Attention(const AttentionHead<S>& h, S* out, int64_t out_row, T* lse, bool 
       for (int64_t i = 0; i < there; ++i) {
         lse[first + r + i] = softmax.max[i] + Log(softmax.sum[i]);
       }
-      const PanelRowsOf<T> p{s + r * kLanes<T>, kPanel};
+      const PanelRows<T> p{s + r * kLanes<T>, kPanel};
       for (int64_t c = 0; c < width; c += kLanes<T>) {
         MultiplyTileInto<T>(p, v + c * keys, end, o + c * kBlock + r * kLanes<T>, false);
       }

@@ -20,7 +20,7 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, int64_t panel,
   const int64_t key = panel * kLanes<T>, at = panel * kPanel + r * kLanes<T>;
   const bool diagonal = key + kVectors * kWidth<T> > b.first + r + 1;
   Vec<T> p[kPanelRows][kVectors] = {}, dp[kPanelRows][kVectors] = {};
-  MultiplyPanel<T, kVectors>(PanelRowsOf<T>{b.q + r * kLanes<T>, kPanel}, b.kt + key * b.d, b.d, p);
+  MultiplyPanel<T, kVectors>(PanelRows<T>{b.q + r * kLanes<T>, kPanel}, b.kt + key * b.d, b.d, p);
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
       p[i][j] = Exp(p[i][j] - b.lse[r + i]);
@@ -29,7 +29,7 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, int64_t panel,
       Store<T>(b.p + at + i * kLanes<T> + j * kWidth<T>, p[i][j]);
     }
   }
-  MultiplyPanel<T, kVectors>(PanelRowsOf<T>{b.dout + r * kLanes<T>, kPanel}, b.vt + key * b.d, b.d,
+  MultiplyPanel<T, kVectors>(PanelRows<T>{b.dout + r * kLanes<T>, kPanel}, b.vt + key * b.d, b.d,
                              dp);
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
@@ -45,8 +45,8 @@ void QueryGrad(const AttentionGradBlock<T>& b, const T* k, int64_t keys, T* dq) 
   for (int64_t r = 0; r < b.rows; r += kPanelRows) {
     const int64_t end = Least(b.first + r + kPanelRows, b.t);
     for (int64_t c = 0; c < b.width; c += kLanes<T>) {
-      MultiplyTileInto<T>(PanelRowsOf<T>{b.ds + r * kLanes<T>, kBlock * kLanes<T>}, k + c * keys,
-                          end, dq + c * kBlock + r * kLanes<T>, false);
+      MultiplyTileInto<T>(PanelRows<T>{b.ds + r * kLanes<T>, kBlock * kLanes<T>}, k + c * keys, end,
+                          dq + c * kBlock + r * kLanes<T>, false);
     }
   }
 }
@@ -58,8 +58,8 @@ void AddKeyGrad(const AttentionGradBlock<T>& b, const T* weights, const T* right
                 T* to) {
   for (int64_t key = 0; key < b.first + b.rows; key += kPanelRows) {
     const int64_t r = key < b.first ? 0 : key - b.first;
-    const PanelColumnsOf<T> left{weights + key / kLanes<T> * (kBlock * kLanes<T>)+r * kLanes<T> +
-                                 key % kLanes<T>};
+    const PanelColumns<T> left{weights + key / kLanes<T> * (kBlock * kLanes<T>)+r * kLanes<T> +
+                               key % kLanes<T>};
     for (int64_t c = 0; c < b.width; c += kLanes<T>) {
       MultiplyTileInto<T>(left, right + c * kBlock + r * kLanes<T>, b.rows - r,
                           to + c * keys + key * kLanes<T>, key < b.first);

@@ -79,10 +79,10 @@ void Run(const AttentionKernels<T>& kernels, Case<T>& c, bool accumulate = false
   const AttentionHead<T> head{q, q + c.d, q + 2 * c.d, 3 * c.d, c.t, c.d};
   kernels.forward(head, c.out.data(), c.d, c.lse.data(), accumulate, scratch.data);
   if (accumulate) return;
-  const Scratch<T> again(c.t, c.d);
+  const Scratch<T> second(c.t, c.d);
   T* dq = c.dqkv.data();
   kernels.backward(head, c.dout.data(), c.out.data(), c.d, c.lse.data(), dq, dq + c.d, dq + 2 * c.d,
-                   again.data);
+                   second.data);
 }
 
 template <typename T>

@@ -12,11 +12,11 @@ struct Packed<Bf16> {
   static constexpr int kDepth = 2;
 };
 template <typename T>
-using WordOf = typename Packed<T>::Word;
+using WordType = typename Packed<T>::Word;
 
 // A word of the elements at p, p + k_stride, of which `left` > 0 are there.
 template <typename T>
-ONEFLOW_INLINE WordOf<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
+ONEFLOW_INLINE WordType<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
   if constexpr (Packed<T>::kDepth == 1) {
     return *p;
   } else {
@@ -26,8 +26,8 @@ ONEFLOW_INLINE WordOf<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
 
 // As many words as a vector has, from elements that lie side by side along k.
 template <typename T>
-ONEFLOW_INLINE Vec<WordOf<T>> Words(const T* p) {
-  Vec<WordOf<T>> v;
+ONEFLOW_INLINE Vec<WordType<T>> Words(const T* p) {
+  Vec<WordType<T>> v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
@@ -83,8 +83,8 @@ constexpr int PowerOfTwoFrom(int n) {
 // of few lanes at a time, so that the processor sees few streams.
 template <typename T, int Lanes>
 ONEFLOW_INLINE void PackAcross(const T* from, int64_t lane_stride, int64_t lanes, int64_t k,
-                               WordOf<T>* to) {
-  using W = WordOf<T>;
+                               WordType<T>* to) {
+  using W = WordType<T>;
   constexpr int kDepth = Packed<T>::kDepth, kW = static_cast<int>(kWidth<W>);
   constexpr int kSide = PowerOfTwoFrom(Lanes) < kW ? PowerOfTwoFrom(Lanes) : kW;
   const int64_t squares = k / (kW * kDepth) * (kW * kDepth);  // elements
@@ -113,7 +113,7 @@ ONEFLOW_INLINE void PackAcross(const T* from, int64_t lane_stride, int64_t lanes
 // memory.
 template <typename T, int Lanes>
 ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, int64_t k,
-                              WordOf<T>* to) {
+                              WordType<T>* to) {
   constexpr int kDepth = Packed<T>::kDepth;
   const int64_t words = (k + kDepth - 1) / kDepth;
   for (int64_t i = 0; i < words; ++i, from += k_stride * kDepth, to += Lanes) {
@@ -121,14 +121,14 @@ ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, in
     int64_t l = 0;
     if (left >= kDepth) {
       for (; l + Lanes <= lanes; l += Lanes) {
-        WordOf<T>* panel = to + l * words;
+        WordType<T>* panel = to + l * words;
         for (int j = 0; j < Lanes; ++j) panel[j] = OneWord<T>(from + l + j, k_stride, kDepth);
       }
     }
     for (; l < lanes; l += Lanes) {
-      WordOf<T>* panel = to + l * words;
+      WordType<T>* panel = to + l * words;
       for (int64_t j = 0; j < Lanes; ++j) {
-        panel[j] = l + j < lanes ? OneWord<T>(from + l + j, k_stride, left) : WordOf<T>{};
+        panel[j] = l + j < lanes ? OneWord<T>(from + l + j, k_stride, left) : WordType<T>{};
       }
     }
   }
@@ -137,7 +137,7 @@ ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, in
 // ProductKernels::Pack for panels of `Lanes`.
 template <typename T, int Lanes>
 void PackPanels(Strided<T> from, int64_t lanes, int64_t k, std::byte* packed) {
-  auto* to = reinterpret_cast<WordOf<T>*>(packed);
+  auto* to = reinterpret_cast<WordType<T>*>(packed);
   if (from.row == 1) return PackAlong<T, Lanes>(from.data, from.col, lanes, k, to);
   const int64_t words = (k + Packed<T>::kDepth - 1) / Packed<T>::kDepth;
   for (int64_t l = 0; l < lanes; l += Lanes, to += Lanes * words) {

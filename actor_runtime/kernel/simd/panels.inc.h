@@ -20,10 +20,10 @@ ONEFLOW_INLINE int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) 
 template <typename T, typename S>
 void ToPanels(const S* from, int64_t stride, int64_t rows, int64_t columns, T scale, T* to,
               int64_t panel_rows) {
-  const int64_t whole_tiles = RoundUp(rows, kPanelRows);
+  const int64_t full_tiles = RoundUp(rows, kPanelRows);
   for (int64_t c = 0; c < columns; c += kLanes<T>, to += panel_rows * kLanes<T>) {
     const int64_t n = Least(kLanes<T>, columns - c);
-    for (int64_t r = 0; r < whole_tiles; ++r) {
+    for (int64_t r = 0; r < full_tiles; ++r) {
       const S* row = from + r * stride + c;
       for (int64_t i = 0; i < kLanes<T>; i += kWidth<T>) {
         Vec<T> v = {};
@@ -74,14 +74,14 @@ void TransposePanels(const T* from, int64_t panel_rows, int64_t rows, int64_t co
 
 // Operand a of a product, kPanelRows x depth: rows of a panel matrix, or rows of its transpose.
 template <typename T>
-struct PanelRowsOf {  // a(i, k) = m[i, k]; `at` is m[i = 0, k = 0]
+struct PanelRows {  // a(i, k) = m[i, k]; `at` is m[i = 0, k = 0]
   const T* at;
   int64_t panel;  // elements of a panel of m
   ONEFLOW_INLINE const T* Part(int64_t k) const { return at + k / kLanes<T> * panel; }
   static ONEFLOW_INLINE int64_t Offset(int64_t i, int64_t k) { return i * kLanes<T> + k; }
 };
 template <typename T>
-struct PanelColumnsOf {  // a(i, k) = m[k, i], within one panel; `at` is m[k = 0, i = 0]
+struct PanelColumns {  // a(i, k) = m[k, i], within one panel; `at` is m[k = 0, i = 0]
   const T* at;
   ONEFLOW_INLINE const T* Part(int64_t k) const { return at + k * kLanes<T>; }
   static ONEFLOW_INLINE int64_t Offset(int64_t i, int64_t k) { return k * kLanes<T> + i; }

@@ -34,7 +34,7 @@ struct Strided {
 
 // What sums of products of T are kept in.
 template <typename T>
-using SumOf = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
+using SumType = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
 
 // Where the product of two packed blocks goes. Rows have unit column stride.
 template <typename Sum>
@@ -69,7 +69,7 @@ struct ProductKernels {
   // The product of a block a[rows, words] and a block b[words, columns]. Of a, lane or word is 1;
   // of b, lane. Of a whole panels are read, of b whole steps of columns.
   void (*multiply)(const Panels& a, const Panels& b, int64_t rows, int64_t columns, int64_t words,
-                   const ProductTarget<SumOf<T>>& to);
+                   const ProductTarget<SumType<T>>& to);
 };
 
 // The table of one instruction set; nullptr if this processor has not got it.

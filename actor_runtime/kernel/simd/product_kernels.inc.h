@@ -32,7 +32,7 @@ constexpr ProductKernels<T> Table() {
       .tile_columns = kTileColumns<T>,
       .column_step = kTileColumns<T> / kTileVectors,
       .word_depth = Packed<T>::kDepth,
-      .word_bytes = sizeof(WordOf<T>),
+      .word_bytes = sizeof(WordType<T>),
       .pack_a = PackPanels<T, kTileRows>,
       .pack_b = PackPanels<T, kTileColumns<T>>,
       .multiply = Multiply<T>,

@@ -61,12 +61,12 @@ void Dropout(const DropoutNumbers& numbers, uint64_t first, const S* x, S* y, in
   const DropoutNumbers d = numbers;  // a copy: the stores below cannot alias it
   for (int64_t i = 0; i < n;) {
     const uint64_t element = first + static_cast<uint64_t>(i);
-    const int64_t place = static_cast<int64_t>(element % kWordGroup);
-    const int64_t room = kWordGroup - place, count = n - i < room ? n - i : room;
+    const int64_t offset = static_cast<int64_t>(element % kWordGroup);
+    const int64_t room = kWordGroup - offset, count = n - i < room ? n - i : room;
     T values[kWordGroup] = {};
-    Convert<T>(x + i, values + place, count, false);
+    Convert<T>(x + i, values + offset, count, false);
     DropGroup<T>(d, element / kWordGroup, values);
-    Convert<T>(values + place, y + i, count, accumulate);
+    Convert<T>(values + offset, y + i, count, accumulate);
     i += count;
   }
 }
@@ -75,11 +75,11 @@ inline void DropoutMask(const DropoutNumbers& numbers, uint64_t first, uint8_t* 
   const DropoutNumbers d = numbers;  // a copy: the stores below cannot alias it
   for (int64_t i = 0; i < n;) {
     const uint64_t element = first + static_cast<uint64_t>(i);
-    const int64_t place = static_cast<int64_t>(element % kWordGroup);
-    const int64_t room = kWordGroup - place, count = n - i < room ? n - i : room;
+    const int64_t offset = static_cast<int64_t>(element % kWordGroup);
+    const int64_t room = kWordGroup - offset, count = n - i < room ? n - i : room;
     uint32_t words[kWordGroup];
     RandomWords(d.key, d.stream, element / kWordGroup, words);
-    for (int64_t j = 0; j < count; ++j) mask[i + j] = words[place + j] >= d.drop_below;
+    for (int64_t j = 0; j < count; ++j) mask[i + j] = words[offset + j] >= d.drop_below;
     i += count;
   }
 }

@@ -13,12 +13,12 @@ void LayerNorm(const X* x, const T* gamma, const T* beta, T epsilon, S* y, T* me
     const T mu = SumTerms<T>(width, [&](auto load, int64_t i) { return load(x, i); }) / T(width);
     // Two passes: the row is in cache, and E[x^2] - mean^2 would lose digits. Padding would add
     // mean^2, so the rest of the row is summed by itself.
-    const int64_t whole = width - width % kWidth<T>;
-    T squares = SumTerms<T>(whole, [&](auto load, int64_t i) {
+    const int64_t full_width = width - width % kWidth<T>;
+    T squares = SumTerms<T>(full_width, [&](auto load, int64_t i) {
       const Vec<T> d = load(x, i) - mu;
       return d * d;
     });
-    for (int64_t i = whole; i < width; ++i) {
+    for (int64_t i = full_width; i < width; ++i) {
       const T d = LoadPart<T>(x + i, 1)[0] - mu;
       squares += d * d;
     }
@@ -125,7 +125,7 @@ T RowMax(const S* x, int64_t n) {
   for (; i < n; i += kWidth<T>) {
     m0 = Max<T>(m0, i + kWidth<T> <= n ? Load<T>(x + i) : LoadPart<T>(x + i, n - i, lowest));
   }
-  return MaxOf<T>(Max<T>(m0, m1));
+  return MaxLane<T>(Max<T>(m0, m1));
 }
 
 template <typename T, typename S>

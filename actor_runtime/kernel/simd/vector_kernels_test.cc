@@ -55,13 +55,13 @@ TEST_CASE("exp of special values") {
 
 TEST_CASE("an element's bits do not depend on where it lies in a row") {
   const auto& v = *VectorFor<float>(BestIsa());
-  std::vector<float> x(200), whole(200), part(200);
+  std::vector<float> x(200), full(200), part(200);
   for (int i = 0; i < 200; ++i) x[i] = std::sin(static_cast<float>(i)) * 3;
-  v.gelu(x.data(), whole.data(), 200, false);
+  v.gelu(x.data(), full.data(), 200, false);
   for (int begin : {1, 3, 17, 63}) {
     for (int n : {1, 5, 16, 100}) {
       v.gelu(x.data() + begin, part.data(), n, false);
-      CHECK(std::memcmp(part.data(), whole.data() + begin, n * sizeof(float)) == 0);
+      CHECK(std::memcmp(part.data(), full.data() + begin, n * sizeof(float)) == 0);
     }
   }
 }

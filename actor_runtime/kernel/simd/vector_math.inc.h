@@ -2,11 +2,11 @@
 // vector_kernels.inc.h.
 
 template <typename T>
-struct VecOf {
+struct VecType {
   typedef T type __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
 };
 template <typename T>
-using Vec = typename VecOf<T>::type;
+using Vec = typename VecType<T>::type;
 template <typename T>
 inline constexpr int64_t kWidth = ONEFLOW_VECTOR_BYTES / static_cast<int64_t>(sizeof(T));
 
@@ -133,7 +133,7 @@ ONEFLOW_INLINE T Sum(Vec<T> v) {
 }
 
 template <typename T>
-ONEFLOW_INLINE T MaxOf(Vec<T> v) {
+ONEFLOW_INLINE T MaxLane(Vec<T> v) {
   constexpr int kW = static_cast<int>(kWidth<T>);
   return Fold<T, kW / 2>(
       v, [](Vec<T> a, Vec<T> b) { return Max<T>(a, b); }, std::make_index_sequence<kW>());

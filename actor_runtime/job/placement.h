@@ -14,7 +14,7 @@
 // step. The attempt is ONEFLOW_ATTEMPT, else SLURM_RESTART_COUNT, else TORCHELASTIC_RESTART_COUNT,
 // else 0.
 //
-//   ASSIGN_OR_RETURN(JobPlace place, FindPlace(flags, [](const std::string& name) {
+//   ASSIGN_OR_RETURN(JobPlacement place, FindPlacement(flags, [](const std::string& name) {
 //     const char* value = std::getenv(name.c_str());
 //     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 //   }));
@@ -30,12 +30,12 @@
 
 namespace oneflow {
 
-struct PlaceFlags {
+struct PlacementFlags {
   std::string coordinator;  // empty: not given
   std::optional<int64_t> process_index, processes;
 };
 
-struct JobPlace {
+struct JobPlacement {
   int process = 0, processes = 1;
   std::string coordinator;  // HOST:PORT; empty where processes is 1, or starts_others
   int64_t attempt = 0;
@@ -44,8 +44,8 @@ struct JobPlace {
 };
 
 // Refuses flags and variables that are incomplete or contradict each other, by name.
-absl::StatusOr<JobPlace> FindPlace(
-    const PlaceFlags& flags,
+absl::StatusOr<JobPlacement> FindPlacement(
+    const PlacementFlags& flags,
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment);
 
 // The first name of a list as Slurm writes it: "n3" of "n[3-5,9],m1", "r1n04" of "r[1-2]n[04-07]".
