@@ -23,13 +23,13 @@ void Overwrite(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
-// What opening, verifying and loading say, the first that says anything.
+// Opens, verifies and loads; returns the first error.
 absl::Status Read(const std::string& folder) {
   const auto reader = CheckpointReader::Open(folder);
   if (!reader.ok()) return reader.status();
   const absl::Status verified = (*reader)->Verify();
   const Placement full = PlacementNumber(0);
-  // Whole tensors touch every block, so loading says what Verify does.
+  // Full tensors use every block, so Load fails exactly when Verify does.
   CHECK(LoadRank(**reader, full, 0).ok() == verified.ok());
   return verified;
 }

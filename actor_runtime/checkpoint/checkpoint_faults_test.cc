@@ -145,7 +145,7 @@ TEST_CASE("Checkpoint faults: a disk that fails is told, and what was there stay
     INFO(n << ": " << failed << ": " << folder.status());
     const std::string manifest = Latest(dir.path()).second;
     if (folder.ok()) {
-      REQUIRE((failed == "unlink" || failed == "pread"));  // what goes needs not go at once
+      REQUIRE((failed == "unlink" || failed == "pread"));  // removals need not happen at once
       REQUIRE(manifest == expected);
     } else {
       REQUIRE_THAT(Message(folder.status()), Catch::Contains("No space left on device"));
@@ -301,7 +301,7 @@ TEST_CASE("Checkpoint faults: an older attempt commits while a newer one begins,
     INFO("before call " << n << ": " << older << ", " << begun);
     REQUIRE(begun.ok());
     if (!reached) older = commit();
-    // A checkpoint that the newer attempt finds is whole, and no other appears later.
+    // A checkpoint that the newer attempt finds is complete, and no other appears later.
     REQUIRE(LatestCheckpoint(dir.path()).ok() == older.ok());
     if (older.ok()) Latest(dir.path());
     REQUIRE((older.ok() || older.code() == absl::StatusCode::kAborted));

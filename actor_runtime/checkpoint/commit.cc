@@ -47,8 +47,8 @@ absl::StatusOr<Manifest> MakeManifest(const proto::Plan& plan, const CheckpointI
   return manifest;
 }
 
-// Each file has as many bytes as its writer says: it is opened, for what a folder tells of files
-// that other hosts write may be old.
+// Each file has as many bytes as its writer says. It is opened, because a folder's listing of files
+// of other hosts may be out of date.
 absl::Status CheckSizes(const std::string& folder, const std::map<std::string, int64_t>& sizes) {
   for (const auto& [name, size] : sizes) {
     const std::string path = absl::StrCat(folder, "/", name);
@@ -61,7 +61,7 @@ absl::Status CheckSizes(const std::string& folder, const std::map<std::string, i
   return absl::OkStatus();
 }
 
-// A save of this step that failed may have left files of which no part tells.
+// A failed save of this step may have left files that no part names.
 absl::Status RemoveOthers(const std::string& folder, const std::map<std::string, int64_t>& sizes,
                           const WriterOptions& options) {
   std::error_code error;

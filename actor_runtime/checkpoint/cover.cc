@@ -1,6 +1,6 @@
 // CheckCover: boxes fill a tensor exactly once.
 //
-// The number of boxes that an element is in is a function on the grid, and a function on the grid
+// The number of boxes that contain an element is a function on the grid, and a function on the grid
 // is determined by its mixed differences: those of the indicator of a box are +1 or -1 at the
 // corners of the box and 0 elsewhere. So the boxes fill the tensor exactly once if and only if
 // their signed corners add up to those of the tensor: 2^k corners a box, in k dimensions, sorted.

@@ -68,7 +68,7 @@ std::vector<Slice> RandomCover(const Dims& dims, size_t count, std::mt19937& ran
   return slices;
 }
 
-// One slice is moved, grown, shrunk, doubled, taken away or put in another's place.
+// One slice is moved, grown, shrunk, doubled, removed or replaced by another.
 void Spoil(const Dims& dims, std::vector<Slice>* slices, std::mt19937& random) {
   Slice& slice = (*slices)[random() % slices->size()];
   const size_t d = dims.empty() ? 0 : random() % dims.size();

@@ -69,7 +69,7 @@ TEST_CASE("Parts: merged in any order they are one list of slices") {
   CHECK(merged[2].slices == parts[0].variables[2].slices);
   std::reverse(parts.begin(), parts.end());
   CHECK(*Merged(Texts(parts)) == merged);
-  // One whose ranks hold replicas only has nothing to tell.
+  // A process whose ranks hold replicas only has no slices.
   parts.push_back({.plan = "f00d", .step = 20, .attempt = 3, .process = 2, .ranks = {8, 12}});
   CHECK(*Merged(Texts(parts)) == merged);
 }

@@ -1,7 +1,7 @@
 // CheckpointReader.
 //
-// Invariant: at most kMostOpenFiles files are open but for those that are just read from. A
-// checkpoint may have more files than a process may have open.
+// Invariant: at most kMostOpenFiles files stay open, besides those being read. A checkpoint may
+// have more files than a process may have open.
 #include <algorithm>
 #include <cstring>
 #include <map>

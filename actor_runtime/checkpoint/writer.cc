@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
     for (size_t i = 0; i < part.variables.size(); ++i) impl->index[part.variables[i].name] = i;
   }
   RETURN_IF_ERROR(MayWrite(options));
-  // Not those above it: where the attempt's folder is gone, the attempt is over.
+  // Does not make its parents: if the attempt's folder is gone, the attempt is over.
   if (mkdir(impl->folder.c_str(), 0777) != 0 && errno != EEXIST) {
     return OrEnded(WriteError(dir, "cannot be written to", errno,
                               "give a folder that can be created and written"),

@@ -18,7 +18,7 @@ namespace oneflow {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-constexpr size_t kAlignment = 64;  // of the data, as the format asks
+constexpr size_t kAlignment = 64;  // of the data, as the format requires
 
 absl::Status NotNpy(std::string_view path, std::string_view what) {
   return InputError(path, absl::StrCat("not a readable .npy file: ", ToAbsl(what)),

@@ -61,7 +61,7 @@ absl::StatusOr<TokenFile> OpenRaw(MappedFile file) {
   return TokenFile{std::move(file), 0, bytes / 2, 2};
 }
 
-// How a file of llm.c begins.
+// The header of a file of llm.c.
 struct LlmcKind {
   int32_t magic, version;
   int token_bytes;  // 0: no tokens to train on

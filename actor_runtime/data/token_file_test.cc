@@ -221,7 +221,7 @@ TEST_CASE("facts beside a token file name its tokenizer") {
     dir.Write("t.meta.json", damaged);
     CHECK_THAT(Refused(path), Catch::Contains("does not say in version 1 what tokens"));
   }
-  write({}, {1});  // of which nothing is known
+  write({}, {1});  // without any facts
   CHECK_FALSE(std::filesystem::exists(facts));
   CHECK_FALSE(OpenTokenFile(path)->tokenizer.known());
   write(small, {1});

@@ -1,5 +1,5 @@
-// Several processes of one plan, each with arenas and threads of its own ranks, joined by messages
-// alone: here in one process, which delivers them in an order that is drawn.
+// Several processes of one plan, each with the arenas and threads of its ranks, joined by messages
+// alone. Here all are in one process, which delivers the messages in a drawn order.
 #include <algorithm>
 #include <atomic>
 #include <cstring>

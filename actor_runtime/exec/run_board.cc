@@ -98,7 +98,8 @@ void RunBoard::Rest() {
 }
 
 void RunBoard::Fail(const absl::Status& status) {
-  // Under the lock: who is told at rest must not meet a callback of the run before.
+  // This holds the lock so that a caller that hears that all are at rest does not meet a callback
+  // of the run before.
   const std::lock_guard lock(mutex_);
   if (working_ == 0 || !failure_.ok()) return;
   failure_ = status;

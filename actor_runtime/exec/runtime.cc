@@ -27,7 +27,7 @@ constexpr int kIdleRounds = 1000;
 // A worker that does not answer for so long is inside a kernel.
 constexpr std::chrono::milliseconds kPatience{250};
 
-// Who drives what in one program.
+// The assignment of streams to workers in one program.
 struct Assignment {
   std::vector<std::vector<int32_t>> streams_of;  // by worker
   std::vector<int32_t> worker_of;                // by stream
@@ -80,7 +80,7 @@ struct Runtime::Impl {
   std::vector<Assignment> assignments;           // by program
   std::vector<std::vector<ActorStates>> states;  // by program, stream; initial between runs
   std::optional<Trace> trace;
-  // Changed at rest only; empty when those there were cannot be used again.
+  // Changed only at rest; empty if the last ones cannot be used any more.
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
@@ -88,9 +88,9 @@ struct Runtime::Impl {
   bool run_failed = false;             // control thread: the last run failed
   std::function<absl::Status()> meet;  // null: there are no other processes
   uint32_t epoch = 0;                  // control thread
-  int64_t steps_done = 0;              // control thread: of the last run
+  int64_t steps_done = 0;              // control thread: in the last run
   std::mutex running_mutex;
-  std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a whole run
+  std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a complete run
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
   std::function<int(int)> draw_worker;  // null: the workers have threads
@@ -116,8 +116,8 @@ struct Runtime::Impl {
       bus->WakeAll();
     });
     RETURN_IF_ERROR(MakeCommunicators());
-    // Who spins while others wait for a core slows them down.
-    // What a worker waits for of other processes comes by another thread, of the network.
+    // A worker that spins while others wait for a core slows them down. Messages of other processes
+    // come by another thread, that of the network, which needs a core, too.
     const int least = options.make_communicator ? 2 : 1;
     const int busy = std::max(least, (n - 1) * loaded->kernel_threads());
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
@@ -133,7 +133,7 @@ struct Runtime::Impl {
     return absl::OkStatus();
   }
 
-  // What a communicator has for a member wakes the worker of that one's device.
+  // Progress of a communicator for a member wakes the worker of that member's device.
   absl::Status MakeCommunicators() {
     if (!communicators.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(communicators, loaded->MakeCommunicators(epoch));
@@ -186,7 +186,7 @@ struct Runtime::Impl {
     return absl::OkStatus();
   }
 
-  // Where launches are traced, from the device's times to the host's.
+  // For traced launches: aligns the clocks of devices with the host's.
   absl::Status StartClocks() const {
     for (int rank = loaded->ranks().begin; trace && rank < loaded->ranks().end; ++rank) {
       Device* device = loaded->FindDevice(rank);

@@ -147,8 +147,8 @@ TEST_CASE("a run that stands still says who waits for whom; between runs there i
   const std::string wanted =
       "compute: actor dx at rank 1, firing 5, waits for fill 6 of actor x.recv at "
       "rank 1 (has 5; slot 1)";
-  // The other stage goes on for a moment with what it was given. How far it then is with the
-  // gradients depends on the moment at which the first one stopped.
+  // The other stage goes on for a moment with the messages that it has. Its progress with the
+  // gradients depends on the moment at which the first stage stopped.
   std::vector<WorkerReport> report;
   const auto stands = [&] { return report[1].streams[0].substr(0, wanted.size()) == wanted; };
   for (int i = 0; i < 20; ++i) {

@@ -37,8 +37,8 @@ std::unique_ptr<Runtime> Make(const proto::Plan& plan, const OnFiring& on_firing
   return *std::move(runtime);
 }
 
-// The run was stopped after `steps` steps: what it left behind is what a run of so many leaves, and
-// the next run is not aware of it.
+// The run was stopped after `steps` steps. It leaves the state that a run of so many steps leaves,
+// and the next run is not affected.
 void CheckStopped(const proto::Plan& plan, Runtime* stopped, int64_t steps) {
   REQUIRE(stopped->steps_done() == steps);
   const std::unique_ptr<Runtime> full = Make(plan);
@@ -99,7 +99,7 @@ TEST_CASE("what a host stream has prepared of the next step does not begin it") 
   std::promise<void> ahead;
   std::atomic<bool> stop = false;
   const auto stopped = Make(ChainPlan(), [&](const std::string& actor, int64_t firing) {
-    // Of step 3 the host has two micro-batches ready when the device is at the end of step 2.
+    // The host has two micro-batches of step 3 ready when the device is at the end of step 2.
     if (actor == "x" && firing == 12) ahead.set_value();
     if (actor != "dw" || firing != 11) return;
     ahead.get_future().wait();

@@ -191,7 +191,7 @@ class TraceWriter {
     }
   }
 
-  // Where each device begins a step, or a program that has none.
+  // Marks the begin of each step on each device, or of a program without steps.
   void WriteSteps() {
     for (const auto& [key, mark] : steps_) {
       const auto& [process, program, step] = key;

@@ -12,7 +12,7 @@ namespace oneflow {
 namespace {
 
 // A process with one stream that fires one exchange, entered at `begin` and over at `end` of a
-// clock that lies `offset` behind that of all.
+// clock that is `offset` behind the common clock.
 proto::ProcessTrace MakeTracePart(int process, int64_t offset, int64_t begin, int64_t end,
                                   bool sends) {
   proto::ProcessTrace part;

@@ -53,7 +53,7 @@ void AddFill(const ActorNet& net, const TracedFirings& firings, const TraceEvent
   if (end) changes->push_back({*end, -bytes});
 }
 
-// What is given back at a moment is there for what begins at it.
+// Bytes that are returned at a moment are free for fills that begin at it.
 Curve Accumulated(Curve changes, int64_t known) {
   std::sort(changes.begin(), changes.end());
   Curve curve;

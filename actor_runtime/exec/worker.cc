@@ -108,7 +108,7 @@ void Worker::Attach() {
   if (device_ == nullptr) return;
   const absl::Status attached = device_->Attach();
   if (attached.ok()) return;
-  // It may tell the error of a launch.
+  // The call may return the error of a launch.
   for (const Position& position : positions_) {
     if (queues_->InFlight(position.on_device) > 0) return FailOldest(position, attached);
   }
@@ -172,7 +172,7 @@ bool Worker::FireNext(Position* position) {
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const Launch launch = Issue(stream.table, index, position->states);
   if (position->exchanges[index].communicator != nullptr) return Enter(position, index, launch);
-  // Of a run longer than its trace the clock is not read for nothing.
+  // Once the trace of the run is full, the clock is not read.
   const bool traced = position->trace != nullptr && position->trace->TakesMore();
   const absl::Status status =
       traced ? RunTraced(*position, index, launch) : position->actors[index].Run(launch);
@@ -203,7 +203,7 @@ bool Worker::Enter(Position* position, int32_t index, const Launch& launch) {
   return true;
 }
 
-// Goes on with an exchange that has been entered: whether anything was done.
+// Goes on with an exchange that has been entered. Returns true if anything was done.
 bool Worker::Look(Position* position) {
   const Exchange& exchange = *position->entered;
   const Communicator::Progress progress =
@@ -236,7 +236,8 @@ bool Worker::Look(Position* position) {
   return true;
 }
 
-// A device's stream. What it has finished is told first: that may be what others wait for.
+// Fires on a device's stream. Finished launches are reported first, because others may wait for
+// them.
 bool Worker::FireOnDevice(Position* position) {
   const bool completed = CompleteOldest(position);
   if (position->entered != nullptr) return Look(position) || completed;
@@ -298,14 +299,14 @@ bool Worker::CompleteOldest(Position* position) {
   return true;
 }
 
-// Whether a device that is to have one launch at a time has none.
+// False if the device is to have one launch at a time and has one.
 bool Worker::MayGive() const {
   return queues_->IsEmpty() &&
          std::none_of(positions_.begin(), positions_.end(),
                       [](const Position& position) { return position.entered != nullptr; });
 }
 
-// Whether an actor is no exchange, or the one that its device issues next.
+// True for an actor that is no exchange, and for the exchange that its device issues next.
 bool Worker::HasTurn(const Position& position, int32_t index) const {
   if (position.exchanges[index].communicator == nullptr) return true;
   return issue_->actors[issue_->firings.IndexAt(turn_)] == position.order->actors[index];
@@ -400,8 +401,8 @@ void Worker::FailOldest(const Position& position, const absl::Status& status) {
   Fail(position, index, launch, status);
 }
 
-// A device tells an error with whichever call comes next, so it may be of any launch that it had
-// not completed. Empty where it is known whose it is.
+// A device returns an error from whichever call comes next, so any launch that had not completed
+// may be its cause. The result is empty if the cause is known.
 std::string Worker::Suspects() const {
   if (run_.synchronous) return "";
   const ActorNet& net = run_.program->net;

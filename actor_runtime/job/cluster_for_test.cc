@@ -148,7 +148,8 @@ void JobCluster::Happen(Event& event) {
   }
 }
 
-// Messages of one stream arrive in order, as TCP delivers them; those of others when they will.
+// Messages of one stream arrive in order, as with TCP; the delays of different streams are
+// independent.
 JobTime JobCluster::Arrival(JobTime* last) {
   *last = std::max(*last, now_ + Draw(options_.most_delay));
   return *last;

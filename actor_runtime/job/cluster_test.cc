@@ -1,4 +1,5 @@
-// The coordinator and its members under drawn delays, deaths, stops and cut links, in virtual time.
+// The coordinator and its members under drawn delays, deaths, stops and disconnected links, in
+// virtual time.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -18,7 +19,7 @@ using Node = JobCluster::Node;
 
 bool IsFull() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr; }
 
-// What must be true of any node at any time.
+// Conditions that hold for any node at any time.
 void CheckNode(const Node& node) {
   CHECK(node.ends.size() <= 1);
   CHECK(node.actions_after_end == 0);

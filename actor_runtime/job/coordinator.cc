@@ -350,7 +350,7 @@ void Coordinator::CheckSilence(Emit emit) {
   const bool is_lost = longest >= options_.silence;
   const bool explains = !hearsay_.ok() && now_ >= hearsay_until_ && longest > 3 * Beat();
   if (!is_lost && !explains) return;
-  // A cut link silences all behind it within a beat or two.
+  // A disconnected link silences all processes behind it within a beat or two.
   std::string others;
   size_t count = 0;
   for (int p = 0; p < processes(); ++p) {

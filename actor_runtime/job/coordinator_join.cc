@@ -1,4 +1,4 @@
-// How processes come: what they present, and how all begin.
+// The join of processes: their identities are checked, and all begin together.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-// The time does not tell how many bytes agree.
+// Compares in constant time, so that the time does not reveal how many bytes agree.
 bool SameSecret(const std::string& a, const std::string& b) {
   unsigned char difference = a.size() != b.size();
   for (size_t i = 0; i < a.size(); ++i) {
@@ -104,7 +104,8 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
     const absl::Status failed = NameProcess(ReadError(present.failed()), who);
     if (connection != kLocalConnection) Refuse(connection, failed, false, emit);
     if (!AllJoined() && !processes_[process % processes()].connection) End(failed, emit);
-    // The others start at about the same time, and should find somebody to tell them.
+    // The other processes start at about the same time, and should find a coordinator that tells
+    // them the cause.
     if (connection == kLocalConnection) local_until_ = now_ + 3 * kGrace;
     return;
   }

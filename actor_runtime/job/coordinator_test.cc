@@ -114,7 +114,7 @@ TEST_CASE("Who has not the token learns and changes nothing") {
     const uint64_t connection = 100 + table.closed.size();
     table.Present(connection, stranger);
     CHECK(table.Refusal(connection) == "refused");
-    // What else it says is not heard.
+    // All further messages are ignored.
     JobFromMember stop;
     stop.mutable_ask_stop();
     table.Say(connection, stop);
@@ -124,7 +124,7 @@ TEST_CASE("Who has not the token learns and changes nothing") {
   table.Open(200);
   table.Say(200, {});
   CHECK(table.Refusal(200) == "refused");
-  // Nor wait forever; what comes after the close is nobody's.
+  // A connection does not wait forever either; messages after the close are ignored.
   table.Open(201);
   table.Tick(11 * kJobSecond);
   CHECK(table.closed[201]);
@@ -202,7 +202,7 @@ TEST_CASE("A process that cannot join says why, and ends an attempt that gathers
   trains.Tick(kJobSecond);
   CHECK_FALSE(trains.Last(0).has_end());
 
-  // Of process 0: whoever comes while it is there hears it.
+  // The failure of process 0: a process that connects while it is there hears the cause.
   fails.process = 0;
   Table first(2);
   first.Present(0, fails);
@@ -376,7 +376,7 @@ Message Draw(std::mt19937_64& random, const std::vector<Message>& samples) {
   for (uint64_t i = random() % 4; i > 0 && !bytes.empty(); --i) {
     bytes[random() % bytes.size()] = static_cast<char>(random());
   }
-  // What does not parse never reaches a machine.
+  // Bytes that do not parse never reach a state machine.
   Message damaged;
   return damaged.ParseFromString(bytes) ? damaged : message;
 }

@@ -87,7 +87,7 @@ TEST_CASE("Keys that cannot be right are refused by name") {
   CHECK(absl::StrContains(ReadJobKeys("/nowhere").status().message(), "--make_job_keys"));
 }
 
-// What a caller of any kind is told when it presents itself with `token`.
+// The reply to a caller that presents itself with `token`.
 struct Reply {
   std::vector<proto::JobToMember> messages;
   grpc::Status end;

@@ -62,7 +62,7 @@ std::string ListenAddress(const MemberOptions& options) {
   const std::string host = FindHost(options.coordinator);
   const std::string port = options.coordinator.substr(host.size());
   if (!options.listen.empty()) return options.listen + port;
-  // A name may lead to another address here than elsewhere.
+  // On this host a name may resolve to another address than on other hosts.
   return IsLoopback(host) || IsNumeric(host) ? options.coordinator : "[::]" + port;
 }
 

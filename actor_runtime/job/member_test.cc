@@ -18,7 +18,7 @@ namespace {
 
 using Joined = absl::StatusOr<std::unique_ptr<Member>>;
 
-// What the callbacks of one member have said.
+// Records the callbacks of one member.
 class Heard {
  public:
   explicit Heard(StepPosition position = {}) : position_(position) {}

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMostProcesses = 1 << 20;
 constexpr int kMostPort = 65535;
-// Below the ports that Linux gives away by itself.
+// Below the ports that Linux assigns dynamically.
 constexpr int64_t kFirstPort = 20000, kPorts = 12000;
 
 using Environment = absl::FunctionRef<std::optional<std::string>(const std::string&)>;

@@ -8,14 +8,14 @@
 namespace oneflow {
 namespace {
 
-// Sizes of a local piece, and where its heads lie.
+// Sizes of a local piece, and the positions of its heads.
 struct AttentionShape {
   int64_t b, t, h, d;
   int64_t thread_bytes;  // a thread's part of the workspace
 
   int64_t out_row() const { return h * d; }  // from one position to the next
   int64_t qkv_row() const { return 3 * out_row(); }
-  // Of task i: where its head starts in qkv, in out, in lse[b, h, t].
+  // For task i: where its head starts in qkv, in out, in lse[b, h, t].
   int64_t QkvAt(int64_t i) const { return i / h * t * qkv_row() + i % h * d; }
   int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
   int64_t LseAt(int64_t i) const { return i * t; }

@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-// What lies behind the `seen` elements of a row of t.
+// The elements of a row of t after the first `seen`.
 template <typename S>
 void ClearUnseen(int64_t seen, int64_t t, bool accumulate, S* row) {
   if (!accumulate) std::fill(row + seen, row + t, S{});

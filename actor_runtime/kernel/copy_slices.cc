@@ -31,8 +31,8 @@ Dims MakeStrides(const Dims& size) {
   return stride;
 }
 
-// Of the sources that hold a part, one for each coordinate on the reduced axes, in rank order:
-// among equals the one whose memory is nearest.
+// Chooses one source for each coordinate on the reduced axes, in rank order: among equal sources
+// the one whose memory is nearest.
 std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& owners) {
   std::map<Coordinate, int> picked;  // by coordinate on the reduced axes
   for (int j : owners) {
@@ -52,7 +52,8 @@ std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& owner
   return sources;
 }
 
-// Those that hold the same slice, by the first of them: pieces of one layout are equal or disjoint.
+// Groups the sources by the slice that they own, in the order of their first: pieces of one layout
+// are equal or disjoint.
 std::vector<std::vector<int>> FindOwners(const std::vector<Port>& in) {
   std::vector<std::vector<int>> owners;
   std::map<std::pair<Dims, Dims>, size_t> index;
@@ -113,7 +114,7 @@ S LowestValue() {
   }
 }
 
-// What does not count in a sum or a maximum, everywhere; the regions are written over it.
+// Fills the output with the neutral element of the sum or maximum; the regions overwrite it.
 template <typename S>
 void FillOutput(bool lowest, int64_t elements, const KernelCall& call) {
   const S value = lowest ? LowestValue<S>() : S{};
@@ -172,7 +173,7 @@ CopyRegion RegionBetween(const Slice& source, const Slice& target) {
     r.from += (part.begin[i] - source.begin[i]) * from[i];
     r.to += (part.begin[i] - target.begin[i]) * to[i];
   }
-  // Inner dimensions melt into the run while the part is whole in both.
+  // Inner dimensions join the run while the part covers them in both tensors.
   int outer = rank;
   bool dense = true;
   while (outer > 0 && dense) {
@@ -214,7 +215,7 @@ void CopyPieces::RunChunk(const Call& call) {
   const CopyRegion& r = call.region;
   const int64_t size = call.chunk.size;
   S* out = reinterpret_cast<S*>(call.out);
-  int64_t packed = 0;  // where the row is in a packet
+  int64_t packed = 0;  // offset of the row in a packet
   ForRows(r, call.chunk, [&](int64_t from, int64_t to) {
     const auto source = [&](size_t j) {
       const std::byte* packet = call.packets.empty() ? nullptr : call.packets[j];

@@ -1,5 +1,5 @@
-// Boxing kernels: for random pairs of layouts, what each device ends up with is its slice of the
-// whole tensor that the sources stand for.
+// Boxing kernels: for random pairs of layouts, each device ends with its slice of the full tensor
+// that the sources represent.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -27,15 +27,15 @@ std::string Describe(const Case& c) {
 
 bool Partial(const Case& c, int axis) { return c.from[axis].partial() && !c.to[axis].partial(); }
 
-// All parts of the source tensor, one for each rank, and the whole they stand for.
+// All parts of the source tensor, one for each rank, and the full tensor that they represent.
 struct Parts {
   std::vector<Port> ports;
   std::vector<Values> values;
   Values full;
 };
 
-// Ranks that differ on broadcast or split axes only hold parts of the same partial tensor: there is
-// one full tensor for each coordinate on the partial axes, and the whole is their sum or maximum,
+// Ranks that differ only on broadcast or split axes hold parts of the same partial tensor: there is
+// one full tensor for each coordinate on the partial axes. The result is their sum or maximum,
 // folded in rank order.
 Parts MakeParts(const Case& c, DType dtype) {
   Parts parts;
@@ -48,7 +48,7 @@ Parts MakeParts(const Case& c, DType dtype) {
     size_t index = std::find(seen.begin(), seen.end(), key) - seen.begin();
     if (index == seen.size()) {
       seen.push_back(key);
-      // bf16 holds whole numbers up to 256: sums of six, doubled, are exact.
+      // bf16 holds integers up to 256: sums of six, doubled, are exact.
       tensors.push_back(
           RandomIds(Product(c.dims), 31 * index + 7, dtype == DType::kBF16 ? 21 : 1000));
     }
@@ -67,7 +67,7 @@ Parts MakeParts(const Case& c, DType dtype) {
   return parts;
 }
 
-// Two axes cut one dimension: then a change on one moves the pieces along the other too.
+// True if two axes split one dimension: then a change on one moves the pieces along the other, too.
 bool Nested(const NdSbp& sbp) {
   return sbp.size() == 2 && sbp[0].split() && sbp[1].split() && sbp[0].dim == sbp[1].dim;
 }
@@ -165,7 +165,7 @@ TEST_CASE("sums are taken in rank order on every device") {
 }
 
 TEST_CASE("a sum of bf16 is taken in f32 and rounded once") {
-  // Each term by itself is lost in 256.
+  // Each single term is lost when added to 256.
   constexpr int kParts = 4;
   Port port = FullPort({1}, DType::kBF16);
   std::vector<Port> sources(kParts, port);

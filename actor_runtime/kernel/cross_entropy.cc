@@ -104,8 +104,8 @@ absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   });
 }
 
-// The column of the label is computed by itself: rounded before the subtraction, a probability near
-// one would leave nothing but its rounding.
+// The column of the label is computed separately: if a probability near one were rounded before the
+// subtraction, only its rounding error would be left.
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);

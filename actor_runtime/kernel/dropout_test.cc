@@ -1,5 +1,5 @@
-// Dropout's masks: how often, how independent, and that nothing but (seed, step, mask, element of
-// the step) changes them.
+// Dropout's masks: their frequency and independence, and that only (seed, step, mask, element of
+// the step) change them.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ struct Run {
   double rate = 0.25;
 };
 
-// What dropout makes of a slice of ones: 0 where it drops.
+// The result of dropout on a slice of ones: 0 for a dropped element.
 Values Drop(const Run& run, const Dims& dims, const Slice& slice, DType dtype = DType::kF32) {
   AttrMap attrs{{"rate", run.rate}};
   if (!run.mask.empty()) attrs["mask"] = run.mask;

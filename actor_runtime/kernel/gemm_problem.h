@@ -1,5 +1,5 @@
-// A matrix product with operands of chance, for the tests of gemm.h: run in any form, by any number
-// of threads, on some of its rows, and beside the plain loop.
+// A matrix product with random operands, for the tests of gemm.h: run in any form, by any number of
+// threads, on some of its rows, and compared with the plain loop.
 //
 //   const Problem<float, float> p(14, 32, 8, /*ta=*/false, /*tb=*/true);
 //   CHECK(p.Error(p.Run(kernels, /*threads=*/2, 0, p.m), 0) < 4e-6);
@@ -95,7 +95,7 @@ struct Problem {
     return sum;
   }
 
-  // The largest, of every step-th element.
+  // The largest error of every step-th element.
   double Error(const std::vector<C>& c, double start, int64_t step = 1) const {
     double worst = 0;
     for (int64_t at = 0; at < m * n; at += step) {

@@ -118,7 +118,7 @@ void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
               {"next_adamw", {w, {{c, o}, 0, 0, 1}, w, w}, {{"decay", true}}}});
 }
 
-// What kernels do with tensors that may be narrow.
+// Samples of kernels with tensors that may be stored narrow.
 void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
   const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab}, max = positive;
@@ -269,7 +269,7 @@ KernelHarness MakeHarness(const KernelSample& sample, DType dtype, int threads) 
 double FindTolerance(const std::string& kind, DType dtype) {
   // These do a second thing to what they have rounded.
   const bool rounds_twice = kind == "linear_gelu" || kind == "linear_gelu_grad_input";
-  // Half a unit in the last of bf16's eight digits, and a little for what f32 rounded before.
+  // Half a unit in the last of bf16's eight digits, and a margin for earlier rounding in f32.
   const double once = dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5;
   return rounds_twice ? 2 * once : once;
 }

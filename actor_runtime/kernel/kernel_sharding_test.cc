@@ -1,6 +1,6 @@
-// Kernels on pieces: for each kind and each row of its SBP table, what the devices of a mesh
-// compute from their pieces, put together, is what one device computes from the whole. Even and
-// ragged, empty pieces included. This joins the two halves of an op: its definition and its kernel.
+// Kernels on pieces: for each kind and each row of its SBP table, the pieces that the devices of a
+// mesh compute form together the result of one device on full tensors. Even, ragged and empty
+// pieces are covered. This connects the two halves of an op: its definition and its kernel.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -23,8 +23,8 @@ Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
   return port;
 }
 
-// The piece of device `device` of a whole tensor that lies as `sbp`. Parts of a sum are multiples
-// of the whole that add up to it; parts of a maximum are at most it.
+// The piece of device `device` of a full tensor with layout `sbp`. Parts of a sum are multiples of
+// the full tensor that add up to it; parts of a maximum are at most it.
 Values DevicePiece(const Values& full, const Port& port, Sbp sbp, int devices, int device) {
   Values piece = ExtractSlice(full, port.dims, port.slice);
   for (size_t i = 0; i < piece.size(); ++i) {
@@ -34,7 +34,7 @@ Values DevicePiece(const Values& full, const Port& port, Sbp sbp, int devices, i
   return piece;
 }
 
-// Puts a device's output into the whole.
+// Puts a device's output into the full tensor.
 void Join(const Values& piece, const Port& port, Sbp sbp, int device, Values* full) {
   if (sbp.split()) return Paste(piece, port.dims, port.slice, full);
   for (size_t i = 0; i < piece.size(); ++i) {

@@ -1,4 +1,4 @@
-// What every kernel promises, over a sample of each kind: f32 agrees with f64, threads do not
+// Guarantees of every kernel, over a sample of each kind: f32 agrees with f64, threads do not
 // change bits, a call allocates nothing, accumulation adds.
 #include <atomic>
 #include <cmath>
@@ -123,13 +123,13 @@ KernelHarness Called(const KernelSample& sample, const std::vector<Values>& in) 
   return h;
 }
 
-// What a fused kind does: `first` of its inputs 0, 1 and `bias` (if there are so many), then
-// `second` of that and of input 2, in this order or the other way round.
+// The two ops of a fused kind: `first` on its inputs 0, 1 and `bias` (if there are so many), then
+// `second` on that and on input 2, in this order or reversed.
 struct FusedKind {
   std::string first, second;
   size_t bias = 0;
   bool reads_2 = true, product_last = false;
-  int output = 0;  // of the fused op, that of `second`
+  int output = 0;  // of the fused op: that of `second`
 };
 const std::map<std::string, FusedKind> kFused = {
     {"linear_add", {"linear", "add", 3, true, true}},

@@ -25,7 +25,7 @@ uint64_t Next(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-// Calls fn(index in the piece, index in the whole) for each element of the slice.
+// Calls fn(index in the piece, index in the full tensor) for each element of the slice.
 template <typename Fn>
 void ForSlice(const Dims& dims, const Slice& slice, Fn fn) {
   const int64_t n = slice.elements();
@@ -110,7 +110,7 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
   }
   const OpDef* def = FindOpDef(kind);
   if (def != nullptr) {
-    // To the definition, what the kernel updates in place is input, too.
+    // In the op's definition, tensors that the kernel updates in place are inputs, too.
     in_dims.insert(in_dims.begin(), out_dims.begin(), out_dims.begin() + def->updates);
     setup_.workspace_bytes = WorkspaceBytes(proto::CPU, kind, in_dims, out_dims, threads);
   }

@@ -1,5 +1,5 @@
-// The linear family: products of matrices [lead, c], [lead, o] and [c, o] (or [o, c]), and the
-// gradient of a bias.
+// The linear family: products of matrices [leading, c], [leading, o] and [c, o] (or [o, c]), and
+// the gradient of a bias.
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/product.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"

@@ -45,9 +45,9 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
   });
 }
 
-// The actor's inputs are g and, if it waits for it, norm: w, m, v are update registers, read and
-// written in place (the op's other three inputs). A norm that is not finite skips the step: values
-// stay, the firing counts.
+// The actor's inputs are g and, if it waits for it, norm; w, m, v are update registers, read and
+// written in place (the op's other three inputs). If the norm is not finite, the step is skipped:
+// values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
@@ -69,7 +69,8 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   });
 }
 
-// The next version of w, of the newest (input 0) and g (input 1); m and v are updated in place.
+// Writes the next version of w, from the newest (input 0) and g (input 1); m and v are updated in
+// place.
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);

@@ -11,7 +11,7 @@ struct Sides {
   int64_t c, o;
 };
 
-// Of a weight w[c..., o...], or w[o..., c...] when transposed.
+// The sides of a weight w[c..., o...], or w[o..., c...] when transposed.
 Sides FindSides(const KernelSetup& s, const Dims& w) {
   const int contract = static_cast<int>(IntAttr(s, "contract", 1));
   const int rank = static_cast<int>(w.size());

@@ -19,14 +19,14 @@ void PutRow(const S* from, int64_t n, bool accumulate, S* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = Rounded<S>(T(Widen(to[i])) + T(Widen(from[i])));
 }
 
-// Where heads lie in a local piece of qkv.
+// The positions of heads in a local piece of qkv.
 struct HeadRows {
   int64_t b, t, h, d;
 
   explicit HeadRows(const Dims& qkv) : b(qkv[0]), t(qkv[1]), h(qkv[3]), d(qkv[4]) {}
   int tasks() const { return static_cast<int>(b * h) * kParts; }
   int64_t row() const { return kParts * h * d; }  // from one position to the next
-  // Of task i: which part, where its head starts in qkv, and where in the part.
+  // For task i: its part, and where its head starts in qkv and in the part.
   int FindPart(int64_t i) const { return static_cast<int>(i % kParts); }
   int64_t QkvAt(int64_t i) const {
     const int64_t head = i / kParts;

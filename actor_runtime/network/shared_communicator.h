@@ -1,5 +1,5 @@
 // A communicator that the network keeps, too: messages may still be on their way to it when the
-// runtime has done with it.
+// runtime has released it.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace oneflow {
 class SharedCommunicator final : public Communicator {
  public:
   explicit SharedCommunicator(std::shared_ptr<FarCommunicator> of) : of_(std::move(of)) {}
-  // The object that is woken ends with this one.
+  // The runtime's object that it wakes ends with this one.
   ~SharedCommunicator() override {
     of_->SetWake([](int) {});
   }

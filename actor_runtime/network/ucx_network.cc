@@ -38,16 +38,17 @@ constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 }  // namespace
 
 // Invariants:
-//  1. But for what is under the mutex, and the totals, the driving thread owns all once it runs.
-//  2. A Sending or Landing is in its pool or in UCX's hands: then its callback comes, once, with an
-//     error where the link is closed by force. Pools stay as long as the network.
-//  3. Sent follows each piece that was emitted, Landed each that was given a place: a communicator
-//     lets go of memory only when it has counted them all.
+//   1. Except for the fields under the mutex, and the totals, the driving thread owns all once it
+//      runs.
+//   2. A Sending or Landing is in its pool or owned by UCX: then its callback comes, once, with an
+//      error if the link is closed by force. Pools live as long as the network.
+//   3. Sent follows each piece that was emitted, Landed each that was given memory: a communicator
+//      releases memory only when it has counted them all.
 struct UcxNetwork::Impl {
   using enum UcxSides::Side;
   using Side = UcxSides::Side;
   struct Pools;
-  // A message in UCX's hands: what must stay until it is sent.
+  // A message that UCX owns: the data that must live until it is sent.
   struct Sending {
     Impl* network = nullptr;
     MessagePool<Sending>* pool = nullptr;
@@ -83,8 +84,8 @@ struct UcxNetwork::Impl {
   OnBroken on_broken;  // under mutex; null: closed
   std::string own_address;
   int wake_fd = -1;
-  std::vector<Outgoing> taken;  // of `outgoing`, by the driving thread
-  int broken_process = -1;      // that UCX has told of, and we have not yet
+  std::vector<Outgoing> taken;  // from `outgoing`, by the driving thread
+  int broken_process = -1;      // that UCX has reported, and we have not yet
   ucs_status_t broken_status = UCS_OK;
   bool reported = false;  // on_broken
   int yields = 0;         // since something was done
@@ -110,7 +111,7 @@ struct UcxNetwork::Impl {
       Wake();
       thread.join();
     }
-    // What UCX still has comes back now, while all that it belongs to is there.
+    // UCX returns all that it still owns now, while the owners are alive.
     ucx.Shut();
     if (wake_fd >= 0) close(wake_fd);
   }
@@ -145,8 +146,8 @@ struct UcxNetwork::Impl {
     Wake();
   }
 
-  // The driving thread says asleep and looks once more; whoever has news writes it and looks then.
-  // Both sequentially consistent, so one of them sees the other.
+  // The driving thread sets `asleep` and then looks once more; a thread with work writes it and
+  // then reads `asleep`. Both are sequentially consistent, so one of them sees the other.
   void Wake() {
     if (!asleep.load()) return;
     const uint64_t one = 1;
@@ -169,7 +170,7 @@ struct UcxNetwork::Impl {
     return found == communicators.end() ? Home() : found->second;
   }
 
-  // Under mutex. The driving thread has those of a communicator of this number that was before.
+  // Under mutex. The driving thread has the pools of an earlier communicator with this number.
   Pools* PoolsFor(const FarGroup& group) {
     std::unique_ptr<Pools>& made = pools[group.communicator];
     if (made != nullptr) return made.get();

@@ -17,7 +17,7 @@ double UnitInterval(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x
 
 // Both normals of a block: numbers 2i and 2i + 1 of a stream share block i.
 std::array<double, 2> NormalPair(const PhiloxBlock& block) {
-  // 1 - u lies in (0, 1], so the logarithm is finite.
+  // 1 - u is in (0, 1], so the logarithm is finite.
   const double radius = std::sqrt(-2.0 * std::log(1.0 - UnitInterval(Join(block[0], block[1]))));
   const double angle = 2.0 * std::numbers::pi * UnitInterval(Join(block[2], block[3]));
   return {radius * std::cos(angle), radius * std::sin(angle)};

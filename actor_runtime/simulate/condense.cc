@@ -132,7 +132,7 @@ Condensation Condense(SimulationSummary* summary, size_t most) {
       }
     }
     blocks = CountBlocks(*summary);
-    // One that holds the whole run cannot grow.
+    // A block of the full run cannot grow.
     if (blocks <= most || condensed.seconds >= summary->seconds) return condensed;
   }
 }

@@ -44,7 +44,7 @@ class Firings {
   // Indices of spans, in the order in which they began.
   const std::vector<int64_t>& indices() const { return indices_; }
 
-  // Of a stored firing: its number in the run.
+  // The firing's number in the run, for a stored firing.
   CriticalFiring FiringAt(int64_t index) const {
     const int32_t actor = actor_of_[index];
     const int64_t stored = index - run_.first[actor];
@@ -55,8 +55,8 @@ class Firings {
     return {actor, firing};
   }
 
-  // Calls fn(actor, firing, seconds from its end on) for what must be over before a firing begins;
-  // of an exchange, before any of its members can.
+  // Calls fn(actor, firing, seconds from its end on) for each firing that must be over before this
+  // one begins; for an exchange, before any of its members can begin.
   template <typename Fn>
   void ForBefore(int32_t actor, int64_t firing, Fn fn) const {
     ForBeforeMember(actor, firing, fn);
@@ -153,12 +153,12 @@ class PathFinder {
     if (times == 1) pieces_.push_back(piece);
   }
 
-  // What ended last of what `at` waited for; firing -1: nothing. Sets at->waited.
+  // The last firing to end among those that `at` waited for; firing -1: none. Sets at->waited.
   CriticalFiring Before(CriticalFiring* at) const {
     CriticalFiring before{-1, -1};
     double latest = 0, end = 0;
     firings_.ForBefore(at->actor, at->firing, [&](int32_t actor, int64_t firing, double delay) {
-      // Of equals the first: the one before it on its worker.
+      // Among equals the first counts: the one before it on its worker.
       const double here = run_.FindSpan(actor, firing).end;
       if (before.firing >= 0 && here + delay <= latest) return;
       before = {actor, firing};
@@ -206,7 +206,7 @@ class PathFinder {
   std::vector<Piece> pieces_;                  // of the path in these periods
 };
 
-// How late each firing might end, from the last back.
+// Finds the latest end of each firing, from the last firing back.
 class SlackFinder {
  public:
   SlackFinder(const SimulatedRun& run, const Firings& firings)
@@ -220,7 +220,7 @@ class SlackFinder {
     auto repeat = static_cast<int32_t>(run_.repeats.size()) - 1;
     const std::vector<int64_t>& indices = firings_.indices();
     for (auto i = static_cast<int64_t>(indices.size()) - 1; i >= 0; --i) {
-      if (repeat >= 0 && i + 1 == run_.repeats[repeat].end) LookAtSkipped(repeat--);
+      if (repeat >= 0 && i + 1 == run_.repeats[repeat].end) VisitSkipped(repeat--);
       const CriticalFiring at = firings_.FiringAt(indices[i]);
       LookAt(at, run_.spans[indices[i]], latest_[indices[i]]);
     }
@@ -228,7 +228,7 @@ class SlackFinder {
   }
 
  private:
-  // How late the firings of a skipped period might end, by place in the order of the stored one.
+  // The latest ends of the firings of a skipped period, by index in the order of the stored one.
   using Latest = std::vector<double>;
 
   void LookAt(const CriticalFiring& at, const SimulatedRun::Span& span, double latest) {
@@ -259,9 +259,9 @@ class SlackFinder {
     return latest[index];
   }
 
-  // From the last period back. When several periods in a row leave the same slack, so do all
-  // before them, down to those that reach into what is stored.
-  void LookAtSkipped(int32_t r) {
+  // Goes from the last period back. If several periods in a row leave the same slack, so do all
+  // before them, down to those that reach into stored firings.
+  void VisitSkipped(int32_t r) {
     const Repeat& repeat = run_.repeats[r];
     std::map<int64_t, Latest>& skipped = skipped_[r];
     Latest later;  // slack of the period after this one
@@ -276,7 +276,7 @@ class SlackFinder {
       skipped.erase(period);
       const int64_t depth = deepest_ + 1;
       if (alike < depth || period <= 2 * depth) continue;
-      // Those that wait to be looked at are as far from their periods as if they were first ones.
+      // Firings still to be visited are as far from their periods as if these were the first ones.
       const int64_t left_out = period - depth - 1;
       if (!skipped.empty() && skipped.begin()->first <= left_out) continue;
       std::map<int64_t, Latest> moved;
@@ -315,7 +315,7 @@ class SlackFinder {
   Latest latest_;                                   // by index: the latest end that delays nothing
   std::vector<std::map<int64_t, Latest>> skipped_;  // by repeat, then by period
   std::vector<int64_t> index_in_period_;            // by index: in its stored period
-  int32_t repeat_ = -1;                             // whose periods are looked at
+  int32_t repeat_ = -1;                             // of the periods in progress
   int64_t looked_at_ = 0;                           // period
   int64_t deepest_ = 0;                             // periods from a firing to what it waits for
   std::vector<double> slack_;

@@ -26,15 +26,15 @@ double FindEnd(const SimulatedRun& run, const ActorSpec& writer, const ActorOutp
   return end;
 }
 
-// Whether it is in skipped periods.
+// True if the time is in skipped periods.
 bool Skipped(const SimulatedRun& run, double time) {
   return std::any_of(run.repeats.begin(), run.repeats.end(), [time](const auto& repeat) {
     return time > repeat.skipped_begin() && time <= repeat.skipped_end();
   });
 }
 
-// The fills of an output of which the begin or the end may be outside of skipped periods: all but
-// those that are both begun and returned inside, of which no more than the slots are left over.
+// The fills of an output whose begin or end may be outside of skipped periods: all fills except
+// those that are both begun and returned inside; of these no more than the slots are left.
 std::vector<std::pair<int64_t, int64_t>> FindFills(const SimulatedRun& run, int32_t actor,
                                                    const ActorOutput& output) {
   const int64_t rate = output.fires_per_fill;
@@ -68,7 +68,7 @@ void AddChanges(const SimulatedRun& run, int32_t actor, const ActorOutput& outpu
 }
 
 LiveMemory Accumulated(const SimulatedRun& run, std::vector<Change> changes) {
-  // What is given back at a moment is there for what begins at it.
+  // Bytes that are returned at a moment are free for fills that begin at it.
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return a.time != b.time ? a.time < b.time : a.bytes < b.bytes;
   });

@@ -13,7 +13,7 @@ using Spans = std::vector<std::pair<int64_t, int64_t>>;
 
 constexpr char kProgram[] = "train";
 
-// Of a device.
+// The events of a device.
 struct Seen {
   Spans compute, exchange;
   Spans with_stage;  // compute and exchanges within the stage
@@ -50,7 +50,7 @@ class Measurement {
       if (IsOfDevice(firings) && firings.step(0) == first) Add(firings);
     }
     if (begins_.empty()) return std::nullopt;
-    // Steps that some stream has no room for are not whole.
+    // A step is incomplete if some stream has no room for it.
     while (begins_.rbegin()->first > last_complete_) begins_.erase(std::prev(begins_.end()));
     MeasuredUse use{begins_.begin()->first, std::ssize(begins_)};
     int64_t from = begins_.begin()->second, to = end_;

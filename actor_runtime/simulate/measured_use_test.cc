@@ -28,7 +28,7 @@ void Fire(int name, int64_t step, int64_t begin, int64_t ready, int64_t end,
   to->add_end(end * kSecond);
 }
 
-// Of each step of 10 seconds a device computes for 4, sums for 2 of which 1 is beside the compute,
+// In each step of 10 seconds a device computes for 4, sums for 2, of which 1 overlaps the compute,
 // and sends for 1 after it has waited for 2.
 proto::ProcessTrace Trace(int steps) {
   proto::ProcessTrace trace;

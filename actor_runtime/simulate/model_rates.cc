@@ -25,8 +25,8 @@ double Elements(const proto::Register& r) {
   return elements;
 }
 
-// Of the matrix products of one firing, of all devices together: layouts have the dimensions of the
-// whole tensors. What a fused kernel does beside its product (a bias, gelu) is none.
+// The FLOPs of the matrix products of one firing, of all devices together: layouts have the
+// dimensions of the full tensors. Other work of a fused kernel (a bias, gelu) counts as none.
 double ProductFlops(const proto::Plan& plan, const proto::Program& program,
                     const proto::Actor& actor) {
   const OpDef* def = FindOpDef(actor.kernel());
@@ -49,7 +49,7 @@ double ProductFlops(const proto::Plan& plan, const proto::Program& program,
       matrices *= static_cast<double>(result.layout().dim(d));
     }
   }
-  // Of m k, k n and m n elements: 2 m n k.
+  // Operands of m k, k n and m n elements give 2 m n k.
   const double all = Elements(reg(actor.input(0).register_())) *
                      Elements(reg(actor.input(1).register_())) * Elements(result);
   return matrices > 0 ? 2 * std::sqrt(all / matrices) : 0;

@@ -36,8 +36,8 @@ uint64_t HashWords(const std::vector<int64_t>& words) {
   return hash;
 }
 
-// How often a counter of firings may go on as from `from` to `to` without its fills behaving
-// otherwise: for ever if it moves by whole fills; else while it stays inside one that has begun.
+// How often the change of a firing counter from `from` to `to` may repeat without a change in its
+// fills: for ever if it moves by complete fills; else while it stays inside a fill that has begun.
 int64_t CountTimes(int64_t from, int64_t to, int64_t per_fill) {
   const int64_t moved = to - from;
   if (per_fill <= 1 || moved % per_fill == 0) return kForever;
@@ -72,7 +72,7 @@ PeriodFinder::Moment PeriodFinder::MakeMoment(const ClockState& state, int64_t b
     moment.cursors.push_back(stream.next);
     for (const int64_t word : net_.streams[s].firings.RunAndIndex(stream.next))
       words.push_back(word);
-    // What ran last, and is over, does not matter.
+    // The firing that ran last, and is over, does not matter.
     const bool running = state.actors[s].counts.size() > 0 && stream.running >= 0 &&
                          state.actors[s].counts[stream.running].issued !=
                              state.actors[s].counts[stream.running].completed;

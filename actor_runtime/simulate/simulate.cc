@@ -169,8 +169,8 @@ class Clock {
     }
   }
 
-  // Whether it keeps the worker busy: an exchange does once all have entered, with the work that
-  // the last of them carries.
+  // Returns true if the firing keeps the worker busy: an exchange does so once all have entered,
+  // with the work that the last of them carries.
   bool BeginFiring(int32_t s) {
     Stream& stream = at_.streams[s];
     const StreamOrder& order = net_.streams[s];
@@ -220,7 +220,7 @@ class Clock {
     Wake(run_.worker_of[s]);
   }
 
-  // The worker's part of an exchange whose packets are here. Whether there was one.
+  // Runs the worker's part of an exchange whose packets are here. Returns true if there was one.
   bool FinishLanded(int32_t s) {
     Stream& stream = at_.streams[s];
     if (!std::exchange(stream.landed, false)) return false;
@@ -353,7 +353,7 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
   return absl::OkStatus();
 }
 
-// Of each actor a firing is stored in each step, whatever is skipped.
+// At least one firing of each actor is stored in each step, even if periods are skipped.
 absl::Status CheckFirings(const ActorNet& net, const SimulateOptions& options) {
   int64_t a_step = 0, at_least = 0;
   for (const StreamOrder& stream : net.streams) {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
 #include "actor_runtime/exec/trace_json.h"
-#include "actor_runtime/simulate/crossings.h"
+#include "actor_runtime/simulate/process_traffic.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -67,8 +67,8 @@ class UsageOverTime {
   std::vector<Point> points_;
 };
 
-// Adds to the seconds of each kernel what it loses to exchanges beside it. Whether there was any.
-// `usage`: by actor of the program, as `seconds`.
+// Adds the slowdown by concurrent exchanges to the seconds of each kernel. Returns true if there
+// was any. `usage`: by actor of the program, like `seconds`.
 bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
                      std::vector<double>* seconds) {
   std::vector<UsageOverTime> devices(run.net.own.size());
@@ -96,7 +96,7 @@ bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
   return any;
 }
 
-// Of a cluster that says nothing: proto/cluster.proto.
+// Defaults for a cluster that gives none: proto/cluster.proto.
 constexpr double kLatency = 1e-6, kBandwidth = 1e10;
 
 }  // namespace
@@ -173,7 +173,7 @@ absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan
 
 namespace {
 
-// Of a program that is known to be live.
+// Requires a program that is known to be live.
 absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const proto::Plan& plan,
                                           std::string_view program,
                                           const std::vector<FarTraffic>& far,

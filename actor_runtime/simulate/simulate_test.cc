@@ -99,7 +99,7 @@ TEST_CASE("a message takes its time, on streams of their own and on a worker a d
   SimulateOptions options = kChainTimes;
   options.message_seconds = 0.5;
   for (const bool shared : {false, true}) {
-    options.worker_a_device = shared;  // the host's stream has a worker of its own in any case
+    options.worker_a_device = shared;  // the host's stream always has a separate worker
     const SimulatedRun run = Run(ChainPlan(), options);
     CHECK(ListSpans(run, 0)[2] == Span{5, 6});
     CHECK(ListSpans(run, 1)[0] == Span{1.5, 4.5});

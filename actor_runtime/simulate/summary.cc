@@ -23,7 +23,7 @@ class Summarizer {
     }
   }
 
-  // One device a stage: what is on it, and how many do the same.
+  // Adds one device a stage: its contents, and how many devices do the same.
   void AddDevices(SimulationSummary* summary) const {
     const std::vector<LiveMemory> memory = FindLiveMemory(plan_, run_);
     const Utilization use = FindUtilization(run_);

@@ -14,7 +14,7 @@ class Together {
     length_ += std::max(0.0, span.end - std::max(span.begin, end_));
     end_ = std::max(end_, span.end);
   }
-  // What was added since `period` is added `times` times more, each `seconds` later.
+  // The events added since `period` are added `times` times more, each `seconds` later.
   void Repeat(const Together& period, int64_t times, double seconds) {
     length_ += static_cast<double>(times) * (length_ - period.length_);
     end_ += static_cast<double>(times) * seconds;
@@ -25,7 +25,7 @@ class Together {
   double end_ = 0, length_ = 0;
 };
 
-// Of a device over the whole run.
+// The covered time of a device over the full run.
 struct Covered {
   Together compute, exchange;
   Together with_stage;  // compute and exchanges within the stage
@@ -42,7 +42,7 @@ struct Covered {
 std::vector<Covered> FindCovered(const SimulatedRun& run, int64_t first_step) {
   std::vector<Covered> covered(run.net.own.size()), period;
   std::vector<int64_t> fired(run.net.specs.size(), 0);
-  size_t next = 0;  // of run.repeats
+  size_t next = 0;  // in run.repeats
   for (int64_t i = 0; i < static_cast<int64_t>(run.order.size()); ++i) {
     if (next < run.repeats.size() && i == run.repeats[next].end) {
       const SimulatedRun::Repeat& repeat = run.repeats[next++];
@@ -93,7 +93,7 @@ Utilization FindUtilization(const SimulatedRun& run) {
   for (int32_t rank = 0; rank < run.net.own.size(); ++rank) {
     const auto& [compute, exchange, with_stage, with_all] = covered[rank];
     DeviceTime& device = result.devices[rank];
-    // Of the last step what would go on beside the next one is not beside anything.
+    // In the last step, work that would overlap the next step overlaps nothing.
     device.exposed = std::min((with_all.length() - compute.length()) / steps,
                               AtLeastNone(step - device.compute, step));
     device.hidden = AtLeastNone(exchange.length() / steps - device.exposed, step);

@@ -98,7 +98,8 @@ class Builder {
     return AddIds(listing.end, &made_.end);
   }
 
-  // Special tokens are none of what makes ids: of GPT-2 one kind of file lists them, the other not.
+  // Special tokens do not enter the hash, because only one of GPT-2's two kinds of files lists
+  // them.
   void AddHash(const BpeListing& listing) {
     std::string all;
     const auto add = [&all](const std::string& text) {

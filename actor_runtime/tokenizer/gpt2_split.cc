@@ -95,7 +95,7 @@ size_t Gpt2WordEnd(std::string_view text, size_t begin) {
   return at;
 }
 
-size_t Gpt2Cut(std::string_view text, size_t limit) {
+size_t Gpt2SplitPoint(std::string_view text, size_t limit) {
   // ASCII is enough to find one often.
   const auto space = [&](size_t i) { return IsSpace(static_cast<unsigned char>(text[i]) & 0x7f); };
   const auto ascii = [&](size_t i) { return static_cast<unsigned char>(text[i]) < 128; };

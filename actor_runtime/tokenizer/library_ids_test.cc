@@ -1,4 +1,4 @@
-// Releases of the libraries differ in these ids. The tests follow those that
+// Releases of the libraries differ in these ids. The tests follow the releases that
 // testdata/make_library_ids.py was run with; each file names its library.
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -32,7 +32,7 @@ float FindScore(const Piece& piece, size_t length) {
 struct Arrival {
   int32_t id = -1;
   float score = 0;
-  size_t begin = 0;  // of its last piece
+  size_t begin = 0;  // begin of its last piece
 
   // Keeps the first of equals, as the library does.
   void Offer(int32_t new_id, float new_score, size_t new_begin) {

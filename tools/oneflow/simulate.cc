@@ -30,7 +30,7 @@ absl::Status SimulatePlan(const Arguments& args) {
   summary.sharing = FindCoreSharing(cluster, plan);
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   if (processes > 1) {
-    ASSIGN_OR_RETURN(summary.crossings, CrossingsOf(plan, FLAGS_program, processes));
+    ASSIGN_OR_RETURN(summary.traffic, FindProcessTraffic(plan, FLAGS_program, processes));
   }
   const std::string text = format == "json" ? SummaryJson(summary) : SummaryText(summary);
   std::fputs(text.c_str(), stdout);

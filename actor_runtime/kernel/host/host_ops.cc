@@ -14,8 +14,8 @@
 namespace oneflow {
 namespace {
 
-// Whether this device speaks for all that hold the same piece: its coordinate is 0 on all of
-// `axes`.
+// True if this device reports for all devices that hold the same piece: its coordinate is 0 on all
+// of `axes`.
 bool IsFirstAlong(const KernelSetup& setup, const std::vector<int64_t>& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
     CHECK(axis >= 0 && axis < std::ssize(setup.coordinate))
@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const TensorPiece>> NamedPiece(const KernelSetup&
   return std::shared_ptr<const TensorPiece>(std::move(piece));
 }
 
-// The whole stage holds a replica where no axis but the stage's tells devices apart.
+// All axes except the stage axis: along them every device of a stage holds a replica.
 std::vector<int64_t> AllButStageAxis(const Mesh& mesh) {
   std::vector<int64_t> axes;
   for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
@@ -89,7 +89,7 @@ absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
   });
 }
 
-// What load_tokens owns. A device calls it from one thread.
+// The state of load_tokens. A device calls it from one thread.
 struct TokenRows {
   Slice slice;
   int64_t rows = 0;          // of the logical tensor

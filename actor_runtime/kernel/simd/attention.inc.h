@@ -1,11 +1,11 @@
 // Causal attention of one head of one sequence. Part of attention_kernels.inc.h.
 //
-// Queries come in blocks of kAttentionBlock rows; of the scores only a block's are there at once. A
-// block is cut into tiles of kPanelRows queries, and a tile meets no key behind its last query, to
-// the vector: what causality hides is not computed.
+// Queries come in blocks of kAttentionBlock rows; only one block's scores exist at a time. A block
+// is split into tiles of kPanelRows queries, and a tile reads no key after its last query, rounded
+// up to a vector: masked scores are not computed.
 //
-// Bits of a query's row do not depend on the tiles around it: keys are met in order, and hidden
-// ones add zeros.
+// The bits of a query's row do not depend on the tiles around it: keys are read in order, and
+// masked ones add zeros.
 
 template <typename T>
 ONEFLOW_INLINE T* Take(T** scratch, int64_t n) {
@@ -30,7 +30,7 @@ ONEFLOW_INLINE Vec<T> KeepFirst(Vec<T> v, int64_t n, T fill) {
 inline constexpr int64_t kBlock = kAttentionBlock;
 
 // Calls tile(p, r, end) for each panel p of keys and each tile of queries that sees some of it:
-// queries first + [r, r + kPanelRows), which see no key at `end` or behind it.
+// queries first + [r, r + kPanelRows), which see no key at `end` or after it.
 template <typename T, typename Tile>
 ONEFLOW_INLINE void ForVisibleTiles(int64_t first, int64_t rows, int64_t t, Tile tile) {
   for (int64_t p = 0; p * kLanes<T> < first + rows; ++p) {
@@ -51,15 +51,15 @@ ONEFLOW_INLINE void ScoreTile(const T* q, const T* kt, int64_t d, T* scores) {
   }
 }
 
-// Of each row of a tile of queries.
+// One value for each row of a tile of queries.
 template <typename T>
 struct SoftmaxRows {
   T max[kPanelRows], sum[kPanelRows];
 };
 
-// A tile of scores in a panel matrix of kBlock rows becomes exp(score - max of its row). Of row i
-// the first seen + i keys are there; up to `end` it is filled with zeros. Rows go side by side: one
-// alone would wait for its own sums.
+// A tile of scores in a panel matrix of kBlock rows becomes exp(score - max of its row). The first
+// seen + i keys of row i are visible; the row is filled with zeros up to `end`. Rows are computed
+// side by side, because a single row would wait for its own sums.
 template <typename T>
 SoftmaxRows<T> SoftmaxInPlace(T* tile, int64_t seen, int64_t end) {
   constexpr T kLowest = T(-__builtin_inf());

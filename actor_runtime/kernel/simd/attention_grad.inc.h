@@ -1,17 +1,17 @@
 // The gradient of causal attention of one head of one sequence. Part of attention_kernels.inc.h.
 //
-// Blocks and tiles as in attention.inc.h. Probabilities come back from the saved log-sum-exp, and a
-// tile of them and of the scores' gradients never leaves the registers between its two products
-// and what is made of them. Gradients of keys and values add up over blocks, in order.
+// Blocks and tiles are as in attention.inc.h. Probabilities are recomputed from the saved
+// log-sum-exp. A tile of them and of the scores' gradients stays in registers between its two
+// products. Gradients of keys and values are summed over blocks, in order.
 
-// A block of queries, and what it is multiplied with.
+// A block of queries, and the operands of its products.
 template <typename T>
 struct AttentionGradBlock {
   const T *q, *dout;                 // panel matrices of kBlock rows; q times the scale
   const T *kt, *vt;                  // transposed panels
   const T *lse, *delta;              // of the block's rows; delta = dout . out
   T *p, *ds;                         // probabilities, gradients of scaled scores
-  int64_t first, rows, t, d, width;  // width: d filled up to whole panels
+  int64_t first, rows, t, d, width;  // width: d rounded up to full panels
 };
 
 template <typename T, int kVectors>
@@ -51,8 +51,8 @@ void QueryGrad(const AttentionGradBlock<T>& b, const T* k, int64_t keys, T* dq) 
   }
 }
 
-// What the block adds to dk or dv (panel matrices of `keys` rows): weightsT times `right`. The
-// block that holds a key is the first that sees it, and sets its row.
+// Adds the block's contribution to dk or dv (panel matrices of `keys` rows): weightsT times
+// `right`. The block that holds a key is the first that sees it, and sets its row.
 template <typename T>
 void AddKeyGrad(const AttentionGradBlock<T>& b, const T* weights, const T* right, int64_t keys,
                 T* to) {

@@ -24,12 +24,13 @@ ONEFLOW_INLINE Vec<SumType<T>> MultiplyAdd(Vec<SumType<T>> sum, Vec<WordType<T>>
   }
 }
 
-// Where a tile lies in the block, and how much of it is there.
+// The position of a tile in the block, and its size within the block.
 struct TilePosition {
   int64_t row, column, rows, columns;
 };
 
-// fn(i, j) for each vector of a tile, all of it written out: what is indexed stays in registers.
+// Calls fn(i, j) for each vector of a tile, fully unrolled, so that indexed vectors stay in
+// registers.
 template <int Vectors, typename Fn>
 ONEFLOW_INLINE void ForTile(Fn fn) {
 #pragma GCC unroll 16
@@ -39,7 +40,7 @@ ONEFLOW_INLINE void ForTile(Fn fn) {
   }
 }
 
-// Puts a whole tile. (Each step by itself: branches inside would drive the sums out of registers.)
+// Stores a full tile. Each step is a separate loop, because branches inside would spill the sums.
 template <typename Sum, int Vectors>
 ONEFLOW_INLINE void PutFullTile(Vec<Sum> (&sum)[kTileRows][Vectors], const TilePosition& at,
                                 const ProductTarget<Sum>& to) {
@@ -62,7 +63,7 @@ ONEFLOW_INLINE void PutFullTile(Vec<Sum> (&sum)[kTileRows][Vectors], const TileP
   ForTile<Vectors>([&](int i, int j) { Store<Sum>(sums + i * to.sums_row + j * kW, sum[i][j]); });
 }
 
-// Puts the part of a tile that is there; `sum` is the whole tile, rows of `width`.
+// Stores the part of a tile that is in the block; `sum` is the full tile, rows of `width`.
 template <typename Sum>
 __attribute__((noinline)) void PutPartialTile(const Sum* sum, int64_t width, const TilePosition& at,
                                               const ProductTarget<Sum>& to) {
@@ -85,7 +86,7 @@ __attribute__((noinline)) void PutPartialTile(const Sum* sum, int64_t width, con
   }
 }
 
-// Calls for the lines that the whole tile will be put to.
+// Prefetches the cache lines to which the full tile will be stored.
 template <typename Sum, int Vectors>
 ONEFLOW_INLINE void PrefetchTarget(const TilePosition& at, const ProductTarget<Sum>& to) {
   if (to.rounded != nullptr) return;
@@ -104,7 +105,7 @@ void MultiplyTile(const Panels& left, const Panels& right, int64_t words,
   const W* b =
       reinterpret_cast<const W*>(right.data) + position.column / kTileColumns<T> * right.panel;
   const int64_t a_lane = InRows ? left.lane : 1, a_word = InRows ? 1 : left.word;
-  // The next panel of a is on its way while this one is used. (Rows of it mostly lie end to end.)
+  // Prefetches the next panel of a while this one is used. (Its rows are mostly contiguous.)
   const W* next = a + left.panel;
   const int64_t next_word = InRows ? kTileRows : a_word;
   PrefetchTarget<SumType<T>, Vectors>(position, to);

@@ -1,6 +1,6 @@
 // Packing of matrices into panels, see product_kernels.h. Part of product_kernels.inc.h.
 
-// What a packed panel holds of factors of type T: words of kDepth elements.
+// The content of a packed panel of factors of type T: words of kDepth elements.
 template <typename T>
 struct Packed {
   using Word = T;
@@ -14,7 +14,7 @@ struct Packed<Bf16> {
 template <typename T>
 using WordType = typename Packed<T>::Word;
 
-// A word of the elements at p, p + k_stride, of which `left` > 0 are there.
+// A word of the elements at p, p + k_stride, of which `left` > 0 exist.
 template <typename T>
 ONEFLOW_INLINE WordType<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
   if constexpr (Packed<T>::kDepth == 1) {
@@ -24,7 +24,7 @@ ONEFLOW_INLINE WordType<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
   }
 }
 
-// As many words as a vector has, from elements that lie side by side along k.
+// A vector of words, from elements that are contiguous along k.
 template <typename T>
 ONEFLOW_INLINE Vec<WordType<T>> Words(const T* p) {
   Vec<WordType<T>> v;
@@ -56,8 +56,8 @@ ONEFLOW_INLINE void StoreLanes(W* to, Vec<W> v, std::index_sequence<J...>) {
 }
 
 // Stores the squares of the transposed vectors v, from number `Square` on: each gives `Side` rows
-// of the panel, of which it covers `n` lanes. Where the panel itself is narrower than a square, a
-// row spills into the next one, which is written after it; the `last` one has none.
+// of the panel, of which it covers `n` lanes. If the panel is narrower than a square, a row spills
+// into the next one, which is written after it; the `last` one has none.
 template <typename W, int Lanes, int Side, int Square>
 ONEFLOW_INLINE void StoreSquares(const Vec<W>* v, W* to, int n, bool last) {
   constexpr int kSquares = static_cast<int>(kWidth<W>) / Side;
@@ -109,8 +109,8 @@ ONEFLOW_INLINE void PackAcross(const T* from, int64_t lane_stride, int64_t lanes
   }
 }
 
-// Panels of lanes that lie side by side: word after word, in each all panels, as they lie in
-// memory.
+// Panels of lanes that are contiguous in memory: word after word, in each word all panels, in
+// memory order.
 template <typename T, int Lanes>
 ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, int64_t k,
                               WordType<T>* to) {

@@ -1,11 +1,12 @@
 // Random words in bulk, and dropout. Part of vector_kernels.inc.h.
 //
-// The same Philox4x32-10 as actor_runtime/random/random.cc, its plain twin, with a block in each
-// 64-bit lane: what a lane holds above its low 32 bits is never looked at.
+// The same Philox4x32-10 as its scalar reference, actor_runtime/random/random.cc, with a block in
+// each 64-bit lane: bits above the low 32 of a lane are never used.
 
 typedef uint64_t Words __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
 inline constexpr int64_t kWordLanes = ONEFLOW_VECTOR_BYTES / 8;
-// Words that are made together, in the order of RandomStream::Word; a multiple of every width.
+// The number of words computed together, in the order of RandomStream::Word; a multiple of every
+// width.
 inline constexpr int64_t kWordGroup = 32, kBlockGroup = kWordGroup / 4;
 
 // The low 32 bits of each lane times `by`, all 64 bits of it.

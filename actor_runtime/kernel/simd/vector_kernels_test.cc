@@ -75,7 +75,7 @@ S Stored(T x) {
   return S(x);
 }
 
-// The plain twin of dropout: word by word, from the scalar generator.
+// The scalar reference of dropout: word by word, from the scalar generator.
 template <typename T, typename S>
 void PlainDropout(const RandomStream& stream, uint32_t drop_below, double scale, uint64_t first,
                   const S* x, S* y, int64_t n, bool accumulate) {

@@ -1,4 +1,4 @@
-#include "actor_runtime/simulate/crossings.h"
+#include "actor_runtime/simulate/process_traffic.h"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ struct Route {
   int flights = 1;     // of the reader
 };
 
-// Of one exchange of all groups of a stage, in one firing.
+// The traffic of one exchange of all groups of a stage, in one firing.
 struct OfFiring {
   std::map<int, double> in, out;  // bytes, by process
   FarTraffic most;
@@ -37,18 +37,18 @@ class Counting {
  public:
   Counting(const PlanNet& net, StageMesh mesh, int ranks_a_process)
       : net_(net), mesh_(std::move(mesh)), ranks_a_process_(ranks_a_process) {
-    crossings_.processes = mesh_.ranks() / ranks_a_process;
-    crossings_.by_stage.resize(mesh_.stage_axis < 0 ? 1 : mesh_.mesh.axes[mesh_.stage_axis].size);
-    crossings_.by_process.resize(crossings_.processes);
+    traffic_.processes = mesh_.ranks() / ranks_a_process;
+    traffic_.by_stage.resize(mesh_.stage_axis < 0 ? 1 : mesh_.mesh.axes[mesh_.stage_axis].size);
+    traffic_.by_process.resize(traffic_.processes);
   }
 
-  absl::StatusOr<Crossings> Count() {
+  absl::StatusOr<ProcessTraffic> Count() {
     far_.resize(net_.program->actor_size());
     for (int a = 0; a < net_.program->actor_size(); ++a) {
       const proto::Actor& actor = net_.actor(a);
       if (!actor.has_exchange()) continue;
       const proto::Group& group = net_.plan->group(actor.exchange().group());
-      // Of a pair the receive stands for both.
+      // In a pair of actors the receive counts for both.
       if (group.has_stages() && group.stages().to() != actor.stage()) continue;
       OfFiring firing;
       for (int rank = 0; rank < mesh_.ranks(); ++rank) {
@@ -57,7 +57,7 @@ class Counting {
         const int counted_at = group.has_stages() ? ranks.back() : ranks.front();
         if (rank == counted_at) RETURN_IF_ERROR(AddExchange(a, ranks, &firing));
       }
-      // What devices of a process exchange at one time, they exchange by one link.
+      // Devices of a process that exchange at the same time share one link.
       for (const auto* bytes : {&firing.in, &firing.out}) {
         for (const auto& [process, n] : *bytes) {
           firing.most.bytes = std::max(firing.most.bytes, n);
@@ -67,11 +67,11 @@ class Counting {
       if (net_.actors[a].partner >= 0) far_[net_.actors[a].partner] = firing.most;
     }
     const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
-    for (std::vector<Traffic>* all : {&crossings_.by_stage, &crossings_.by_process}) {
+    for (std::vector<Traffic>* all : {&traffic_.by_stage, &traffic_.by_process}) {
       for (Traffic& traffic : *all) Divide(steps, &traffic);
     }
-    for (const Traffic& traffic : crossings_.by_process) crossings_.all += traffic;
-    return std::move(crossings_);
+    for (const Traffic& traffic : traffic_.by_process) traffic_.all += traffic;
+    return std::move(traffic_);
   }
 
   const std::vector<FarTraffic>& far() const { return far_; }
@@ -120,7 +120,7 @@ class Counting {
   }
 
   std::array<Traffic*, 2> At(int rank) {
-    return {&crossings_.by_stage[mesh_.StageOf(rank)], &crossings_.by_process[FindProcess(rank)]};
+    return {&traffic_.by_stage[mesh_.StageOf(rank)], &traffic_.by_process[FindProcess(rank)]};
   }
 
   void AddMessages(int from, int to, int64_t n) {
@@ -128,7 +128,7 @@ class Counting {
     for (Traffic* t : At(to)) t->messages_received += n;
   }
 
-  // Layers are alike, and so are groups: each kind is cut into pieces once.
+  // Layers are alike, and so are groups: each kind is split into pieces once.
   absl::StatusOr<const std::vector<Route>*> FindRoutes(int actor, const std::vector<int>& ranks) {
     const auto [found, fresh] = routes_.try_emplace(MakeKey(actor, ranks));
     if (!fresh) return &found->second;
@@ -147,7 +147,7 @@ class Counting {
     return &found->second;
   }
 
-  // Those whose reader is in a process.
+  // Adds the routes whose reader is in a process.
   absl::Status AddRoutes(const std::vector<BoundMember>& members, int process,
                          std::vector<Route>* routes) const {
     const RankRange own = {process * ranks_a_process_, (process + 1) * ranks_a_process_};
@@ -186,7 +186,7 @@ class Counting {
     return absl::OkStatus();
   }
 
-  // All that its pieces depend on. Layouts do not cut along the axis of stages.
+  // All that the pieces depend on. Layouts do not split along the axis of stages.
   std::string MakeKey(int actor, const std::vector<int>& ranks) const {
     std::string key;
     for (const int a : {net_.actors[actor].partner, actor}) {
@@ -219,7 +219,7 @@ class Counting {
   const std::vector<DeviceMemory> no_devices_;
   std::map<std::string, std::vector<Route>> routes_;
   std::vector<FarTraffic> far_;  // by actor
-  Crossings crossings_;
+  ProcessTraffic traffic_;
 };
 
 nlohmann::ordered_json TrafficJson(const Traffic& t) {
@@ -235,7 +235,7 @@ std::string TrafficLine(const std::string& name, const Traffic& t) {
                          t.messages_received, t.pulls, t.bytes_sent, t.bytes_received);
 }
 
-// Of many only the first and the last.
+// A long list shows only its first and last elements.
 std::string TrafficLines(const std::string& what, const std::vector<Traffic>& all) {
   constexpr size_t kLines = 8;
   std::string text;
@@ -272,7 +272,7 @@ absl::StatusOr<int> RanksAProcess(const proto::Plan& plan, int processes) {
 namespace {
 
 struct Counted {
-  Crossings crossings;
+  ProcessTraffic traffic;
   std::vector<FarTraffic> far;
 };
 
@@ -288,16 +288,16 @@ absl::StatusOr<Counted> CountTraffic(const proto::Plan& plan, std::string_view p
   ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, *found));
   Counting counting(net, std::move(mesh), each);
-  ASSIGN_OR_RETURN(Crossings crossings, counting.Count());
-  return Counted{std::move(crossings), counting.far()};
+  ASSIGN_OR_RETURN(ProcessTraffic traffic, counting.Count());
+  return Counted{std::move(traffic), counting.far()};
 }
 
 }  // namespace
 
-absl::StatusOr<Crossings> CrossingsOf(const proto::Plan& plan, std::string_view program,
-                                      int processes) {
+absl::StatusOr<ProcessTraffic> FindProcessTraffic(const proto::Plan& plan, std::string_view program,
+                                                  int processes) {
   ASSIGN_OR_RETURN(Counted counted, CountTraffic(plan, program, processes));
-  return std::move(counted.crossings);
+  return std::move(counted.traffic);
 }
 
 absl::StatusOr<std::vector<FarTraffic>> FindFarTraffic(const proto::Plan& plan,
@@ -306,20 +306,20 @@ absl::StatusOr<std::vector<FarTraffic>> FindFarTraffic(const proto::Plan& plan,
   return std::move(counted.far);
 }
 
-std::string CrossingsText(const Crossings& crossings) {
+std::string ProcessTrafficText(const ProcessTraffic& traffic) {
   return absl::StrCat(
       absl::StrFormat("between %d processes, a step:\n    %-12s %12s %12s %12s %18s %18s\n",
-                      crossings.processes, "", "messages out", "in", "pulls", "bytes out", "in"),
-      TrafficLine("all", crossings.all), TrafficLines("stage", crossings.by_stage),
-      TrafficLines("process", crossings.by_process));
+                      traffic.processes, "", "messages out", "in", "pulls", "bytes out", "in"),
+      TrafficLine("all", traffic.all), TrafficLines("stage", traffic.by_stage),
+      TrafficLines("process", traffic.by_process));
 }
 
-std::string CrossingsJson(const Crossings& crossings) {
+std::string ProcessTrafficJson(const ProcessTraffic& traffic) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array(), processes = stages;
-  for (const Traffic& t : crossings.by_stage) stages.push_back(TrafficJson(t));
-  for (const Traffic& t : crossings.by_process) processes.push_back(TrafficJson(t));
-  const nlohmann::ordered_json json = {{"processes", crossings.processes},
-                                       {"all", TrafficJson(crossings.all)},
+  for (const Traffic& t : traffic.by_stage) stages.push_back(TrafficJson(t));
+  for (const Traffic& t : traffic.by_process) processes.push_back(TrafficJson(t));
+  const nlohmann::ordered_json json = {{"processes", traffic.processes},
+                                       {"all", TrafficJson(traffic.all)},
                                        {"by_stage", std::move(stages)},
                                        {"by_process", std::move(processes)}};
   return JsonText(json);
