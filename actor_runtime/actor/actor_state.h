@@ -35,6 +35,8 @@
 //  5. waits == number of peers without a token.
 // A message carries the receiver's own count as its sequence, so a lost, doubled or overtaken
 // message is noticed at once (CHECK: our bug).
+//
+// Next: actor_runtime/kernel/linear.cc, a kernel that an actor calls.
 #pragma once
 
 #include <cstdint>

@@ -246,7 +246,7 @@ TEST_CASE("an input that nobody writes is always full and never returned") {
   CHECK(a.drained());
 }
 
-TEST_CASE("peers on the same stream are told at issue, others when the work is done") {
+TEST_CASE("peers on the same stream are notified at issue, others when the work is done") {
   // 1 -> 0 -> 3 on one stream; 0 also reads from 2 and writes to 4, elsewhere.
   ActorSpec source, spec, reader;
   source.actor = 1;

@@ -34,7 +34,8 @@ struct TableMaker {
     port.buffers = input.buffers;
     port.first_peer = port.end_peer = Size(table.peers);
     if (input.always_full) {
-      // Nobody writes it here: the newest fill stays where the last program left it.
+      // No actor writes it in this program: the newest fill stays in the buffer of the last
+      // program.
       port.rate = 0;
       port.first_buffer = input.buffers - 1;
       return;

@@ -17,7 +17,7 @@ Needs Reduced(LaunchWaits* waits, int32_t stream, Needs needs) {
   return needs;
 }
 
-TEST_CASE("what has completed, what was waited for and what another tells of is left out") {
+TEST_CASE("events that completed, were waited for or are implied are left out") {
   LaunchWaits waits(3, 4);
   CHECK(waits.Launched(0) == 0);
   CHECK(waits.Launched(0) == 1);

@@ -54,7 +54,7 @@ namespace oneflow {
 struct CheckpointInfo {
   int64_t step = 0;            // Steps done: the first one to run after a resume.
   uint64_t seed = 0;           // Orders the data.
-  int64_t tokens = 0;          // Of the training data; 0: not known.
+  int64_t tokens = 0;          // In the training data; 0: not known.
   TokenizerId tokenizer = {};  // That made this data, where it is known.
   // Set if the run's numbers differ from the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;

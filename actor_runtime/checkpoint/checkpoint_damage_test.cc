@@ -71,7 +71,7 @@ TEST_CASE("Checkpoint damage: a flip in any byte of any file is refused, by file
   CheckEveryByte(folder, ListFiles(folder));
 }
 
-TEST_CASE("Checkpoint damage: a file that is cut short, too long or missing is refused, by file") {
+TEST_CASE("Checkpoint damage: a truncated, too long or missing file is refused, by file") {
   const TemporaryDirectory dir;
   const std::string folder = Save(dir.path(), 1, PlacementNumber(2));
   for (const std::string& file : ListFiles(folder)) {
@@ -115,13 +115,13 @@ TEST_CASE("Checkpoint damage: what is said of it") {
                     "checksum") +
             kMend);
   CHECK(error("/rank-00001.bin", bytes.substr(0, 200)) ==
-        std::string("is cut short: it has 200 bytes, and had 212 when it was written") + kMend);
+        std::string("is truncated: it has 200 bytes, and had 212 when it was written") + kMend);
   CHECK(error("/graph.textproto", "name: \"tin\"\n\n") ==
         std::string("is damaged: bytes 0 to 13, block 0 of the file, do not match their "
                     "checksum") +
             kMend);
   CHECK(error("/train.textproto", "") ==
-        std::string("is cut short: it has 0 bytes, and had 44 when it was written") + kMend);
+        std::string("is truncated: it has 0 bytes, and had 44 when it was written") + kMend);
   CHECK_THAT(error("/manifest.json", ReadFile(folder + "/manifest.json") + " "),
              Catch::Contains("does not match its own checksum"));
 
@@ -215,7 +215,7 @@ TEST_CASE("Checkpoints of version 1 that say neither mesh nor tokens are read") 
   CHECK(reader->tokens() == 0);
 }
 
-TEST_CASE("Checkpoints of version 1: damage of slices and of the manifest is told") {
+TEST_CASE("Checkpoints of version 1: damage of slices and of the manifest is reported") {
   const TemporaryDirectory dir;
   const std::string folder = CopyFolder(kVersion1, dir);
   for (const std::string name : {"/rank-00000.bin", "/rank-00001.bin", "/rank-00002.bin"}) {

@@ -64,7 +64,7 @@ std::set<std::string> NamesIn(const std::string& dir) {
   return names;
 }
 
-TEST_CASE("Checkpoint faults: whoever dies before whichever system call, one is complete") {
+TEST_CASE("Checkpoint faults: if any process dies before any system call, one is complete") {
   const Placement placement = PlacementNumber(3);
   const TemporaryDirectory given;
   const std::string older = Save(given.path() + "/older", 1, PlacementNumber(1));
@@ -126,7 +126,7 @@ TEST_CASE(
   CHECK(unsynced.empty());
 }
 
-TEST_CASE("Checkpoint faults: a disk that fails is told, and what was there stays") {
+TEST_CASE("Checkpoint faults: a disk that fails is reported, and older checkpoints stay") {
   const TemporaryDirectory full;
   const std::string expected =
       ReadFile(Save(full.path(), 1, PlacementNumber(2)) + "/manifest.json");
@@ -375,7 +375,7 @@ TEST_CASE("Checkpoint faults: reading from a disk that fails, and a file that sh
   OnSystemCall(nullptr);
   CHECK(shrunk.code() == absl::StatusCode::kDataLoss);
   CHECK(Message(shrunk) == file +
-                               ": is cut short: it has 10 bytes, and had 212 when it was "
+                               ": is truncated: it has 10 bytes, and had 212 when it was "
                                "written; use another checkpoint");
 }
 

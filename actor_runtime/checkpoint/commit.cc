@@ -31,7 +31,7 @@ std::string Text(const google::protobuf::Message& message) {
   return text;
 }
 
-// But for the files of texts.
+// Makes the manifest without the files of texts.
 absl::StatusOr<Manifest> MakeManifest(const proto::Plan& plan, const CheckpointInfo& info,
                                       int64_t attempt, std::span<const std::string> parts) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan, mesh"));

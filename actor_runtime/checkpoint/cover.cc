@@ -25,7 +25,7 @@ bool Inside(const Slice& slice, const Dims& dims) {
   return true;
 }
 
-// The dimensions in which some slice does not hold all.
+// The dimensions that some slice does not cover.
 std::vector<size_t> SplitDimensions(const StoredVariable& variable) {
   std::vector<size_t> split;
   for (size_t d = 0; d < variable.dims.size(); ++d) {
@@ -73,7 +73,7 @@ absl::Status CheckCorners(const StoredVariable& variable, const std::vector<size
     int64_t sum = 0;
     auto last = first;
     for (; last != corners.end() && last->at == first->at; ++last) sum += last->sign;
-    // All that comes before is right, so this is by how much the element here is not.
+    // All elements before this one are right, so the sum is the error at this element.
     if (sum != 0) return InSlices(first->at, 1 + sum);
     first = last;
   }

@@ -87,11 +87,12 @@ absl::Status ReplaceFolder(const std::string& from, const std::string& to) {
     if (rename(from.c_str(), to.c_str()) != 0) return Failed(to, "cannot be created", errno);
     return SyncFolder(ParentFolder(to));
   }
-  // Exchanged in one system call, so that one of the two always stands there.
+  // Exchanged in one system call, so that a folder of this name always exists.
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
     return Failed(to, "cannot be replaced", errno);
   }
-  // Before the old one goes: a crash must not leave its name to a folder that is not there.
+  // Synced before the old folder is removed: after a crash its name must not lead to a missing
+  // folder.
   RETURN_IF_ERROR(SyncFolder(ParentFolder(to)));
   std::filesystem::remove_all(from, error);
   return absl::OkStatus();

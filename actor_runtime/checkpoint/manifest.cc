@@ -46,7 +46,7 @@ absl::Status CheckHeader(std::string_view text, const Json& json, std::string_vi
   const int64_t version = fields.Int("version");
   const bool known =
       fields.status().ok() && format == kFormat && (version == 1 || version == kCheckpointVersion);
-  // First of all, or a flipped bit would make another format or another version.
+  // Checked first, because a flipped bit could look like another format or version.
   const bool intact = known && version == 1 ? manifest_json::IsIntactVersion1(json)
                       : known || manifest_json::HasChecksum(text) ? manifest_json::IsIntact(text)
                                                                   : true;

@@ -63,7 +63,7 @@ absl::Status CheckStored(const CheckpointPart& part, const StoredVariable& varia
   return absl::OkStatus();
 }
 
-// `where` begins the errors. The variables are checked to be of the plan by who merges.
+// `where` begins the error texts. The caller checks that the variables are those of the plan.
 absl::StatusOr<CheckpointPart> ParsePart(std::string_view text, const std::string& where) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !manifest_json::IsIntact(text)) {

@@ -45,7 +45,7 @@ std::string ToText(const CheckpointPart& part);
 
 // The variables of `plan` with the slices of all parts; the order of the parts does not matter.
 // INTERNAL unless each part is intact, is of this plan, step and attempt, is of another process
-// than the others, and names files of its own ranks only; and unless the slices cover the variables
+// than the others, and names files of its ranks only; and unless the slices cover the variables
 // and the files.
 absl::StatusOr<std::vector<StoredVariable>> MergeParts(const proto::Plan& plan, int64_t step,
                                                        int64_t attempt,

@@ -133,7 +133,7 @@ TEST_CASE("Parts: what they tell of slices and files must fit") {
              Catch::Contains("w: has 147 of 105 elements"));
 }
 
-TEST_CASE("Parts: bytes that are cut short or flipped are refused") {
+TEST_CASE("Parts: truncated or flipped bytes are refused") {
   std::vector<std::string> texts = Texts(Example());
   const std::string good = texts[1];
   for (size_t i = 0; i < good.size(); ++i) {
@@ -153,7 +153,7 @@ TEST_CASE("Parts: bytes that are cut short or flipped are refused") {
   }
 }
 
-TEST_CASE("Parts: whatever somebody signs is refused, or is the same slices") {
+TEST_CASE("Parts: a signed part is refused, or has the same slices") {
   std::vector<std::string> texts = Texts(Example());
   std::vector<StoredVariable> expected = *Merged(texts);
   const std::string good = texts[1];

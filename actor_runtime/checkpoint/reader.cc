@@ -87,12 +87,12 @@ struct CheckpointReader::Impl {
   absl::Status ReadText(const char* name, const StoredRun& run, Message* message) const;
   absl::StatusOr<std::shared_ptr<const RunFile>> File(const StoredVariable& variable,
                                                       const StoredSlice& stored) const;
-  // The blocks of what is stored that hold elements of `slice`.
+  // The stored blocks that hold elements of `slice`.
   std::set<int64_t> FindBlocks(const StoredVariable& variable, const StoredSlice& stored,
                                const Slice& slice) const;
   absl::Status Verify(const StoredVariable& variable, const StoredSlice& stored,
                       const std::set<int64_t>& blocks, ReadBuffer* buffer) const;
-  // Copies what the piece shares with what is stored, and counts it.
+  // Copies and counts the elements that the piece shares with the stored slice.
   absl::Status Load(const StoredVariable& variable, const StoredSlice& stored, const Piece& piece,
                     ReadBuffer* buffer, int64_t* copied) const;
   absl::StatusOr<const StoredVariable*> Find(const std::string& name, DType dtype, const Dims& dims,
@@ -195,7 +195,7 @@ absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable, const 
   absl::Status status;
   int64_t b = -1;  // the block that is in `bytes`
   std::span<const std::byte> bytes;
-  // Bytes, not elements: blocks of somebody else's may end within one.
+  // Counted in bytes, because blocks of a foreign file may end within an element.
   const auto copy = [&](int64_t source, std::byte* destination, int64_t count) -> absl::Status {
     while (count > 0) {
       if (b != source / manifest.block) {

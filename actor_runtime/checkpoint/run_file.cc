@@ -27,7 +27,7 @@ absl::Status CannotRead(const std::string& path, int error) {
 }
 
 absl::Status TooShort(const std::string& path, int64_t has, int64_t had) {
-  return absl::DataLossError(absl::StrCat(path, has < had ? ": is cut short" : ": is too long",
+  return absl::DataLossError(absl::StrCat(path, has < had ? ": is truncated" : ": is too long",
                                           ": it has ", has, " bytes, and had ", had,
                                           " when it was written", kUseAnother));
 }

@@ -22,14 +22,14 @@
 namespace oneflow::cuda {
 namespace {
 
-// What the devices of a process share: handles of libraries, one a GPU.
+// State that the devices of a process share: handles of libraries, one set a GPU.
 class Gpus {
  public:
   Gpus(LibraryPaths paths, int count) : paths_(std::move(paths)), count_(count) {}
 
   int count() const { return count_; }
 
-  // Of the current GPU.
+  // The libraries of the current GPU.
   absl::StatusOr<Libraries> LibrariesOfCurrent() {
     int gpu = 0;
     RETURN_IF_ERROR(ToStatus(cudaGetDevice(&gpu), "cudaGetDevice"));

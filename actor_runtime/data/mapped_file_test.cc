@@ -22,7 +22,7 @@ int64_t ResidentFilePages() {
   return of_files;
 }
 
-TEST_CASE("what is released leaves the process, and is read again when it is looked at") {
+TEST_CASE("released pages leave the process, and an access loads them") {
   const TemporaryDirectory folder;
   constexpr int64_t kPages = 2048;
   const std::string text(kPages * sysconf(_SC_PAGESIZE) + 5, 'x');

@@ -259,7 +259,7 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
     return InputError(
         MetaPath(path),
         absl::StrCat("says ", meta->tokens, " tokens, the .bin holds ", tokens.tokens),
-        "the .bin is truncated, or another one took its place: make both again with "
+        "the .bin is truncated, or another one replaced it: make both again with "
         "`oneflow data`");
   }
   tokens.tokenizer = meta->tokenizer;

@@ -108,7 +108,7 @@ TEST_CASE("a writer leaves nothing behind unless it finishes") {
   CHECK(std::filesystem::is_empty(dir.path()));
 }
 
-TEST_CASE("what cannot be written is refused") {
+TEST_CASE("ids that a format cannot hold are refused") {
   const TemporaryDirectory dir;
   const auto create = [&](const std::string& name, int64_t vocab) {
     const auto out = TokenFileWriter::Create(dir.path() + name, TokenFormat::kNanoGpt, vocab);

@@ -50,11 +50,11 @@ class MemberForTest {
   bool failed() const { return failed_; }
   bool entered() const { return entered_; }
   size_t exchange() const { return exchange_; }
-  bool CanProgress() { return entered_ && group_.Of(index_).CanProgress(index_); }
+  bool CanProgress() { return entered_ && group_.FindCommunicator(index_).CanProgress(index_); }
 
   // Makes one call of the communicator. Returns true if another call would make progress at once.
   bool Step(ThreadPool* pool) {
-    Communicator& communicator = group_.Of(index_);
+    Communicator& communicator = group_.FindCommunicator(index_);
     const int64_t allocations = Allocations();
     if (!entered_) {
       Firing& firing = memory_[exchange_];

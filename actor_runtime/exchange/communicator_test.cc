@@ -99,7 +99,7 @@ TEST_CASE("messages of a run before are dropped") {
   CHECK(exchange.status().ok());
 }
 
-TEST_CASE("the planned window holds a piece of every member, whoever is far") {
+TEST_CASE("the planned window holds a piece of every member, for any far members") {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     std::mt19937_64 random(seed);
     const int members = std::vector{2, 3, 4, 8}[seed % 4];
@@ -114,7 +114,7 @@ TEST_CASE("the planned window holds a piece of every member, whoever is far") {
   }
 }
 
-TEST_CASE("of members of a process that want the same one asks for it; who adds asks for itself") {
+TEST_CASE("one of several equal members asks for packets; members that accumulate ask separately") {
   for (const bool adds : {false, true}) {
     for (const auto& [kind, shared] :
          {std::pair("all_gather", true), {"all_reduce", true}, {"reduce_scatter", false}}) {

@@ -102,8 +102,8 @@ int ExchangeWork::FarSources(const CopyRegion& region) const {
 
 int ExchangeWork::FarSources(const Piece& piece) const { return FarSources(*piece.region); }
 
-// Outputs of the same slice have the same regions, in the same pieces. Which of equal sources is
-// nearest may differ.
+// Outputs of the same slice have the same regions, in the same pieces; only the nearest of equal
+// sources may differ.
 bool ExchangeWork::HasSameFarSources(const Part& part, const Part& first) const {
   const std::span<const CopyRegion> a = first.pieces.regions(), b = part.pieces.regions();
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -167,7 +167,7 @@ void ExchangeWork::AddRoutes(const std::vector<std::vector<KernelSetup>>& setups
   }
 }
 
-// `near`: one of the two, whose setup knows all sources.
+// `near`: a member of this process; its setup knows all sources.
 ExchangeWork::Route ExchangeWork::RouteBetween(const std::vector<std::vector<KernelSetup>>& setups,
                                                int near, int source, int reader) const {
   Route route;

@@ -9,7 +9,7 @@
 // order and rounded once; the old output is added last. So the bits depend on the inputs alone, not
 // on the split of tensors into pieces.
 //
-// A process runs the pieces of its own members. Data of members elsewhere comes as numbered
+// A process runs the pieces of its members. Data of members elsewhere comes as numbered
 // packets. A route is all data that one member takes from another; both ends number its packets
 // alike. If several members of a process want the same result, the first of them asks for the
 // packets, and the others copy its result.

@@ -4,8 +4,8 @@
 
 namespace oneflow {
 
-// An event, with `send_` to take its actions. Wakes the members here, but the one whose thread
-// calls, when there is something new for them: they have been woken for what was there before.
+// Passes an event on, with `send_` to take its actions. It wakes the members here, except the one
+// whose thread calls, if an exchange is over, or if work or a failure is new.
 template <typename Event>
 void FarCommunicator::Do(int caller, Event event) {
   const std::lock_guard lock(mutex_);
@@ -55,7 +55,7 @@ Communicator::Progress FarCommunicator::Poll(int member, ThreadPool* pool) {
     while (Work(member)) {
     }
   };
-  // Threads of the pool are asked where each has some pieces.
+  // The pool's threads are used only if each has at least two pieces.
   const int threads = std::min(pool == nullptr ? 1 : pool->threads(), left / 2);
   threads > 1 ? pool->ParallelFor(threads, work) : work(0, 0);
   const std::lock_guard lock(mutex_);

@@ -47,7 +47,7 @@ void FarExchange::EmitToAll(FarMessage::Kind kind, Emit emit) {
   for (const Process& process : processes_) {
     if (process.member < 0) continue;
     const bool said =
-        kind != FarMessage::kAbort || !group_.policy.tell_entered_only || process.entered > over_;
+        kind != FarMessage::kAbort || !group_.policy.abort_entered_only || process.entered > over_;
     if (!said) continue;
     FarMessage message;
     message.kind = kind;
@@ -299,7 +299,7 @@ void FarExchange::Landed(const FarMessage& m, Emit emit) {
   FinishIfOver();
 }
 
-// It is where it goes. The flight is free once its copies are, too.
+// The piece is in its output. The flight is free once its copies are done, too.
 void FarExchange::PieceDone(int member, Flight* flight, Emit emit) {
   ++pieces_done_;
   flight->copies = flight->copying = work_->At(flight->piece).copies;
@@ -321,7 +321,7 @@ int FarExchange::WorkLeft() const {
 bool FarExchange::TakeWork(Work* work) {
   if (!HasWork()) return false;
   ++touching_;
-  // First what frees a flight.
+  // Copies and complete flights come first, because they free a flight.
   for (int m = 0; ready_ > 0 && m < std::ssize(seats_); ++m) {
     for (int f = 0; f < std::ssize(seats_[m].of_flight); ++f) {
       Flight& flight = seats_[m].of_flight[f];

@@ -42,12 +42,12 @@ namespace oneflow {
 // Faults that tests plant in the machine to see that they are found. The default, all false, is the
 // protocol.
 struct ExchangePolicy {
-  bool done_early = false;         // done is said when all packets have been asked for
-  bool ordered_links = false;      // arriving pieces of a source are matched to pulls in order
-  bool take_twice = false;         // a piece is in two flights
-  bool match_across_runs = false;  // the run is not looked at in a message's number
-  bool reuse_window = false;       // two flights share their part of the window
-  bool tell_entered_only = false;  // abort goes only to processes that have entered
+  bool done_early = false;          // done is said when all packets have been asked for
+  bool ordered_links = false;       // arriving pieces of a source are matched to pulls in order
+  bool take_twice = false;          // a piece is in two flights
+  bool match_across_runs = false;   // the run is not looked at in a message's number
+  bool reuse_window = false;        // two flights share their part of the window
+  bool abort_entered_only = false;  // abort goes only to processes that have entered
 };
 
 // Flights that a member may have at once if no window bounds them.

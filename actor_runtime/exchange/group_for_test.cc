@@ -31,7 +31,7 @@ class LocalGroup final : public GroupForTest {
       works_.push_back(*std::move(work));
     }
   }
-  Communicator& Of(int) override { return *communicator_; }
+  Communicator& FindCommunicator(int) override { return *communicator_; }
   bool Together(int, int) const override { return true; }
   const ExchangeWork* FindWork(size_t exchange, int) override { return &works_[exchange]; }
   std::span<std::byte> FindWorkspace(int) override { return {}; }
@@ -80,7 +80,7 @@ class ApartGroup final : public GroupForTest {
       }));
     }
   }
-  Communicator& Of(int member) override { return *communicators_[process_[member]]; }
+  Communicator& FindCommunicator(int member) override { return *communicators_[process_[member]]; }
   bool Together(int member, int other) const override {
     return process_[member] == process_[other];
   }

@@ -17,7 +17,7 @@ class GroupForTest {
  public:
   virtual ~GroupForTest() = default;
   // The communicator that carries the member's exchanges; members of one process share it.
-  virtual Communicator& Of(int member) = 0;
+  virtual Communicator& FindCommunicator(int member) = 0;
   virtual bool Together(int member, int other) const = 0;
   virtual const ExchangeWork* FindWork(size_t exchange, int member) = 0;
   virtual std::span<std::byte> FindWorkspace(int member) = 0;

@@ -1,11 +1,11 @@
 // Invariants, with k = exchanges that a member has entered before the present one:
-//  1. All have entered k before any enters k + 1, so entered_ counts to k * members before it
-//     counts on.
-//  2. taken_ names the newest exchange that all have entered, and the next piece of it that nobody
-//     has taken. It goes on to an exchange by the last member to enter, after all that the members
-//     entered with is written. Once it is closed it stays.
-//  3. done_ == pieces of the exchange that taken_ names that are done.
-//  4. Nobody reads what the members entered with once the pieces are done.
+//   1. All have entered k before any enters k + 1, so entered_ reaches k * members before it goes
+//   on.
+//   2. taken_ names the newest exchange that all have entered, and the next piece of it that nobody
+//      has taken. The last member to enter moves it to an exchange, after all entries are written.
+//      Once it is closed it stays.
+//   3. done_ == pieces of the exchange that taken_ names that are done.
+//   4. Nobody reads the entries of an exchange once its pieces are done.
 #include "actor_runtime/exchange/local_communicator.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr int kPieceBits = 31;
 constexpr uint64_t kPieces = (uint64_t{1} << kPieceBits) - 1;
 constexpr uint64_t kClosed = uint64_t{1} << 63;
 
-// An exchange, counted from 1, as taken_ names it: it may wrap.
+// The name of an exchange, counted from 1, in taken_: it may wrap.
 constexpr uint64_t ExchangeName(uint64_t exchange) { return exchange & 0xffff'ffffu; }
 
 class LocalCommunicator final : public Communicator {
@@ -58,7 +58,7 @@ class LocalCommunicator final : public Communicator {
         return WakeOthers(member);
       }
     } while (!taken_.compare_exchange_weak(taken, ExchangeName(number) << kPieceBits));
-    // One piece is the business of whoever entered last: the others are woken when it is done.
+    // The last member to enter runs a single piece itself: the others are woken when it is done.
     if (work_->pieces() != 1) WakeOthers(member);
   }
 
@@ -68,7 +68,8 @@ class LocalCommunicator final : public Communicator {
     if (!IsAbout(taken, member)) return kWaiting;
     const int left = work_->pieces() - CountPieces(taken);
     if (left <= 0) return IsAtRest(taken) ? kOver : kWaiting;
-    // A piece is a few microseconds of work: threads of the pool are asked where each has some.
+    // A piece is a few microseconds of work, so the pool's threads are used only if each has
+    // several.
     const int threads = std::min(pool == nullptr ? 1 : pool->threads(), left / 2);
     const uint64_t name = taken >> kPieceBits;
     if (threads > 1) {
@@ -126,7 +127,7 @@ class LocalCommunicator final : public Communicator {
   bool TakePiece(uint64_t name, int* piece) {
     uint64_t taken = taken_.load();
     for (;;) {
-      // A closed one has another name.
+      // A closed communicator has another name.
       if (taken >> kPieceBits != name || CountPieces(taken) >= work_->pieces()) return false;
       if (!taken_.compare_exchange_weak(taken, taken + 1)) continue;
       *piece = CountPieces(taken);

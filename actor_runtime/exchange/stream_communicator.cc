@@ -97,7 +97,8 @@ class StreamCommunicator final : public Communicator {
     return true;
   }
 
-  // All of the exchange to the stream of `leader`, behind all and before all.
+  // Gives the full exchange to the stream of `leader`: after all earlier and before all later
+  // launches.
   absl::Status Give(int leader) {
     DeviceStream& stream = *streams_[leader];
     for (int m = 0; m < members_; ++m) {

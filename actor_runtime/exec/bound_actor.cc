@@ -192,7 +192,7 @@ bool Adds(const Binder& binder) {
   return !binder.outs.empty() && binder.outs[0]->fill_mode() == proto::Register::ACCUMULATE;
 }
 
-// The plan's verifier holds workspaces against what exchanges need; plans may run without it.
+// The plan's verifier checks workspaces against the needs of exchanges; plans may run without it.
 absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork& work,
                           const std::vector<char>& near) {
   for (size_t m = 0; m < binders.size(); ++m) {

@@ -14,7 +14,7 @@
 namespace oneflow {
 namespace {
 
-// One run: all states, and everything that could happen next.
+// One run: all states, and all events that could come next.
 class Game {
  public:
   Game(const LoadedPlan& plan, LoadedProgram& program, int64_t steps, int launch_queue,
@@ -106,7 +106,7 @@ class Game {
            issue.actors[issue.firings.IndexAt(turn.next)] == actor;
   }
 
-  // The exchange whose turn it was on a device is over there.
+  // Ends the turn of an exchange on a device.
   void EndTurn(int32_t rank) {
     if (!in_order_) return;
     turns_[rank].issued = false;

@@ -139,7 +139,7 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   }
 }
 
-// The exchanges of the devices of a process, each once: from the first of its members that is here.
+// The exchanges of the devices of a process, each made once: by the first of its members here.
 class ExchangeMaker {
  public:
   ExchangeMaker(const PlanNet& plan_net, const StageMesh& mesh, ActorNet* net)
@@ -147,7 +147,7 @@ class ExchangeMaker {
     for (int a = 0; a < net_.actors_in_plan; ++a) {
       if (plan_net_.actor(a).has_exchange()) exchanges_.push_back(a);
     }
-    // A send and its receive together: ordinals of groups are the same in every process.
+    // A send and its receive count once, so ordinals of groups are the same in every process.
     const auto first = [this](int a) {
       return plan_net_.actors[a].partner < 0 ? a : std::min(a, plan_net_.actors[a].partner);
     };

@@ -77,7 +77,7 @@ TEST_CASE(
   CHECK(net.member_of[net.Find(5, 0)].exchange == -1);
 }
 
-TEST_CASE("a process makes the actors of its own ranks, and the groups that they are in") {
+TEST_CASE("a process makes the actors of its ranks, and the groups that they are in") {
   // 2 x 32 x 8 devices; ranks 16 to 23 are all of the last axis at (0, 2, *).
   const ActorNet net = MakeNet(OnLargerMesh({2, 32, 8}), 0, {16, 24});
   CheckEnds(net);

@@ -17,7 +17,7 @@
 namespace oneflow {
 namespace {
 
-// A number that processes agree on, though each knows its own groups only: FNV-1a of who they are.
+// A number on which processes agree, though each knows its own groups only: FNV-1a of the members.
 uint64_t GroupNumber(const NetGroup& group) {
   uint64_t number = 0xcbf29ce484222325;
   const auto add = [&number](int32_t value) {

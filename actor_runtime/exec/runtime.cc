@@ -20,11 +20,11 @@
 namespace oneflow {
 namespace {
 
-// Rounds in which no worker did anything, after which none ever will. A device may take some to
-// finish what it was given.
+// After this many rounds in which no worker did anything, the run is deadlocked. A device may need
+// some rounds to finish its launches.
 constexpr int kIdleRounds = 1000;
 
-// A worker that does not answer for so long is inside a kernel.
+// A worker that does not answer for this long is inside a kernel.
 constexpr std::chrono::milliseconds kPatience{250};
 
 // The assignment of streams to workers in one program.
@@ -74,7 +74,7 @@ std::vector<int64_t> Capacities(const std::vector<LoadedProgram>& programs,
 
 }  // namespace
 
-// Members in the order of their making; threads last, so that they are joined first.
+// Members are in the order of construction; threads are last, so that they are joined first.
 struct Runtime::Impl {
   std::unique_ptr<LoadedPlan> loaded;
   std::vector<Assignment> assignments;           // by program
@@ -169,7 +169,7 @@ struct Runtime::Impl {
     running = run;
   }
 
-  // A device that has met an error in its work has none of it any more, for good.
+  // A device whose work has failed once is unusable for good.
   absl::Status CheckDevices() const {
     if (!run_failed) return absl::OkStatus();
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
@@ -195,7 +195,7 @@ struct Runtime::Impl {
     return absl::OkStatus();
   }
 
-  // On the control thread, without the workers' own.
+  // Drives all workers on the control thread.
   void DriveAll() {
     const auto going = [](const auto& worker) { return worker->GoesOn(); };
     const auto n = static_cast<int>(workers.size());
@@ -228,8 +228,8 @@ struct Runtime::Impl {
     return text;
   }
 
-  // All workers are at rest. Back to the initial marking; a good run must have reached it by
-  // itself, unless it was stopped after `steps` steps and streams that follow had gone ahead.
+  // Requires all workers at rest. Returns to the initial marking; a good run must have reached it,
+  // unless it was stopped after `steps` steps and streams that follow had gone ahead.
   absl::Status Finish(int program, const absl::Status& failure, int64_t steps, bool stopped) {
     {
       const std::lock_guard lock(running_mutex);
@@ -239,10 +239,10 @@ struct Runtime::Impl {
     absl::Status status = failure;
     const bool ahead = std::any_of(workers.begin(), workers.end(),
                                    [&](const auto& worker) { return worker->ahead(steps); });
-    // Others may still finish the last step, and need what members here have entered.
+    // Other processes may still finish the last step, and need the entries of members here.
     if (status.ok() && stopped && meet) status = meet();
-    // A device would wait for members that enter no more, and so would the end of a library's
-    // communicator of which others have aborted their parts.
+    // A device would wait for members that never enter, and so would the end of a library's
+    // communicator whose other parts are aborted.
     const bool interrupted =
         ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
     for (const auto& communicator : communicators) {
@@ -270,8 +270,8 @@ struct Runtime::Impl {
     for (size_t s = 0; s < net.streams.size(); ++s) {
       Reset(net.streams[s].table, &states[program][s]);
     }
-    // Members may have entered what others have not, and never will. All processes know of each
-    // stop, but not of whose streams have gone ahead.
+    // Members may have entered exchanges that others never will. All processes know of each stop,
+    // but not of streams that have gone ahead in other processes.
     if (!status.ok() || ahead || (stopped && meet)) communicators.clear();
     run_failed = !status.ok();
     return status;

@@ -12,6 +12,8 @@
 // contents that the failed run left. If a device is lost, every further Run fails and says so.
 // Between the first and the last step workers and actors allocate nothing. It is not thread-safe,
 // except for Cancel, Report and Firings. It does not read checkpoints or data: RunContext does.
+//
+// Next: actor_runtime/actor/actor_state.h, which decides when an actor fires.
 #pragma once
 
 #include <atomic>

@@ -75,7 +75,7 @@ TEST_CASE("kernel threads are shared out over devices, within what the plan's wo
   CHECK(Make(TwoRanksPlan(), {.threads = 8})->kernel_threads() == 1);
 }
 
-TEST_CASE("a finished step is told in order, on the thread that called Run") {
+TEST_CASE("a finished step is reported in order, on the thread that called Run") {
   const std::unique_ptr<Runtime> runtime = Make(TwoRanksPlan());
   std::vector<int64_t> steps;
   const auto self = std::this_thread::get_id();

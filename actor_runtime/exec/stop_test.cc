@@ -60,7 +60,7 @@ TEST_CASE("a step may begin that a device has begun, or any while the run is not
   CHECK_FALSE(MayBegin(0, 0, true));
 }
 
-TEST_CASE("a long run ends with whole steps, as many on all devices; the next one works") {
+TEST_CASE("a long run ends with complete steps, as many on all devices; the next one works") {
   for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
     for (int64_t at = 0; at < 20; ++at) {
       const std::unique_ptr<Runtime> stopped = Make(plan);
@@ -95,7 +95,7 @@ TEST_CASE("the step that is begun is finished, and no device begins another") {
   }
 }
 
-TEST_CASE("what a host stream has prepared of the next step does not begin it") {
+TEST_CASE("data that a host stream has prepared does not begin the next step") {
   std::promise<void> ahead;
   std::atomic<bool> stop = false;
   const auto stopped = Make(ChainPlan(), [&](const std::string& actor, int64_t firing) {
@@ -135,7 +135,7 @@ TEST_CASE("a run is stopped after a host stream has prepared all of it") {
   CheckStopped(plan, stopped.get(), 1);
 }
 
-TEST_CASE("a run that is to stop before it begins takes no step; one that is not told takes all") {
+TEST_CASE("a run that is to stop before it begins takes no step; one without a stop takes all") {
   const std::unique_ptr<Runtime> runtime = Make(TwoStagesPlan());
   const std::atomic<bool> stop = true;
   REQUIRE(runtime->Run("train", {}, 5, {.stop = &stop}).ok());

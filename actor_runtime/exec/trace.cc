@@ -93,7 +93,7 @@ class TraceCopier {
     }
   }
 
-  // From the firings that filled what this one is the first to read.
+  // Copies arrows from the firings whose fills this firing is the first to read.
   void CopyArrows(const ActorNet& net, const TraceEvent& event, int32_t track,
                   const TracedFirings& ends) {
     const ActorSpec& spec = net.specs[event.actor];
@@ -109,7 +109,7 @@ class TraceCopier {
         if (end == ends.end()) continue;  // dropped
         proto::ProcessTrace::Arrows* arrows = to_.mutable_arrows();
         arrows->add_from_track(Track(net.streams[net.stream_of[writer]]));
-        // An arrow starts inside the slice it comes from.
+        // An arrow starts inside the slice of its source.
         arrows->add_from(std::max(end->second->begin_ns, end->second->end_ns - 1));
         arrows->add_to_track(track);
         arrows->add_to(event.begin_ns);

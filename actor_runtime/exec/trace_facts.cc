@@ -8,7 +8,7 @@ namespace {
 
 using Part = TraceFacts::Part;
 
-// Segments are named by what they do: "F", and "F1" of a chunk; others by their actor.
+// A segment's name says its part: "F", and "F1" of a chunk; other segments have their actor's name.
 Part FindPart(const std::string& segment) {
   const bool word = segment.find_first_not_of("0123456789", 1) == segment.npos;
   switch (word && !segment.empty() ? segment[0] : ' ') {

@@ -47,7 +47,7 @@ nlohmann::json Join(const std::vector<proto::ProcessTrace>& parts, int processes
   return nlohmann::json::parse(TraceJson(parts, processes));
 }
 
-std::vector<nlohmann::json> OfPhase(const nlohmann::json& trace, const std::string& phase) {
+std::vector<nlohmann::json> EventsInPhase(const nlohmann::json& trace, const std::string& phase) {
   std::vector<nlohmann::json> found;
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["ph"] == phase) found.push_back(event);
@@ -60,7 +60,7 @@ TEST_CASE("moments of all processes are of one clock") {
   const auto trace = Join({MakeTracePart(0, 0, 5000, 9000, false),
                            MakeTracePart(1, -1'000'000, 1'007'000, 1'009'000, false)},
                           2);
-  const auto slices = OfPhase(trace, "X");
+  const auto slices = EventsInPhase(trace, "X");
   REQUIRE(slices.size() == 2);
   CHECK(slices[0]["ts"] == 0);
   CHECK(slices[1]["ts"] == 2);
@@ -78,7 +78,7 @@ TEST_CASE("an arrow leads from the member that entered last to those that waited
       Join({MakeTracePart(0, 0, 5000, 9000, false), MakeTracePart(1, 0, 8000, 9500, false),
             MakeTracePart(2, 0, 6000, 9600, false)},
            3);
-  const auto from = OfPhase(trace, "s"), to = OfPhase(trace, "f");
+  const auto from = EventsInPhase(trace, "s"), to = EventsInPhase(trace, "f");
   REQUIRE(from.size() == 2);
   REQUIRE(to.size() == 2);
   for (const auto& start : from) {
@@ -92,10 +92,10 @@ TEST_CASE("an arrow leads from the member that entered last to those that waited
   CHECK(to[0]["id"] != to[1]["id"]);
 }
 
-TEST_CASE("an arrow of a transfer leads from the send, whoever entered last") {
+TEST_CASE("an arrow of a transfer leads from the send, even if it entered first") {
   const auto trace =
       Join({MakeTracePart(0, 0, 5000, 9000, true), MakeTracePart(1, 0, 8000, 9500, false)}, 2);
-  const auto from = OfPhase(trace, "s");
+  const auto from = EventsInPhase(trace, "s");
   REQUIRE(from.size() == 1);
   CHECK(from[0]["pid"] == 0);
 }
@@ -103,8 +103,8 @@ TEST_CASE("an arrow of a transfer leads from the send, whoever entered last") {
 TEST_CASE("other firings and members of one process are joined by no arrow") {
   proto::ProcessTrace other = MakeTracePart(1, 0, 6000, 9000, false);
   other.mutable_joint()->set_firing(0, 8);
-  CHECK(OfPhase(Join({MakeTracePart(0, 0, 5000, 9000, false), other}, 2), "s").empty());
-  CHECK(OfPhase(Join({MakeTracePart(0, 0, 5000, 9000, false)}, 2), "s").empty());
+  CHECK(EventsInPhase(Join({MakeTracePart(0, 0, 5000, 9000, false), other}, 2), "s").empty());
+  CHECK(EventsInPhase(Join({MakeTracePart(0, 0, 5000, 9000, false)}, 2), "s").empty());
 }
 
 TEST_CASE("processes that are missing are named") {
@@ -112,7 +112,7 @@ TEST_CASE("processes that are missing are named") {
   CHECK(trace["otherData"]["missing_processes"] == "0, 2, 3");
 }
 
-TEST_CASE("what is predicted has processes of its own, in the time of what was measured") {
+TEST_CASE("predicted parts are separate processes, on the time axis of the measured ones") {
   proto::ProcessTrace measured = MakeTracePart(0, 0, 5000, 9000, false);
   CHECK(StepBegin({&measured, 1}, "train", 3) == 5000);
   CHECK_FALSE(StepBegin({&measured, 1}, "train", 4).has_value());
@@ -125,23 +125,23 @@ TEST_CASE("what is predicted has processes of its own, in the time of what was m
   predicted.mutable_memory(0)->add_bytes(64);
   CHECK_FALSE(StepBegin({&predicted, 1}, "train", 3).has_value());
   const auto trace = Join({measured, predicted}, 1);
-  const auto slices = OfPhase(trace, "X");
+  const auto slices = EventsInPhase(trace, "X");
   REQUIRE(slices.size() == 2);
   CHECK(slices[0]["ts"] == slices[1]["ts"]);
   CHECK(slices[0]["pid"] != slices[1]["pid"]);
   std::vector<std::string> names;
-  for (const auto& event : OfPhase(trace, "M")) {
+  for (const auto& event : EventsInPhase(trace, "M")) {
     if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
   }
   CHECK(names == std::vector<std::string>{"rank 0", "predicted: stage 0"});
-  const auto counters = OfPhase(trace, "C");
+  const auto counters = EventsInPhase(trace, "C");
   REQUIRE(counters.size() == 1);
   CHECK(counters[0]["ts"] == 1);
   CHECK(counters[0]["pid"] == slices[1]["pid"]);
   CHECK(counters[0]["args"]["bytes"] == 64);
 }
 
-TEST_CASE("what does not fit together in a part is left out") {
+TEST_CASE("inconsistent events of a part are left out") {
   proto::ProcessTrace part = MakeTracePart(0, 0, 5000, 9000, false);
   part.mutable_firings(0)->add_begin(6000);  // a row that is not there in other columns
   part.add_firings()->set_track(9);
@@ -154,7 +154,7 @@ TEST_CASE("what does not fit together in a part is left out") {
   part.mutable_joint()->set_track(0, -1);
   part.mutable_arrows()->add_from_track(0);
   part.set_process(77);
-  CHECK(OfPhase(Join({part}, 2), "X").size() == 1);
+  CHECK(EventsInPhase(Join({part}, 2), "X").size() == 1);
 }
 
 }  // namespace

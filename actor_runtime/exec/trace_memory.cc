@@ -24,7 +24,7 @@ int32_t FiresPerRead(const ActorSpec& reader, uint32_t port) {
   return 1;
 }
 
-// When the last reader of a fill is done with it; nothing where that is not traced.
+// The end of the last reader of a fill; nothing if it is not traced.
 std::optional<int64_t> FindEnd(const ActorNet& net, const TracedFirings& firings,
                                const ActorSpec& writer, const ActorOutput& output, int64_t fill,
                                int64_t written) {

@@ -74,7 +74,7 @@ void Worker::DropMail() {
   }
 }
 
-// A stream that follows may have come to the end of the run before it was known that the run stops.
+// A stream that follows may have reached the end of the run before the stop was known.
 bool Worker::ahead(int64_t steps) const {
   return std::any_of(positions_.begin(), positions_.end(), [&](const Position& p) {
     return p.step > steps || (p.step == steps && p.begun);
@@ -92,7 +92,7 @@ void Worker::Drive() {
   EndRun();
 }
 
-// Until there is something to do, which is then begun.
+// Waits until there is something to do, and begins it.
 void Worker::Wait() {
   if (device_ == nullptr) return Idle();
   clock_.Wait(Now());
@@ -150,7 +150,7 @@ void Worker::Drain() {
   }
 }
 
-// To an actor of one of our streams.
+// Passes a message on to an actor of one of our streams.
 void Worker::Hand(const Message& message, int64_t stamp) {
   const ActorNet& net = run_.program->net;
   const int32_t actor = net.FindReceiver(message);
@@ -265,7 +265,7 @@ bool Worker::FireOnDevice(Position* position) {
   return true;
 }
 
-// The device has the firing: readers and writers on its other streams learn of it with its event.
+// The device has the firing: readers and writers on its other streams are notified with its event.
 void Worker::Given(Position* position, int32_t index) {
   const bool ends_step = !position->order->firings.Next(&position->next);
   const absl::StatusOr<int64_t> stamp = queues_->End(position->on_device, index, ends_step);
@@ -424,11 +424,13 @@ void Worker::Idle() {
     return;
   }
   if (spin_.count() > 0 && SpinUntil([&] { return HasWork(); }, spin_)) return;
-  // A worker that waits for this core may have our message: cheaper than to sleep and be woken.
+  // A worker that waits for this core may have our message, and a yield is cheaper than sleep and
+  // wake-up.
   std::this_thread::yield();
   if (HasWork()) return;
   const uint32_t ticket = mailbox_.PrepareToPark();
-  // Whoever cancels, stops or asks says so first and wakes us second, so one of the two is seen.
+  // A thread that cancels, stops or asks stores that first and wakes us second, so we see one of
+  // the two.
   const bool stopped = board_->end() < run_.steps;
   if (HasWork() || board_->cancelled() || stopped || desk_.asked()) {
     mailbox_.StayAwake();

@@ -130,7 +130,7 @@ TEST_CASE("A planted bug is found: a process that was stopped writes on") {
   CHECK(found > 0);
 }
 
-TEST_CASE("Short stops and short cuts are no loss") {
+TEST_CASE("Short stops and short disconnections are no loss") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     JobCluster cluster({.processes = 4, .seed = seed, .most_delay = kJobSecond / 10});
@@ -191,7 +191,7 @@ int64_t SpreadAfterStop(uint64_t seed, int askers, JobPolicy policy = {}) {
   return most - least;
 }
 
-TEST_CASE("Stop is agreed: all end after the same step, whoever asks") {
+TEST_CASE("Stop is agreed: all end after the same step, for any asker") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     CHECK(SpreadAfterStop(seed, 1 + static_cast<int>(seed % 3)) == 0);
@@ -244,7 +244,7 @@ TEST_CASE("A planted bug is found: an older attempt takes part") {
   CHECK(found > 0);
 }
 
-TEST_CASE("A newer attempt ends an older one that is still there, and takes its place") {
+TEST_CASE("A newer attempt ends an older one that is still there, and replaces it") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     JobCluster cluster({.processes = 3, .seed = seed, .steps = 1000});
@@ -267,7 +267,7 @@ TEST_CASE("A newer attempt ends an older one that is still there, and takes its 
   }
 }
 
-TEST_CASE("A process that never comes is named, and the others are told") {
+TEST_CASE("A process that never comes is named to the others") {
   JobCluster cluster({.processes = 3});
   for (const int p : {0, 2}) cluster.StartNode(0, p, 0);
   cluster.RunUntil(100 * kJobSecond);

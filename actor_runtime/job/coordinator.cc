@@ -400,7 +400,7 @@ void Coordinator::Finish(proto::JobToMember last, Emit emit) {
 
 void Coordinator::TellLocal(Emit emit) {
   if (!last_for_local_.has_value()) return;
-  // A process that has not joined yet may be on its way; it, too, must hear why.
+  // A process that has not joined yet may be about to; it, too, must hear the cause.
   if ((others_there_ > 0 || !AllJoined()) && now_ < local_until_) return;
   emit({.connection = kLocalConnection, .message = std::move(*last_for_local_)});
   last_for_local_.reset();

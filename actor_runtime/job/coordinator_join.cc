@@ -111,7 +111,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   }
   if (const absl::Status facts = CheckFacts(present); !facts.ok()) {
     Refuse(connection, facts, false, emit);
-    // An attempt under way has nothing to do with who comes late; one that gathers cannot succeed.
+    // A running attempt ignores processes that come late; one that still gathers cannot succeed.
     if (!AllJoined()) End(facts, emit);
     return;
   }
@@ -121,7 +121,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
         connection,
         InputError(who,
                    absl::StrCat("there is a process ", process, " already, on host ", joins.host),
-                   "give each process an index of its own"),
+                   "give each process a different index"),
         false, emit);
   }
   connections_[connection].process = process;

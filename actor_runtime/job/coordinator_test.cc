@@ -104,7 +104,7 @@ class Table {
   Coordinator coordinator;
 };
 
-TEST_CASE("Who has not the token learns and changes nothing") {
+TEST_CASE("A connection without the token learns and changes nothing") {
   Table table(2);
   table.Join(0);
   const size_t said = table.said[0].size();
@@ -210,7 +210,7 @@ TEST_CASE("A process that cannot join says why, and ends an attempt that gathers
   CHECK(first.Refusal(1) == "host h1 (process 0, rank 1): text.txt: no such file");
 }
 
-TEST_CASE("Who comes late, twice or with a wrong index is refused and changes nothing") {
+TEST_CASE("A process that comes late, twice or with a wrong index is refused and changes nothing") {
   Table table(2);
   table.Join(0);
   table.Present(5, Identity(0, 2));
@@ -303,9 +303,9 @@ TEST_CASE("A round takes all parts by process and gives all one answer") {
   table.Say(1, MakePart(0, "commit", "b"));
   REQUIRE(table.rounds.size() == 1);
   CHECK(table.rounds[0].parts == std::vector<std::string>{"a", "b", "c"});
-  table.coordinator.AnswerRound(0, "whole", table.now, table.Emit());
+  table.coordinator.AnswerRound(0, "complete", table.now, table.Emit());
   table.coordinator.AnswerRound(0, "again", table.now, table.Emit());
-  for (int p = 0; p < 3; ++p) CHECK(table.Last(p).answer().answer() == "whole");
+  for (int p = 0; p < 3; ++p) CHECK(table.Last(p).answer().answer() == "complete");
   table.Say(2, MakePart(1, "commit 2", ""));
   table.Say(1, MakePart(1, "outcome", ""));
   CHECK(table.End(2) ==
@@ -339,7 +339,7 @@ TEST_CASE("Word of another waits for the cause") {
   }
 }
 
-TEST_CASE("A process 0 that was stopped says so, whatever others say then") {
+TEST_CASE("A process 0 that was stopped says so, despite reports of others") {
   Table table(3);
   table.JoinAll();
   table.Tick(kJobSecond / 4);
@@ -350,7 +350,7 @@ TEST_CASE("A process 0 that was stopped says so, whatever others say then") {
         "(process 2, rank 2): its connection broke: it was killed, or exited without a word");
 }
 
-TEST_CASE("What no process of this build says ends the attempt, by name, and crashes nothing") {
+TEST_CASE("A message that no process of this build sends ends the attempt, by name") {
   std::vector<JobFromMember> messages(8);
   messages[1] = Presents(Identity(1, 2));
   messages[2].mutable_frozen()->set_steps(3);

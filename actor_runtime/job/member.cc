@@ -46,7 +46,7 @@ class Member::Impl {
 
   ~Impl() {
     {
-      // A process that has failed stays until it has said so.
+      // A process that has failed stays until it has reported the failure.
       std::unique_lock lock(mutex_);
       if (failing_) {
         changed_.wait_for(lock, std::chrono::nanoseconds(MemberState::kFailing),
@@ -266,7 +266,7 @@ class Member::Impl {
     if (!status.ok()) Fail(status);
   }
 
-  // The thread of the beats: it does nothing else, so that nothing delays it.
+  // The thread of the beats does nothing else, so that nothing delays it.
   void Beat() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {

@@ -213,7 +213,7 @@ TEST_CASE("A process that goes without a word ends the others") {
   }
 }
 
-TEST_CASE("Who comes to a job that runs changes nothing") {
+TEST_CASE("A process that comes to a running job changes nothing") {
   auto heard = MakeHeard(2);
   auto members = JoinAll(heard, [](MemberOptions& options) { options.attempt = 1; });
   for (const Joined& member : members) REQUIRE(member.ok());

@@ -66,7 +66,7 @@ absl::StatusOr<int64_t> FindAttempt(const Variables& variables) {
   return 0;
 }
 
-// A launcher's answer. Its address is empty if it says none.
+// The facts that a launcher gives. The address is empty if it gives none.
 struct Launched {
   std::string source, index_name, count_name;
   int64_t index = 0, count = 1;
@@ -111,7 +111,7 @@ absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_addres
   ASSIGN_OR_RETURN(const int64_t job, variables.Needed("SLURM_JOB_ID", 0, kMostId, "SLURM_PROCID"));
   ASSIGN_OR_RETURN(const int64_t step,
                    variables.Needed("SLURM_STEP_ID", 0, kMostId, "SLURM_PROCID"));
-  // Neighbours, in job or in step, are on different ports.
+  // Neighbouring jobs, or steps of a job, get different ports.
   launched.coordinator = Address(*host, kFirstPort + (job * 101 + step) % kPorts);
   return launched;
 }

@@ -112,7 +112,7 @@ TEST_CASE("The attempt is the first count of restarts that is set") {
   CHECK(Find(environment)->attempt == 3);
 }
 
-TEST_CASE("What is incomplete or contradicts itself is refused by name") {
+TEST_CASE("Incomplete or contradictory placements are refused by name") {
   CHECK(Refusal({}, {.process_index = 1}) ==
         "--process_index: does not say of how many; give --processes, too");
   CHECK(Refusal({}, {.coordinator = "h:1"}) ==

@@ -199,7 +199,7 @@ TEST_CASE("zero_fill writes zeros but at coordinate 0") {
   }
 }
 
-TEST_CASE("what a part leaves of a whole is filled with what does not count") {
+TEST_CASE("elements that no source holds get the neutral element") {
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16}) {
     for (const int fill : {1, 2, 3}) {
       KernelHarness h("zero_fill", {}, {{SlicePort({2, 4}, {{0, 1}, {2, 2}}, dtype)}},

@@ -80,7 +80,7 @@ TEST_CASE("masks of other steps, ops, seeds and micro-batches are independent") 
   CHECK(std::abs(Agreement(neighbours, Values(mask.begin(), mask.end() - 1)) - 0.625) < kSlack);
 }
 
-TEST_CASE("micro-batches and slices of every dimension cut one mask") {
+TEST_CASE("micro-batches and slices of every dimension split one mask") {
   constexpr int64_t kBatch = 8;
   const Dims sample{6, 37};
   const Values full = Drop({.first_step = 3}, {kBatch, sample[0], sample[1]});

@@ -13,9 +13,9 @@ struct Sizes {
   int64_t b, t, c, o, heads, d, vocab;
 };
 
-AttrMap Contract(int64_t n, bool transposed, int64_t lead = 0) {
+AttrMap Contract(int64_t n, bool transposed, int64_t leading = 0) {
   AttrMap attrs{{"contract", n}, {"transpose_w", transposed}};
-  if (lead > 0) attrs["lead"] = lead;
+  if (leading > 0) attrs["lead"] = leading;
   return attrs;
 }
 

@@ -32,7 +32,7 @@ KernelHarness AdamHarness(int64_t n, bool decay) {
   return h;
 }
 
-TEST_CASE("next_adamw makes in another place what adamw makes in place") {
+TEST_CASE("next_adamw writes to another buffer what adamw writes in place") {
   constexpr int64_t kN = 5000;
   const Port x = FullPort({kN});
   KernelHarness in_place("adamw", {{"decay", true}}, {{x}}, {x, x, x});

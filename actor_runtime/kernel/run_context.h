@@ -32,7 +32,7 @@ struct Piece {
   const Dims* dims = nullptr;  // logical sizes
   const Slice* slice = nullptr;
   int rank = 0;
-  bool raw = false;           // fetch: the piece as produced on the rank (possibly a partial value)
+  bool as_produced = false;   // fetch: the piece as produced on the rank (possibly a partial value)
   std::byte* data = nullptr;  // local, dense, row-major
 };
 

@@ -30,8 +30,9 @@
 namespace oneflow {
 namespace {
 
-// UCX cannot sleep while a peer has no room for a message. The core is given away so often at once,
-// for the peer may want it; then the thread naps, for one that spins takes a core from kernels.
+// UCX cannot sleep while a peer has no room for a message. The thread first yields its core this
+// many times, because the peer may need it; then it naps, because spinning would take a core from
+// kernels.
 constexpr int kYields = 8;
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 
@@ -191,7 +192,7 @@ struct UcxNetwork::Impl {
     on_broken = nullptr;
   }
 
-  // A message of this attempt that does not fit is a bug, there or here.
+  // A message of this attempt that is refused is a bug, in this process or the sender.
   void Refuse(const WireHeader& header, const absl::Status& why) {
     refused.fetch_add(1);
     Break(absl::InternalError(
@@ -266,7 +267,8 @@ struct UcxNetwork::Impl {
   }
 
   void Landed(Landing* landing, ucs_status_t status) {
-    // Half a piece must not count: the communicator ends before it hears of it.
+    // A piece of which only a part arrived must not count: the communicator ends before it hears of
+    // it.
     if (status != UCS_OK) {
       landing->to->Abort(UcxError("a piece did not arrive", status));
       Break(UcxError("a piece did not arrive", status));
@@ -354,7 +356,7 @@ struct UcxNetwork::Impl {
     return worked;
   }
 
-  // Nothing is sent or received any more, and nobody's memory is touched.
+  // No message is sent or received any more, and no memory of communicators is accessed.
   void EndAll() {
     reported = true;
     std::vector<std::shared_ptr<FarCommunicator>> all;

@@ -74,7 +74,7 @@ class UcxGroup final : public GroupForTest {
   ~UcxGroup() override {
     while (UnderWay() > 0) Deliver(0);
   }
-  Communicator& Of(int member) override { return *communicators_[process_[member]]; }
+  Communicator& FindCommunicator(int member) override { return *communicators_[process_[member]]; }
   bool Together(int member, int other) const override {
     return process_[member] == process_[other];
   }

@@ -14,7 +14,7 @@
 namespace oneflow {
 namespace {
 
-// A user's own choice in the environment stands, but for what an option says.
+// A setting of the user in the environment stays, unless an option overrides it.
 void Prefer(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
 
 // UCX reads its settings from the environment, except the global settings of the library, which it
@@ -115,7 +115,7 @@ absl::Status UcxWorker::Listen(unsigned id, ucp_am_recv_callback_t arrived, void
 
 absl::Status UcxWorker::Connect(const std::string& peer, const ucp_err_handler_t& failed,
                                 ucp_ep_h* endpoint) const {
-  // UCX believes what it reads there.
+  // UCX trusts these bytes, so their length is checked here.
   if (peer.size() < 16) return absl::InvalidArgumentError("it has no address");
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |

@@ -22,9 +22,9 @@ struct Condensation {
 
 // Leaves at most `most` blocks on streams of devices, or one of each stream and step if these are
 // more. It has no effect if the blocks are few enough. Else it drops blocks of host streams, and,
-// beyond kMostStages stages, blocks of all streams but "compute". Of the critical path the first
-// kPiecesKept pieces of the last step stay, and `critical` of each block says if the path leads
-// through it.
+// beyond kMostStages stages, blocks of all streams but "compute". The first kPiecesKept pieces of
+// the last step's critical path stay, and `critical` of each block says if the path leads through
+// it.
 inline constexpr size_t kPiecesKept = 60, kMostStages = 12;
 Condensation Condense(SimulationSummary* summary, size_t most);
 

@@ -16,7 +16,7 @@ using Repeat = SimulatedRun::Repeat;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The firings of a run and what each of them had to wait for.
+// The firings of a run and the firings that each of them waited for.
 class Firings {
  public:
   explicit Firings(const SimulatedRun& run)
@@ -83,8 +83,8 @@ class Firings {
     }
   }
 
-  // The firing that is to `later` what the stored one is to later's stored one: as many periods
-  // later as that.
+  // The counterpart of a stored firing in the period of `later`: as many periods after it as
+  // `later` is after its stored one.
   int64_t As(int64_t index, const Stored& later) const {
     const int32_t actor = actor_of_[index];
     const int64_t of_period =
@@ -107,7 +107,7 @@ class Firings {
   std::vector<int64_t> indices_;
 };
 
-// The path, from its end back.
+// Finds the path, from its end back.
 class PathFinder {
  public:
   PathFinder(const SimulatedRun& run, const Firings& firings, CriticalPath* path)
@@ -140,7 +140,7 @@ class PathFinder {
     int32_t actor = 0;
     double seconds = 0, waited = 0;
   };
-  // When the path came to a stored firing in a skipped period.
+  // The visit of the path to a stored firing in a skipped period.
   struct Visit {
     int64_t period = 0;
     size_t pieces = 0;  // before it
@@ -169,8 +169,8 @@ class PathFinder {
     return before;
   }
 
-  // Skipped periods are all alike, so when the path comes to a firing of one that it came to in a
-  // later one, too, it goes on as it did there. Moves `at` as many such cycles back as there are.
+  // Skipped periods are all alike, so a path that visits the same firing in two of them repeats
+  // itself. This moves `at` back by as many such cycles as there are.
   void LeaveOutCycles(CriticalFiring* at) {
     const Stored stored = run_.Find(at->actor, at->firing);
     if (stored.period == 0 || stored.repeats != repeat_) {

@@ -11,7 +11,7 @@ namespace {
 
 using Change = LiveMemory::Point;  // `bytes` more (or fewer) from `time` on
 
-// When the last reader of a fill is done with it; fills that the run leaves unread stay.
+// The end of the last reader of a fill; fills that the run leaves unread stay in use.
 double FindEnd(const SimulatedRun& run, const ActorSpec& writer, const ActorOutput& output,
                int64_t fill, double written) {
   double end = written;

@@ -36,8 +36,9 @@ uint64_t HashWords(const std::vector<int64_t>& words) {
   return hash;
 }
 
-// How often the change of a firing counter from `from` to `to` may repeat without a change in its
-// fills: for ever if it moves by complete fills; else while it stays inside a fill that has begun.
+// The number of times that the change of a firing counter from `from` to `to` may repeat without a
+// change in its fills: for ever if it moves by complete fills; else while it stays inside a fill
+// that has begun.
 int64_t CountTimes(int64_t from, int64_t to, int64_t per_fill) {
   const int64_t moved = to - from;
   if (per_fill <= 1 || moved % per_fill == 0) return kForever;

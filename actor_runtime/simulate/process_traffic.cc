@@ -27,7 +27,7 @@ struct Route {
 };
 
 // The traffic of one exchange of all groups of a stage, in one firing.
-struct OfFiring {
+struct FiringBytes {
   std::map<int, double> in, out;  // bytes, by process
   FarTraffic most;
 };
@@ -50,7 +50,7 @@ class Counting {
       const proto::Group& group = net_.plan->group(actor.exchange().group());
       // In a pair of actors the receive counts for both.
       if (group.has_stages() && group.stages().to() != actor.stage()) continue;
-      OfFiring firing;
+      FiringBytes firing;
       for (int rank = 0; rank < mesh_.ranks(); ++rank) {
         if (mesh_.StageOf(rank) != actor.stage()) continue;
         const std::vector<int> ranks = mesh_.FindMembers(group, rank);
@@ -87,7 +87,7 @@ class Counting {
   int FindProcess(int rank) const { return rank / ranks_a_process_; }
 
   // All firings of an exchange of these ranks.
-  absl::Status AddExchange(int actor, const std::vector<int>& ranks, OfFiring* firing) {
+  absl::Status AddExchange(int actor, const std::vector<int>& ranks, FiringBytes* firing) {
     std::map<int, int> first_of;  // by process: the rank that speaks for it
     for (const int rank : ranks) first_of.try_emplace(FindProcess(rank), rank);
     if (first_of.size() == 1) return absl::OkStatus();
@@ -280,7 +280,7 @@ absl::StatusOr<Counted> CountTraffic(const proto::Plan& plan, std::string_view p
                                      int processes) {
   if (plan.device_kind() != proto::CPU) {
     return InputError(absl::StrCat("--processes=", processes),
-                      "the plan is for GPUs, whose exchanges NCCL carries in packets of its own",
+                      "the plan is for GPUs, whose exchanges NCCL carries in packets of its choice",
                       "leave it out, or compile with --device=cpu");
   }
   ASSIGN_OR_RETURN(const int each, RanksAProcess(plan, processes));

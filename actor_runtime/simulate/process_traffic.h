@@ -9,7 +9,7 @@
 // and a `done` from each process to each other process of its group, and for every packet a pull
 // and a piece. Runs that fail send more.
 //
-// It is for plans for CPUs: NCCL carries exchanges of GPUs, in packets of its own choice.
+// It is for plans for CPUs: NCCL carries exchanges of GPUs, in packets that it chooses.
 #pragma once
 
 #include <cstdint>

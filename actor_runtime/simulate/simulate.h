@@ -75,7 +75,7 @@ struct SimulatedRun {
     double skipped_end() const { return begin + static_cast<double>(times + 1) * seconds; }
   };
 
-  // Where a firing is stored.
+  // The storage of a firing.
   struct Stored {
     int64_t index = 0;    // in `spans`
     int32_t repeats = 0;  // that were over before it
@@ -108,7 +108,7 @@ struct SimulatedRun {
     return skipped;
   }
   double seconds() const { return step_ends.back(); }  // of all steps
-  // Of one firing of a concrete actor, on links and on its worker.
+  // The seconds of one firing of a concrete actor, on links and on its worker.
   double FiringSeconds(int32_t actor) const {
     const uint32_t a = net.specs[actor].actor;
     return options.actor_seconds[a] + (options.link_seconds.empty() ? 0 : options.link_seconds[a]);

@@ -95,7 +95,7 @@ TEST_CASE("a worker that is busy when packets arrive does its part afterwards") 
   CHECK(ListSpans(run, 1)[0] == Span{5, 11});  // here at 8
 }
 
-TEST_CASE("a message takes its time, on streams of their own and on a worker a device") {
+TEST_CASE("a message takes its time, on separate streams and on a worker a device") {
   SimulateOptions options = kChainTimes;
   options.message_seconds = 0.5;
   for (const bool shared : {false, true}) {
@@ -217,7 +217,7 @@ TEST_CASE("every stream fires in the order of the deterministic runtime, and as 
   }
 }
 
-TEST_CASE("what makes no sense is refused") {
+TEST_CASE("options out of range are refused") {
   const proto::Plan plan = ChainPlan();
   CHECK(Simulate(plan, "train", {.steps = 0, .actor_seconds = {1, 1, 1}}).status().code() ==
         absl::StatusCode::kInvalidArgument);

@@ -53,7 +53,7 @@ class BpeEncoder {
   const AddedTokens added_;
   absl::flat_hash_map<std::string, Range> seen_;
   std::vector<int32_t> seen_ids_;
-  // Of the current word; members, to reuse their memory.
+  // State of the current word; members, to reuse their memory.
   std::vector<Symbol> symbols_;
   std::vector<Candidate> candidates_;  // a heap, lowest rank first
 };

@@ -121,7 +121,7 @@ class Builder {
   absl::Status AddToken(const std::string& token, int64_t id, std::string bytes) {
     const auto bad = [&](std::string_view what) {
       return InputError(where_, absl::StrCat("token \"", token, "\" has id ", id, ToAbsl(what)),
-                        "give each token an id of its own, counting from 0");
+                        "give each token a different id, counting from 0");
     };
     if (id < 0 || id >= kMostTokens) return bad(", which is out of range");
     if (made_.tokens.size() <= id) made_.tokens.resize(id + 1), taken_.resize(id + 1);

@@ -139,7 +139,7 @@ TEST_CASE("a text with added tokens may be split where the tokenizer says") {
   const TemporaryDirectory dir;
   const Json expected = ReadJson("expected_added.json");
   const Tokenizer tokenizer = Changed(dir, expected["patch"]);
-  int cuts = 0;
+  int splits = 0;
   for (const Json& one : expected["cases"]) {
     const std::string text = JoinText(one["text"]);
     for (size_t limit = 1; limit <= text.size(); ++limit) {
@@ -149,10 +149,10 @@ TEST_CASE("a text with added tokens may be split where the tokenizer says") {
       tokenizer.encode(std::string_view(text).substr(at), &ids);
       INFO(text << " at " << at);
       REQUIRE(ids == ReadIds(one["ids"]));
-      cuts += at > 0 && at < text.size() ? 1 : 0;
+      splits += at > 0 && at < text.size() ? 1 : 0;
     }
   }
-  CHECK(cuts > 500);
+  CHECK(splits > 500);
 }
 
 TEST_CASE("a post-processor's ids stand around a document") {
@@ -173,7 +173,7 @@ TEST_CASE("a post-processor's ids stand around a document") {
   CHECK(around == 5);
 }
 
-TEST_CASE("what of a tokenizer.json is not understood is refused by name") {
+TEST_CASE("unsupported parts of a tokenizer.json are refused by name") {
   const TemporaryDirectory dir;
   const auto refused = [&](auto change) {
     Json json = ReadJson("tokenizer.json");

@@ -57,7 +57,7 @@ TEST_CASE("a text ends in </s>, which is never found in one") {
   for (const int32_t id : Encode(tokenizer, "a </s> b")) CHECK(id != 2);
 }
 
-TEST_CASE("pieces that the user defined are found wherever they stand, and not normalized") {
+TEST_CASE("pieces that the user defined are found at any position, and not normalized") {
   for (const std::string name : {"unigram", "bpe"}) {
     Proto model;
     REQUIRE(model.ParseFromString(*ReadFile(kData + name + ".model")));
@@ -79,7 +79,7 @@ TEST_CASE("pieces that the user defined are found wherever they stand, and not n
   }
 }
 
-TEST_CASE("text is cut after lines") {
+TEST_CASE("text is split after lines") {
   const Tokenizer tokenizer = LoadModel("bpe");
   CHECK(tokenizer.find_split("ab\ncd\nef", 7) == 6);
   CHECK(tokenizer.find_split("ab\ncd\nef", 5) == 3);

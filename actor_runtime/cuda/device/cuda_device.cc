@@ -33,7 +33,7 @@ struct Clock {
 
 class CudaStream final : public DeviceStream {
  public:
-  // `clock`: of the device; null: the stream tells no times.
+  // `clock`: of the device; null: the stream is not timed.
   static absl::StatusOr<std::unique_ptr<DeviceStream>> Make(int queue, const Clock* clock) {
     const bool timed = clock != nullptr;
     std::unique_ptr<CudaStream> made(new CudaStream(clock));
@@ -79,7 +79,8 @@ class CudaStream final : public DeviceStream {
   absl::Status Begin(int64_t launch) override {
     return ToStatus(cudaEventRecord(begins_[launch % begins_.size()], stream_), "cudaEventRecord");
   }
-  // From event to event: CUDA tells a long time by a float, to some microseconds only.
+  // Measured from event to event, because CUDA returns a float, which is exact to some microseconds
+  // only for a long time.
   absl::StatusOr<LaunchTimes> ReadTimes(int64_t launch) override {
     if (launch == 0) since_start_ = 0;
     const cudaEvent_t begin = begins_[launch % begins_.size()];
@@ -99,7 +100,7 @@ class CudaStream final : public DeviceStream {
 
  private:
   explicit CudaStream(const Clock* clock) : clock_(clock) {}
-  // The host's time at `to`, if that at `from` was the last one told.
+  // The host's time at `to`, if the time at `from` was the last one returned.
   absl::StatusOr<int64_t> Next(cudaEvent_t from, cudaEvent_t to) {
     float milliseconds = 0;
     RETURN_IF_ERROR(
@@ -113,15 +114,15 @@ class CudaStream final : public DeviceStream {
   }
 
   const Clock* const clock_;
-  double since_start_ = 0;  // nanoseconds, of the time told last
+  double since_start_ = 0;  // nanoseconds, of the time returned last
   cudaStream_t stream_ = nullptr;
   std::vector<cudaEvent_t> events_;  // ends of launches, in turn
   std::vector<cudaEvent_t> begins_;
   cudaEvent_t mark_ = nullptr;
 };
 
-// Of pinned memory, of which the host has too little.
-absl::Status WithMend(const absl::Status& status) {
+// For pinned memory, of which the host may have too little.
+absl::Status WithHint(const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return status;
   return absl::ResourceExhaustedError(absl::StrCat(
       status.message(),
@@ -153,7 +154,7 @@ class CudaDevice final : public Device {
                                           " of GPU ", gpu_, ", ", bytes, " bytes");
     if (kind == proto::HOST_PINNED) {
       RETURN_IF_ERROR(
-          WithMend(ToStatus(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), what)));
+          WithHint(ToStatus(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), what)));
       pinned_.push_back(block);
       std::fill_n(static_cast<std::byte*>(block), bytes, std::byte{0});
     } else {

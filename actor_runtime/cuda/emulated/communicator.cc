@@ -317,7 +317,8 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   const std::shared_ptr<ncclComm> comm = Find(machine, handle);
   if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
   comm->aborted = true;
-  comm->clique->broken = true;  // Its buffers may go: what is not done is not done for others.
+  comm->clique->broken =
+      true;  // Its buffers may be freed, so pending operations never complete for others.
   Release(machine, comm);
   machine.NotifyAll();
   machine->RunSome();

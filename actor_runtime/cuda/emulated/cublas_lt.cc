@@ -45,7 +45,7 @@ using Layout = cublasLtMatrixLayoutTwin;
 
 std::atomic<bool> epilogues_allowed{true};
 
-// An algorithm is the twin's only one, bound to what the heuristic was asked for.
+// The emulated library has one algorithm, bound to the arguments of the heuristic.
 constexpr uint64_t kAlgorithm = 0x6f6e65666c6f77;
 enum AlgoWord { kKind, kProblem, kWorkspace, kAlignment0 };
 
@@ -82,7 +82,7 @@ bool Fits(const Layout& l) {
   return l.batch == 1 || l.stride >= 0;
 }
 
-// Whether shapes go together: op(A) is m x k, op(B) k x n, C and D m x n.
+// True if the shapes match: op(A) is m x k, op(B) k x n, C and D m x n.
 bool ShapesAgree(const Desc& desc, const Layout* const (&l)[4]) {
   for (const Layout* layout : l) {
     if (!Fits(*layout) || layout->batch != l[0]->batch) return false;
@@ -114,7 +114,7 @@ bool EpilogueIsListed(const Desc& desc, const Layout& d) {
     case CUBLASLT_EPILOGUE_DGELU: break;
     default: return false;
   }
-  // The bias and what gelu reads are of the result's type.
+  // The bias and the input of gelu have the result's type.
   if (HasBias(desc.epilogue) && desc.bias_type != -1 && desc.bias_type != d.type) return false;
   if (!HasAux(desc.epilogue)) return true;
   if (desc.aux_type != -1 && desc.aux_type != d.type) return false;

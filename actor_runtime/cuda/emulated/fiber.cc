@@ -61,7 +61,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kStackBytes = 64 * kPage;
 constexpr size_t kStride = kStackBytes + kPage;  // with a page that no stack may touch
 
-// Who runs now: Begin has no arguments.
+// The fibers that run now, because Begin has no arguments.
 Fibers* beginning = nullptr;
 
 }  // namespace

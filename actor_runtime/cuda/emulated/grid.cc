@@ -73,7 +73,7 @@ std::string IndexText(const uint3& at) {
   return absl::StrCat("(", at.x, ",", at.y, ",", at.z, ")");
 }
 
-// The i-th place in a grid or block of that size.
+// The i-th index in a grid or block of that size.
 uint3 IndexIn(const dim3& size, unsigned i) {
   return {i % size.x, i / size.x % size.y, i / size.x / size.y};
 }
@@ -99,7 +99,7 @@ void Report(const A&... what) {
                              IndexText(blockIdx), ": ", what...);
 }
 
-// Ends the grid: the thread is not run again. Nothing may be owned by its frames.
+// Ends the grid: the thread is not resumed. Its frames must not own anything.
 void Leave() {
   Release(&block.end);
   for (;;) WaitAs(State::kAtBlock);
@@ -126,7 +126,7 @@ void MeetWarp(const char* what, size_t bytes, unsigned mask) {
   std::fill_n(block.states + block.running / kLanes * kLanes, kLanes, State::kReady);
 }
 
-// What tests do with barriers. Most kernels run without any of it: one look a barrier.
+// Barriers that tests watch or remove. Most kernels run without: one check a barrier.
 struct BarrierWatch {
   bool any = false;
   bool notes = false;
@@ -139,7 +139,7 @@ BarrierWatch& TheWatch() {
   return watch;
 }
 
-// Whether the barrier that stands there is removed from the running kernel.
+// True if the barrier at that line is removed from the running kernel.
 bool IsRemoved(const char* file, int line) {
   BarrierWatch& watch = TheWatch();
   if (!watch.any) return false;

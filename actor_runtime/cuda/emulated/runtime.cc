@@ -44,7 +44,8 @@ bool IsValid(const Grid& grid) {
          threads <= 1024 && threads % kLanes == 0 && grid.shared_bytes <= kMostSharedBytes;
 }
 
-// Whether a copy or fill may touch `bytes` from `memory` on; `device` says where it must lie.
+// True if a copy or fill may touch `bytes` from `memory` on; `device` says in which memory it must
+// be.
 bool Reaches(Machine& machine, const void* memory, size_t bytes, bool device) {
   const Memory::Region region = machine.memory().Find(memory);
   if (region.kind == Memory::Region::kPageable) return !device;

@@ -1,9 +1,8 @@
 // Invariants:
-//  1. A member's communicator of NCCL is used by one thread at a time, under the member's mutex.
-//     Members do not share one: a call of NCCL may wait for a call of another member.
-//  2. Once failed_ is true nothing more is given to a stream, and communicators of NCCL are gone,
-//  or
-//     go as soon as the call that uses them returns.
+//   1. A member's communicator of NCCL is used by one thread at a time, under the member's mutex.
+//      Members do not share one: a call of NCCL may wait for a call of another member.
+//   2. Once failed_ is true nothing more is given to a stream, and communicators of NCCL are
+//      destroyed, at the latest when the call that uses them returns.
 #include "actor_runtime/cuda/exchange/nccl_communicator.h"
 
 #include <cuda_runtime.h>
@@ -30,7 +29,8 @@ class NcclCommunicator final : public Communicator {
     for (std::unique_ptr<Member>& member : members_) member = std::make_unique<Member>();
   }
 
-  // All members are at rest. Those of one thread go together: they may wait for each other.
+  // Requires that all members are at rest. Members of one thread are destroyed together, because
+  // they may wait for each other.
   ~NcclCommunicator() override {
     if (failed_.load()) return;
     static_cast<void>(nccl_.GroupStart());
@@ -72,7 +72,7 @@ class NcclCommunicator final : public Communicator {
 
   bool CanProgress(int /*member*/) const override { return true; }
 
-  // What members of other processes have entered is not known: it is their stream that waits.
+  // The entries of members in other processes are unknown; only their streams wait.
   bool HasEntered(int member, int than) const override {
     const Member &one = *members_[member], &other = *members_[than];
     if (one.entered.load() != other.entered.load()) {
@@ -88,7 +88,7 @@ class NcclCommunicator final : public Communicator {
       status_ = status;
       failed_.store(true);
     }
-    std::vector<int> here;  // of this process
+    std::vector<int> here;  // members in this process
     for (int m = 0; m < std::ssize(members_); ++m) {
       Member& member = *members_[m];
       const std::lock_guard lock(member.mutex);
@@ -108,7 +108,7 @@ class NcclCommunicator final : public Communicator {
  private:
   struct Member {
     std::mutex mutex;
-    ncclComm_t comm = nullptr;  // under mutex; null: of another process, or aborted
+    ncclComm_t comm = nullptr;  // under mutex; null: in another process, or aborted
     std::atomic<int64_t> entered{0};
     std::atomic<const ExchangeWork*> work{nullptr};
   };
@@ -123,7 +123,7 @@ class NcclCommunicator final : public Communicator {
     return call;
   }
 
-  // What NCCL has found out since: that another process is gone, for one.
+  // The error that NCCL has found since, for example that another process is gone.
   absl::Status MakeError(const Member& member) const {
     ncclResult_t result = ncclSuccess;
     RETURN_IF_ERROR(
@@ -156,7 +156,7 @@ absl::StatusOr<ncclUniqueId> FetchId(const Nccl& nccl, const IdExchange& ids,
   return id;
 }
 
-// So many that the kernels of all communicators of a device fit on it at once, with room for
+// Few enough that the kernels of all communicators of a device fit on it at once, with room for
 // kernels that compute.
 absl::StatusOr<int> CountCtas(const DeviceGroup& group) {
   int gpu = 0, processors = 0;
@@ -215,7 +215,7 @@ absl::Status ForMembers(const Nccl& nccl, const DeviceGroup& group, const char* 
 // A sum of all and a word from each to each.
 absl::Status Connect(const Nccl& nccl, const DeviceGroup& group, NcclCommunicator* communicator) {
   const int members = static_cast<int>(group.devices.size());
-  std::vector<FirstWords> first;  // by member; nothing for those of other processes
+  std::vector<FirstWords> first;  // by member; nothing for members of other processes
   for (Device* device : group.devices) {
     FirstWords& of_member = first.emplace_back();
     if (device != nullptr) RETURN_IF_ERROR(of_member.Make(device, members));

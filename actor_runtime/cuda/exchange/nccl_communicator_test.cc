@@ -82,7 +82,7 @@ class OnDevice {
   void* memory_ = nullptr;
 };
 
-// What a member brings to one exchange, and where its results are.
+// The inputs of a member for one exchange, and the addresses of its results.
 struct Firing {
   std::vector<OnDevice> in, out;
   std::vector<const std::byte*> in_at;
@@ -138,7 +138,7 @@ class Scene {
     if (progress == Communicator::kOver) Good(streams_[m]->Record(static_cast<int64_t>(x)));
     return progress;
   }
-  // Whether the member's stream has run the last that it entered.
+  // True if the member's stream has run the exchange that it entered last.
   bool IsOver(int m) {
     Good(devices_[m]->Attach());
     const auto over = streams_[m]->IsOver(static_cast<int64_t>(entered_[m]) - 1);
@@ -285,7 +285,7 @@ TEST_CASE("exchanges in a row, each member ahead of the others as far as it like
   }
 }
 
-TEST_CASE("nothing is over before all have entered; who has not is told from who has") {
+TEST_CASE("nothing is over before all have entered, and HasEntered says who has") {
   for (int missing = 0; missing < 3; ++missing) {
     std::mt19937_64 random(missing);
     Scene scene({RandomCase("all_gather", 3, &random)}, missing, MakeModel(missing));
@@ -332,7 +332,7 @@ TEST_CASE("an abort at any moment fails all members, those that enter later, too
   }
 }
 
-TEST_CASE("members on threads of their own") {
+TEST_CASE("members on separate threads") {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     const int members = 2 + static_cast<int>(seed % 3);
     Scene scene(DrawCases(members, 6, seed), seed, MakeModel(seed));
@@ -354,10 +354,10 @@ TEST_CASE("members on threads of their own") {
   }
 }
 
-// What NCCL says of a communicator from now on.
+// The asynchronous error of a communicator from now on.
 ncclResult_t async_error = ncclSuccess;
 
-TEST_CASE("what NCCL finds out by itself ends the exchanges of the group") {
+TEST_CASE("an asynchronous NCCL error ends the exchanges of the group") {
   async_error = ncclSuccess;
   Nccl nccl = OpenTwin();
   nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* error) {

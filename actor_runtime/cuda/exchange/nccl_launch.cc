@@ -82,7 +82,7 @@ class ReadySteps {
     return kernels;
   }
 
-  // Inputs are not written, though NCCL's sends and a place of any memory have one type here.
+  // Inputs are not written, though NCCL's sends and a location in any memory have one type here.
   static std::byte* At(const KernelCall& call, const NcclLocation& location) {
     switch (location.memory) {
       case NcclLocation::kInput:
@@ -132,7 +132,8 @@ class ReadySteps {
 absl::StatusOr<MemberLaunch> MakeNcclLaunch(const NcclLayout& layout, int member, bool accumulates,
                                             int64_t workspace_bytes,
                                             const KernelFactory& make_kernel, const Nccl& nccl) {
-  const auto ready = std::make_shared<std::vector<ReadySteps>>();  // and those that accumulate
+  const auto ready =
+      std::make_shared<std::vector<ReadySteps>>();  // [0]: overwriting, [1]: accumulating
   for (const bool accumulate : {false, true}) {
     if (accumulate && !accumulates) continue;
     NcclSteps steps = layout.MakeSteps(member, accumulate);

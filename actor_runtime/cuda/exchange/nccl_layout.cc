@@ -1,9 +1,9 @@
 // Invariants:
-//  1. What a message is cut into depends on layouts, type and reduction alone, so both ends agree;
-//     where it lands depends on the reader, too.
-//  2. Parts of one tensor that a member sends are equal or disjoint, as slices of a layout are, so
-//     what is packed is as large as the input at most.
-//  3. Parts in the workspace are aligned; those that are one array for NCCL have no gaps.
+//   1. The split of a message depends on layouts, type and reduction alone, so both ends agree; its
+//      destination depends on the reader, too.
+//   2. Parts of one tensor that a member sends are equal or disjoint, as slices of a layout are, so
+//      the packed data is at most as large as the input.
+//   3. Parts in the workspace are aligned; those that are one array for NCCL have no gaps.
 #include "actor_runtime/cuda/exchange/nccl_layout.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int kKeepRest = 3;  // of KernelSetup::fill
 
 int64_t CountBytes(DType dtype) { return static_cast<int64_t>(SizeOf(dtype)); }
 
-// Whether the rows of a region are one after the other in a memory with these strides.
+// True if the rows of a region are contiguous in a memory with these strides.
 bool IsOneRun(const CopyRegion& r, const Dims& strides) {
   int64_t next = r.run;
   for (int i = static_cast<int>(r.count.size()) - 1; i >= 0; --i) {
@@ -32,7 +32,7 @@ bool IsOneRun(const CopyRegion& r, const Dims& strides) {
 bool IsOneRunInSource(const CopyRegion& r) { return IsOneRun(r, r.from_stride); }
 bool IsOneRunInTarget(const CopyRegion& r) { return IsOneRun(r, r.to_stride); }
 
-// How a region travels: row by row, each from register to register, or as one message.
+// True if a region is sent row by row, each from register to register; false if it is one message.
 bool GoesByRows(const CopyRegion& r, int64_t element_bytes, const NcclLimits& limits) {
   if (r.sources.size() > 1 || (IsOneRunInSource(r) && IsOneRunInTarget(r))) return false;
   return limits.Straight(r.rows, r.run * element_bytes);
@@ -43,7 +43,7 @@ bool IsZero(const KernelSetup& s) {
                      [&](int axis) { return s.coordinate[axis] != 0; });
 }
 
-// Whether each member is one summand.
+// True if each member is one summand.
 bool SumsAllMembers(const KernelSetup& s) {
   if (s.reduce == 0) return false;
   std::set<Coordinate> keys;
@@ -55,7 +55,7 @@ bool SumsAllMembers(const KernelSetup& s) {
   return true;
 }
 
-// The dimension of `whole` that the parts cut, in their order and all equal; -1: they do not.
+// The dimension of `full` that the parts split, in their order and all equal; -1: there is none.
 int DimSplitBy(const std::vector<const Slice*>& parts, const Slice& full) {
   int dim = -1;
   for (int d = 0; d < std::ssize(full.size) && dim < 0; ++d) {
@@ -172,7 +172,7 @@ class NcclLayout::Steps {
   NcclSteps Take() && { return std::move(steps_); }
 
  private:
-  // What a kernel reads, and where it is.
+  // The inputs of a kernel, and their locations.
   struct Sources {
     std::vector<Port> ports;
     std::vector<NcclLocation> locations;
@@ -279,7 +279,7 @@ class NcclLayout::Steps {
     AddTo(to);
   }
 
-  // Adds what lies in the workspace, all of the output.
+  // Adds the data in the workspace to all of the output.
   void AddTo(const NcclLocation& location) {
     if (!accumulate_) return;
     Sources sources;
@@ -287,7 +287,7 @@ class NcclLayout::Steps {
     Finish(std::move(sources), setup_->fill);
   }
 
-  // A part of the input as one array: where it is, or packed, once for all who want it.
+  // A part of the input as one array: in place, or packed, once for all members that want it.
   NcclLocation OneRun(const CopyRegion& region, const Slice& part) {
     if (IsOneRunInSource(region)) return Input(region.from);
     const auto known =
@@ -319,7 +319,7 @@ class NcclLayout::Steps {
     }
   }
 
-  // Where a source's part of a region lands, where it may not land in the output.
+  // Receives a source's part of a region at another location than the output.
   void Receive(const CopyRegion& region, int source, const NcclLocation& to) {
     if (!GoesByRows(region, element_bytes_, layout_.limits_)) {
       steps_.messages.push_back({false, source, to, region.rows * region.run * element_bytes_});
@@ -331,7 +331,7 @@ class NcclLayout::Steps {
     }
   }
 
-  // What needs no workspace and no kernel: true if that is so.
+  // Receives a region without workspace and kernel; returns false if it needs one.
   bool ReceiveInOutput(const CopyRegion& region) {
     const bool by_rows = GoesByRows(region, element_bytes_, layout_.limits_);
     if (accumulate_ || setup_->fill != 0 || region.sources.size() > 1 ||
@@ -383,7 +383,7 @@ class NcclLayout::Steps {
   const int member_;
   const bool accumulate_;
   NcclSteps steps_;
-  // Of the tensor that is being added.
+  // The tensor that is being added.
   int tensor_ = 0;
   const Tensor* shape_ = nullptr;
   const KernelSetup* setup_ = nullptr;

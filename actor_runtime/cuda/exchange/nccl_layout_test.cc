@@ -38,7 +38,7 @@ void Store(float value, DType dtype, std::byte* at) {
                        : std::memcpy(at, &narrow, sizeof(narrow));
 }
 
-// The members of an exchange, each with memory of its own, and what they do.
+// The members of an exchange, each with separate memory, and their steps.
 class Players {
  public:
   Players(CaseMemory memory, std::vector<NcclSteps> steps)
@@ -80,7 +80,7 @@ class Players {
       std::vector<const std::byte*> sources;
       for (size_t i = 0; i < step.sources.size(); ++i) {
         sources.push_back(At(member, step.sources[i], 0));
-        // Kernels copy words; what they add they take one by one.
+        // Kernels copy words; accumulating kernels read single elements.
         if (!step.accumulate && step.setup.reduce == 0) CHECK(step.sources[i].offset % 16 == 0);
       }
       CHECK(step.target.offset % 16 == 0);
@@ -232,7 +232,7 @@ void Check(const ExchangeCase& c, const NcclLimits& limits, std::mt19937_64* ran
     for (size_t t = 0; t < memory.out[m].size(); ++t) {
       const TensorCase& tensor = c.tensors[t];
       const Bytes &is = players.Output(m, static_cast<int>(t)), &wanted = memory.wanted[m][t];
-      // What NCCL has summed is rounded before it is added.
+      // A sum by NCCL is rounded before it is added.
       const bool twice = c.accumulate && tensor.dtype == DType::kBF16 && Copies(tensor) > 1;
       if (!twice) {
         REQUIRE(is == wanted);
@@ -292,10 +292,10 @@ struct Wanted {
   NdSbp from, to;
   bool accumulates;
   int64_t window;
-  std::string steps;  // of member 0: how many kernels, collectives, messages, kernels
+  std::string steps;  // of member 0: the numbers of kernels, collectives, messages, kernels
 };
 
-TEST_CASE("what goes from register to register, and what the window is") {
+TEST_CASE("direct messages between registers, and the bytes of the window") {
   const Mesh two{{{"a", 2}}}, four{{{"a", 2}, {"b", 2}}};
   // In bf16.
   const std::vector<Wanted> all = {
@@ -359,7 +359,7 @@ TEST_CASE("both ends of a message agree, also where only the reader accumulates"
   }
 }
 
-TEST_CASE("what no source holds is filled, and zeros are not sent") {
+TEST_CASE("elements that no source holds are filled, and zeros are not sent") {
   TensorCase t{.mesh = Mesh{{{"a", 2}}}, .dims = {4}, .from = {S(0)}, .to = {B()}};
   for (const bool zero : {false, true}) {
     std::vector<std::vector<KernelSetup>> setups = MakeSetups({.tensors = {t}});

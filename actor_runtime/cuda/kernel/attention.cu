@@ -1,11 +1,11 @@
 // Causal attention and its gradient, on qkv[b, t, 3, h, d], for every shape and type. A block has a
-// tile of queries of one head and walks over the tiles of keys that they see, or the other way
-// round; scores are computed where they are needed and never stored.
+// tile of queries of one head and iterates over the tiles of keys that they see, or the reverse;
+// scores are computed when they are needed and never stored.
 //
-// Of bf16, heads of 64 and 128 have kernels of their own (attention_bf16.cu).
+// For bf16, heads of 64 and 128 have separate kernels (attention_bf16.cu).
 //
-// Heads wider than 128 are cut into parts of 128 columns, each with blocks of its own, which
-// compute the scores again.
+// Heads wider than 128 are split into parts of 128 columns, each with separate blocks, which
+// recompute the scores.
 #include <cmath>
 
 #include <limits>
@@ -31,7 +31,7 @@ __device__ Matrix<S> OutputMatrix(const AttentionSizes& s, const S* out, int64_t
   return {out + s.OutAt(head), s.out_row(), s.t, s.d};
 }
 
-// What block blockIdx works on. Tiles with much to do come first.
+// The work of block blockIdx. Tiles with more work come first.
 struct Work {
   int64_t head;
   int first;   // row of the tile
@@ -45,7 +45,7 @@ __device__ Work FindWork(const AttentionSizes& s, bool last_first) {
           static_cast<int>(blockIdx.y) * kColumns};
 }
 
-// Writes this thread's elements of a tile of rows, those that are there.
+// Writes this thread's elements of a tile, for rows that exist.
 template <int kColumns, typename S>
 __device__ void PutTile(S* to, int64_t row, const AttentionSizes& s, const Work& work,
                         const float (&sums)[kEach][kColumns / kSide], bool accumulate) {
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
   if (here && LaneIndex() == 0) dots[row] = sum;
 }
 
-// What the gradient of a head reads.
+// The inputs of the gradient of a head.
 template <typename S>
 struct HeadGrad {
   Matrix<S> q, k, v, dout;
@@ -144,13 +144,12 @@ __device__ HeadGrad<S> MakeHeadGrad(const AttentionSizes& s, int64_t head, const
           OutputMatrix(s, dout, head), lse + s.LseAt(head),         dots + s.LseAt(head)};
 }
 
-// The weight that a score has in its row: 0 for a key that is hidden, and for a query behind the
-// end.
+// The weight of a score in its row: 0 for a masked key, and for a query after the end.
 __device__ inline float FindWeight(const AttentionSizes& s, int query, int key, float score,
                                    const float* lse) {
   return query < s.t && key <= query ? expf(score * s.scale - lse[query]) : 0.0f;
 }
-// The gradient of a score, of its weight's.
+// The gradient of a score, from the gradient of its weight.
 __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weight, float grad,
                                   const float* dots) {
   return query < s.t ? weight * (grad - dots[query]) * s.scale : 0.0f;
@@ -184,7 +183,7 @@ __global__ void __launch_bounds__(kTileThreads)
   PutTile<kColumns>(dqkv + s.QkvAt(work.head), s.qkv_row(), s, work, dq, /*accumulate=*/false);
 }
 
-// Of a tile of keys, and of their values; rows of tiles are keys here, columns queries.
+// For a tile of keys, and of their values; rows of tiles are keys here, columns queries.
 template <int kColumns, typename S>
 __global__ void __launch_bounds__(kTileThreads, 1)
     KeyGradKernel(AttentionSizes s, S* dqkv, const S* dout, const S* qkv, const float* lse,

@@ -1,12 +1,11 @@
-// Causal attention of bf16 and its gradient in heads of 64 or 128, by the products that warps make
-// of small matrices (mma.cuh). A block of four warps has a tile of queries and walks over the tiles
-// of keys that they see, the next of which is on its way meanwhile; the gradient of keys and values
-// walks the other way round. Sums and statistics are f32; weights are rounded to bf16 to be
-// multiplied.
+// Causal attention of bf16 and its gradient in heads of 64 or 128, by warp products of small
+// matrices (mma.cuh). A block of four warps has a tile of queries and iterates over the tiles of
+// keys that they see, prefetching the next one; the gradient of keys and values iterates the other
+// way round. Sums and statistics are f32; weights are rounded to bf16 to be multiplied.
 //
-// Of a tile of kRows = 64 kM rows, a warp has 16 kM: kM matrices of 16. Tiles lie in shared memory
-// row by row, the 16-byte chunks of a row exchanged by its number, so that what a warp loads at
-// once lies in different banks.
+// A warp has 16 kM rows of a tile of kRows = 64 kM rows: kM matrices of 16. Tiles are stored in
+// shared memory row by row, with the 16-byte chunks of a row permuted by its number, so that the
+// chunks that a warp loads at once are in different banks.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
@@ -70,14 +69,15 @@ __device__ inline void Hide(int row, int column, Product<kM, kN>& scores) {
   }
 }
 
-// Where a chunk of a row lies in a tile.
+// The index of a chunk of a row in a tile.
 template <int kD>
 __device__ inline int TileIndex(int row, int chunk) {
   return row * kD + ((chunk & ~7) | ((chunk ^ row) & 7)) * kChunk;
 }
 
-// Rows first .. first + kRows - 1 of a matrix, later; those behind `end` are zeros. A thread copies
-// the same chunk of every kApart-th row, a multiple of 8 rows: its places are equally far apart.
+// Copies rows first .. first + kRows - 1 of a matrix asynchronously; those from `end` on are zeros.
+// A thread copies the same chunk of every kApart-th row, a multiple of 8 rows, so its indices are
+// equally far apart.
 template <int kRows, int kD>
 __device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int first, int end) {
   constexpr int kChunks = kD / kChunk, kApart = kBlockThreads / kChunks;
@@ -168,7 +168,7 @@ __device__ inline void PutRows(Bf16* to, int64_t row, int first, int end,
   }
 }
 
-// What a block works on: `tile` of the tiles of `rows` rows of a head.
+// The work of a block: `tile` of the tiles of `rows` rows of a head.
 struct Work {
   int64_t head;
   int first;  // row of the tile
@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(out + s.OutAt(work.head), s.out_row(), work.mine, s.t, result, accumulate);
 }
 
-// The weight of a score; `lse` times log2 e, infinite behind the end. 0 for one that is hidden.
+// The weight of a score; `lse` times log2 e, infinite after the end. 0 for a masked score.
 __device__ inline float FindWeight(float score, float to_exponent, float lse) {
   return FastExp2(score * to_exponent - lse);
 }
@@ -351,8 +351,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(dqkv + s.QkvAt(work.head), s.qkv_row(), work.mine, s.t, dq, /*accumulate=*/false);
 }
 
-// Of a tile of keys, and of their values: rows of products are keys, columns the kQueries queries
-// of a tile that is walked over.
+// For a tile of keys, and of their values: rows of products are keys, columns are the kQueries
+// queries of the current tile.
 template <int kD, int kM, int kQueries>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16KeyGradKernel(AttentionSizes s, Bf16* dqkv, const Bf16* dout, const Bf16* qkv,

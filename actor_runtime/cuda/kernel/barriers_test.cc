@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using emulated::Barrier;
 using Bytes = std::vector<std::vector<std::byte>>;
 
-// Of all outputs; nothing where threads wait for ever.
+// The bytes of all outputs; nothing if threads wait for ever.
 Bytes RunOutputs(const KernelSample& sample) {
   auto harness = std::make_unique<CudaHarness>(sample);
   REQUIRE(harness->Make() == absl::OkStatus());
@@ -57,7 +57,7 @@ std::set<std::pair<std::string, int>> BarriersInSources() {
   return barriers;
 }
 
-// Whether some order shows that the barrier is missing.
+// True if some order shows that the barrier is missing.
 bool IsFound(const Barrier& barrier, const KernelSample& sample, const Bytes& right) {
   bool found = false;
   emulated::RemoveBarrier(&barrier);

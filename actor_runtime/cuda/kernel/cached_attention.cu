@@ -1,6 +1,6 @@
-// Attention of new positions to a cache of keys and values, which they enter first. A block has one
-// new position of a head and walks over the keys that it sees in chunks from the first on, so the
-// bits do not depend on how a text was cut into pieces of new positions.
+// Attention of new positions to a cache of keys and values, which they first enter. A block has one
+// new position of a head and iterates over the keys that it sees in chunks from the first on, so
+// the bits do not depend on the split of a text into calls.
 #include <algorithm>
 #include <cmath>
 
@@ -36,13 +36,13 @@ struct CacheSizes {
   }
 };
 
-// A position outside of the cache cannot be refused from here: nothing enters the cache, and the
-// result shows as numbers that are none.
+// The kernel cannot refuse a position outside of the cache: it stores nothing, and the result is
+// NaN.
 __device__ inline bool IsInside(const CacheSizes& s, int32_t position) {
   return position >= 0 && position < s.positions;
 }
 
-// Keys and values of the new positions, [b, t, 2, h, d], to their places.
+// Stores keys and values of the new positions, [b, t, 2, h, d], in the cache.
 __global__ void __launch_bounds__(kThreads)
     EnterKernel(CacheSizes s, float* cache, const float* qkv, const int32_t* position) {
   const int64_t i = GlobalThread(), c = i % s.d, row = i / s.d;

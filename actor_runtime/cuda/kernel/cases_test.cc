@@ -1,6 +1,6 @@
-// What the samples of kernel_test.cc leave out: pieces of tensors, masks, many inputs, numbers that
-// are none, ids that repeat, heads and rows of other widths. The CPU's kernel of the same types is
-// the twin here.
+// Cases beyond the samples of kernel_test.cc: pieces of tensors, masks, many inputs, NaN and
+// infinity, ids that repeat, heads and rows of other widths. The CPU's kernel of the same types is
+// the reference here.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -18,7 +18,7 @@
 namespace oneflow::cuda {
 namespace {
 
-// Half a unit in the last of bf16's eight digits, and a little for what f32 rounded before.
+// Half a unit in the last of bf16's eight digits, and a margin for earlier rounding in f32.
 double Tolerance(DType dtype) { return dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5; }
 
 // A kernel on the CPU and on the GPU.
@@ -165,7 +165,7 @@ Slice PartOfEach(const Dims& dims, int64_t from) {
   return slice;
 }
 
-TEST_CASE("slices are copied, whatever their type and how they lie") {
+TEST_CASE("slices of every type and position are copied") {
   const std::vector<Dims> all = {{7}, {4, 64}, {5, 6, 7}, {3, 4, 5, 8}, {2, 3, 2, 3, 2, 16}};
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16, DType::kU8}) {
     for (const Dims& dims : all) {
@@ -461,7 +461,7 @@ TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
   CHECK(twins.gpu.Output(0)[0] == Approx(-twins.gpu.Output(0)[1]).epsilon(0.01));
 }
 
-TEST_CASE("what has no kernel for a type says so") {
+TEST_CASE("a kind without a kernel for a type is refused") {
   const Port x = FullPort({4}, DType::kF64);
   CudaHarness h(KernelHarness("gelu", {}, {{x}}, {x}).setup());
   CHECK(h.Make().code() == absl::StatusCode::kUnimplemented);

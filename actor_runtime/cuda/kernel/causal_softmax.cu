@@ -1,5 +1,5 @@
-// Softmax of matrices of scores, of each row over what its position sees, and its gradient. A block
-// works on a row.
+// Softmax of matrices of scores, of each row over the keys that its position sees, and its
+// gradient. A block works on a row.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/factories.h"

@@ -1,5 +1,5 @@
 // slice and zero_fill: the regions that the CPU's kernels copy (copy_slices.h), each by one launch,
-// in units of up to 16 bytes where nothing is added.
+// in words of up to 16 bytes unless it accumulates.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kThreads) CopyKernel(Box box, const U* from, U
   to[box.to + row.to + i % box.run] = from[box.from + row.from + i % box.run];
 }
 
-// The sources first, in their order, then what was there: the order that separate actors would
-// have. It is rounded once.
+// Sums the sources first, in their order, then the old output: the order of separate actors. The
+// result is rounded once.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     ReduceKernel(Box box, Sources<S> sources, bool maximum, bool accumulate, S* to) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
   Put(to + box.to + row.to + i % box.run, value, accumulate);
 }
 
-// What a launch works on.
+// The work of a launch.
 struct Part {
   Box box;    // in elements
   Box units;  // of unit_bytes

@@ -1,5 +1,5 @@
-// The parts of softmax cross entropy. Over a vocabulary that is split each part is local, and the
-// maxima, sums and picked logits meet between them (as Pmax and P). A block works on a row.
+// The parts of softmax cross entropy. If the vocabulary is split, each part is local; the maxima,
+// sums and picked logits are reduced between the parts (as Pmax and P). A block works on a row.
 #include <cmath>
 #include <cstdint>
 
@@ -11,8 +11,8 @@
 namespace oneflow::cuda {
 namespace {
 
-// visit(c, values) for what this thread has of a row: packs where the row is aligned, and single
-// elements before and behind them. Rows of an odd vocabulary begin anywhere.
+// Calls visit(c, values) for this thread's elements of a row: packs if the row is aligned, and
+// single elements before and after them. Rows of an odd vocabulary begin at any address.
 template <typename S, typename Visit>
 __device__ inline void ForRow(const S* row, int64_t width, Visit visit) {
   constexpr int kSize = PackSize<S>();
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(512)
   if (threadIdx.x == 0) Put(y + blockIdx.x, sum, accumulate);
 }
 
-// All three in one pass: each thread keeps the maximum of what it has seen and the sum of exponents
-// below it, which shrinks when a larger one comes (Milakov, Gimelshein 2018, "Online normalizer
+// Computes all three in one pass: each thread keeps its maximum so far and the sum of exponents
+// below it, which shrinks when a larger maximum comes (Milakov, Gimelshein 2018, "Online normalizer
 // calculation for softmax").
 template <typename S>
 __global__ void __launch_bounds__(512)
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(kMostThreads)
   if (threadIdx.x == 0) Put(loss, static_cast<float>(total * scale), accumulate);
 }
 
-// The label's column is rounded after the subtraction: before it, a probability near one would
-// leave nothing but its rounding.
+// The label's column is rounded after the subtraction: if a probability near one were rounded
+// before it, only its rounding error would be left.
 template <typename S>
 __global__ void __launch_bounds__(512)
     CrossEntropyGradKernel(LogitSizes s, double scale, bool accumulate, S* dx, const S* x,

@@ -51,7 +51,7 @@ std::vector<std::byte> PortBytes(const Values& values, const Port& port) {
 int64_t CudaWorkspace(const KernelSetup& s) {
   std::vector<Dims> in, out;
   for (const Port& port : s.out) out.push_back(port.local());
-  // What the kernel updates in place is input, too.
+  // Tensors that the kernel updates in place are inputs, too.
   const OpDef* def = FindOpDef(s.kind);
   const int updates = def == nullptr ? 0 : def->updates;
   in.assign(out.begin(), out.begin() + updates);
@@ -88,7 +88,7 @@ SampleInput Narrow(SampleInput input) {
   return input;
 }
 
-// Beside the CPU's samples: what kernels here do in another way where tensors are larger.
+// Samples beside the CPU's, for kernels that treat larger tensors differently here.
 std::vector<KernelSample> OwnSamples() {
   const SampleInput wide{{3, 9001}, 0, -3, 3}, of_row{{3}, 0, 0.5, 2}, ids{{3}, 9001};
   std::vector<KernelSample> samples = {

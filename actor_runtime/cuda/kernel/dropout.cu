@@ -35,7 +35,7 @@ __device__ inline Words Philox(uint64_t key, uint64_t stream, uint64_t index) {
   return c;
 }
 
-// Where the elements of a slice lie in the tensor of a step: rows that are runs of it.
+// The positions of a slice's elements in the tensor of a step: rows that are runs of it.
 struct MaskedSlice {
   int64_t rows = 1, run = 1;
   int64_t row_threads = 0;  // that a row needs wherever it begins
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Of the logical elements of a micro-batch from slice.begin on.
+// For the logical elements of a micro-batch from slice.begin on.
 template <typename S>
 absl::Status Drop(const KernelCall& call, const DropoutMask& mask, const MaskedSlice& slice,
                   uint8_t* kept) {

@@ -1,5 +1,5 @@
-// What every kernel of a GPU promises, over the samples of the CPU's kernels: it agrees with the
-// CPU's f64 twin, writes its outputs and nothing else, and adds where it accumulates.
+// Guarantees of every kernel of a GPU, over the samples of the CPU's kernels: it agrees with the
+// CPU's f64 reference, writes only its outputs, and adds if it accumulates.
 #include <set>
 #include <string>
 #include <vector>

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(512)
     for (int i = 0; i < kSize; ++i) sum += v.at[i];
   });
   const float mean = BlockSum(sum, scratch, Scratch::kFree) / static_cast<float>(width);
-  // By itself: E[x^2] - mean^2 would lose digits.
+  // A separate pass, because E[x^2] - mean^2 would lose digits.
   float squares = 0;
   ForColumns<kSize>(width, [&](int64_t c) {
     const Floats<kSize> v = LoadPack<kSize>(x + c);

@@ -15,7 +15,7 @@
 namespace oneflow::cuda {
 namespace {
 
-// Of block blockIdx.x of kSquaresBlock elements. Each f32 square is exact in f64.
+// The sum of block blockIdx.x of kSquaresBlock elements. Each f32 square is exact in f64.
 __global__ void __launch_bounds__(kThreads) SquaresKernel(int64_t n, double* sums, const float* g) {
   __shared__ double scratch[kMostThreads / kWarp];
   const int64_t begin = blockIdx.x * kSquaresBlock;
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kMostThreads)
   if (threadIdx.x == 0) Put(out, sum, accumulate);
 }
 
-// *out = the sum of the sources in order, after *out unless they are the `first`; of the `last`,
-// its root. One warp, which reads ahead of the lane that adds.
+// *out = the sum of the sources in order, after *out unless they are the `first`; for the `last`,
+// its root. It uses one warp, which reads ahead of the lane that adds.
 __global__ void __launch_bounds__(kWarp)
     NormKernel(Sources<double> sources, bool first, bool last, double* out) {
   __shared__ double values[Sources<double>::kMost];
@@ -122,7 +122,7 @@ __device__ inline AdamState Update(const AdamStep& a, float g, AdamState s) {
 constexpr int64_t kMostAdamBlocks = 2048;
 constexpr int kAdamPack = PackSize<float>();
 
-// `newest` is w itself where w is updated in place. `norm` may be null: nothing is clipped then.
+// `newest` is w itself if w is updated in place. `norm` may be null: then nothing is clipped.
 __global__ void __launch_bounds__(kThreads)
     AdamKernel(AdamStep a, int64_t n, float* w, float* m, float* v, const float* newest,
                const float* g, const double* norm) {
@@ -161,8 +161,8 @@ LaunchShape AdamShape(int64_t n) {
 
 }  // namespace
 
-// The actor's inputs are g and, if it waits for it, norm: w, m, v are update registers, read and
-// written in place. A norm that is not finite skips the step: values stay, the firing counts.
+// The actor's inputs are g and, if it waits for it, norm; w, m, v are update registers, read and
+// written in place. If the norm is not finite, the step is skipped: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t n = Elements(s.out[0]);
@@ -177,7 +177,8 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   });
 }
 
-// The next version of w, of the newest (input 0) and g (input 1); m and v are updated in place.
+// Writes the next version of w, from the newest (input 0) and g (input 1); m and v are updated in
+// place.
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t n = Elements(s.out[0]);

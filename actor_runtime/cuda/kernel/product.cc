@@ -79,8 +79,8 @@ FinishSpec MakeFinish(const Problem& problem) {
           .bias = problem.bias};
 }
 
-// The library's epilogue for all that is done to the product. Its matrices of what gelu reads have
-// columns of whole vectors of 8.
+// The library's epilogue for all operations on the product. Its matrices of gelu's inputs have a
+// multiple of 8 columns.
 absl::StatusOr<cublasLtEpilogue_t> ChooseEpilogue(const Problem& problem) {
   const bool bias = problem.HasBias();
   if (bias && problem.bias != problem.out) {
@@ -88,7 +88,7 @@ absl::StatusOr<cublasLtEpilogue_t> ChooseEpilogue(const Problem& problem) {
   }
   const Then then = problem.p.then;
   if ((then == Then::kGelu || then == Then::kGeluGrad) && problem.p.n % 8 != 0) {
-    return absl::UnimplementedError("rows that are not whole vectors of 8");
+    return absl::UnimplementedError("rows that are not multiples of 8");
   }
   if (then == Then::kGelu) {
     return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -155,7 +155,7 @@ const std::byte* Behind(const void* base, int64_t elements, DType dtype) {
 absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem& problem,
                                             const Libraries& libraries) {
   const ProductSpec& p = problem.p;
-  CHECK(problem.batch == 1 && !p.transpose_a) << s.name;  // a linear: its rows lie one by one
+  CHECK(problem.batch == 1 && !p.transpose_a) << s.name;  // in a linear op rows are independent
   constexpr int64_t kHalf = kLibraryProductScratch / 2;
   const int64_t fitting = kHalf / (p.n * int64_t{sizeof(float)});
   const int64_t rows = p.m <= fitting ? p.m : fitting / kPanelRows * kPanelRows;
@@ -197,7 +197,7 @@ absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem&
   });
 }
 
-// A sum of no products: zeros, and what is done to them. What is there stays if it is added to.
+// A sum of no products: zeros, and the operations on them. With accumulation the output stays.
 Kernel MakeEmptySum(const Problem& problem) {
   return [problem, spec = MakeFinish(problem)](const KernelCall& call) {
     return FinishProduct(spec,

@@ -1,5 +1,5 @@
-// Products on a GPU beyond the samples: what the library's epilogues do, biases of either type,
-// empty pieces, panels.
+// Products on a GPU beyond the samples: the library's epilogues, biases of either type, empty
+// pieces, panels.
 #include <map>
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace oneflow::cuda {
 namespace {
 
-// The twin on the CPU, in f64.
+// The reference on the CPU, in f64.
 KernelHarness MakeTwin(const KernelSample& sample) {
   KernelHarness wide = MakeHarness(sample, DType::kF64);
   REQUIRE(wide.Make() == absl::OkStatus());
@@ -33,7 +33,7 @@ void CheckAgainstTwin(const KernelSample& sample, CudaHarness narrow) {
   }
 }
 
-// Samples whose rows are whole vectors, which the library's epilogues ask for.
+// Samples whose rows are full vectors, which the library's epilogues require.
 std::vector<KernelSample> FullVectors() {
   std::vector<KernelSample> all;
   for (const bool narrow : {false, true}) {
@@ -50,7 +50,7 @@ std::vector<KernelSample> FullVectors() {
   return all;
 }
 
-TEST_CASE("products whose rows are whole vectors agree with their f64 twins") {
+TEST_CASE("products with rows of full vectors agree with their f64 references") {
   for (const KernelSample& sample : FullVectors()) CheckAgainstTwin(sample, CudaHarness(sample));
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("a bf16 bias is added before the product is rounded") {
   }
 }
 
-// Of bf16 with a bias of f32.
+// A product of bf16 with a bias of f32.
 KernelSample WithWideBias(int64_t m, int64_t k, int64_t n) {
   SampleInput x{{m, k}}, w{{k, n}};
   x.narrow = w.narrow = true;

@@ -1,5 +1,5 @@
-// What the factories of our kernels share, on the host: dispatch by dtype and by width, grids, the
-// stream of a call. Internal to cuda/kernel.
+// Helpers of our kernels' factories, on the host: dispatch by dtype and by width, grids, the stream
+// of a call. Internal to cuda/kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,7 +21,7 @@
 
 namespace oneflow::cuda {
 
-inline constexpr int kThreads = 256;  // of a block that works on elements
+inline constexpr int kThreads = 256;  // of an element-wise block
 
 inline cudaStream_t FindStream(const KernelCall& call) {
   return static_cast<cudaStream_t>(call.stream);
@@ -66,7 +66,7 @@ inline absl::Status NeedF32(const KernelSetup& s, DType dtype) {
 template <int kSize>
 using Size = std::integral_constant<int, kSize>;
 
-// fn(Size<kSize>()) with packs of kSize elements where rows of `width` are whole packs, else of 1.
+// fn(Size<kSize>()) with packs of kSize elements if `width` is a multiple of it, else of 1.
 template <int kSize, typename Fn>
 auto ForPacks(int64_t width, Fn fn) {
   return width % kSize == 0 ? fn(Size<kSize>()) : fn(Size<1>());

@@ -50,7 +50,7 @@ std::string MakePath(void* handle) {
   return found ? map->l_name : "";
 }
 
-// What the loader says of a library that it did not find, behind its name.
+// The loader's text for a library that it did not find, after its name.
 constexpr char kAbsent[] = "cannot open shared object file: No such file or directory";
 
 // RTLD_LOCAL: two libraries may carry the same names, as a framework in the same process does.
@@ -78,8 +78,8 @@ LibraryPaths FindLibraryPaths(std::string folder) {
 }
 
 std::vector<std::string> PythonFolders(const LibraryPaths& paths) {
-  // A virtual environment and a Python of its own keep packages beside bin; Debian's keeps those of
-  // pip under /usr/local; those of one user are at home.
+  // A virtual environment, or a separately installed Python, keeps packages beside bin; Debian's
+  // keeps those of pip under /usr/local; those of one user are at home.
   std::vector<fs::path> roots;
   const std::vector<std::string> path = absl::StrSplit(paths.path, ':', absl::SkipEmpty());
   for (const fs::path folder : path) {
@@ -123,7 +123,7 @@ absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const Library
   if (!paths.folder.empty()) {
     if (void* handle = try_folder(paths.folder)) return opened(handle);
   }
-  looked.push_back("the loader's places");
+  looked.push_back("the loader's paths");
   if (void* handle = Open(name.soname)) return opened(handle);
   // That it is merely absent is said below.
   const std::string why = LoaderError();
@@ -138,7 +138,7 @@ absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const Library
       absl::StrCat(name.title, ": ", name.soname, " is not in ", absl::StrJoin(looked, ", "));
   if (!broken.empty()) absl::StrAppend(&message, " (", absl::StrJoin(broken, "; "), ")");
   return absl::NotFoundError(
-      absl::StrCat(message, "; ", name.mend, ", or name its folder with --cuda_libs"));
+      absl::StrCat(message, "; ", name.hint, ", or name its folder with --cuda_libs"));
 }
 
 absl::StatusOr<void*> FindSymbol(const OpenedLibrary& library, const char* symbol) {

@@ -26,7 +26,7 @@ void PutText(const fs::path& folder) {
   std::ofstream(folder / kName.soname) << "not a library";
 }
 
-// A machine whose files all lie in `root`.
+// A machine whose files are all in `root`.
 LibraryPaths PathsIn(const fs::path& root) {
   return {.folder = root / "given",
           .toolkits = {root / "cuda/lib64", root / "cuda/targets/x86_64-linux/lib"},
@@ -39,12 +39,12 @@ void PutPython(const fs::path& root) {
   std::ofstream(root / "venv/bin/python3") << "";
 }
 
-TEST_CASE("a library is taken from the first of its places") {
+TEST_CASE("a library is taken from the first path that has it") {
   TemporaryDirectory directory;
   const fs::path root(directory.path());
   const LibraryPaths paths = PathsIn(root);
   PutPython(root);
-  // From the last place to the first: each new one is taken in the place of those behind it.
+  // From the last path to the first: each new file is preferred to those of later paths.
   const fs::path order[] = {root / "home/.local/lib/python3.11/site-packages/nvidia/cublas/lib",
                             root / "venv/lib/python3.12/site-packages/nvidia/nccl/lib",
                             root / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
@@ -75,14 +75,14 @@ TEST_CASE("functions are bound by name, one that is not there is refused") {
         "Example: " + library->path + " has no Nowhere; install a newer version");
 }
 
-TEST_CASE("a missing library says where it was looked for and how to mend it") {
+TEST_CASE("the error of a missing library lists the paths and has a hint") {
   TemporaryDirectory directory;
   const fs::path root(directory.path());
   const absl::Status status = OpenLibrary(kName, PathsIn(root)).status();
   CHECK(status.code() == absl::StatusCode::kNotFound);
   const std::string at = root.string();
   CHECK(status.message() == "Example: libexample.so.7 is not in " + at +
-                                "/given, the loader's places, " + at + "/cuda/lib64, " + at +
+                                "/given, the loader's paths, " + at + "/cuda/lib64, " + at +
                                 "/cuda/targets/x86_64-linux/lib; install the package example, or "
                                 "name its folder with --cuda_libs");
 }

@@ -18,7 +18,7 @@ std::string CudaVersion(int number) {
   return number == 0 ? "" : absl::StrCat(number / 1000, ".", number % 1000 / 10);
 }
 
-// Of the kernel's module: the runtime only tells the CUDA that it is good for.
+// Version of the kernel module: the runtime only reports the CUDA version that it supports.
 std::string DriverVersion() {
   std::ifstream file("/sys/module/nvidia/version");
   std::string version;

@@ -29,7 +29,7 @@ struct TensorPiece {
   std::string name;
   Port port;
   int rank = 0;
-  bool raw = false;
+  bool as_produced = false;
 
   Piece At(std::byte* data) const {
     return {.name = &name,
@@ -37,7 +37,7 @@ struct TensorPiece {
             .dims = &port.dims,
             .slice = &port.slice,
             .rank = rank,
-            .raw = raw,
+            .as_produced = as_produced,
             .data = data};
   }
 };
@@ -52,7 +52,7 @@ absl::StatusOr<std::shared_ptr<const TensorPiece>> NamedPiece(const KernelSetup&
   piece->name = StringAttr(setup, "name");
   piece->port = port;
   piece->rank = RankOf(setup);
-  piece->raw = BoolAttr(setup, "raw");
+  piece->as_produced = BoolAttr(setup, "raw");
   if (piece->name.empty()) return absl::InternalError(setup.name + ": no attribute `name`");
   return std::shared_ptr<const TensorPiece>(std::move(piece));
 }
@@ -118,7 +118,7 @@ absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
     return InputError(setup.name, "unknown source \"" + source + "\"", "use tokens or labels");
   }
   if (setup.out.size() != 1 || setup.out[0].dtype != DType::kI32 || setup.out[0].dims.size() != 2) {
-    return InputError(setup.name, source + " are i32 [batch, seq]", "mend the input op's shape");
+    return InputError(setup.name, source + " are i32 [batch, seq]", "fix the input op's shape");
   }
   const Port& port = setup.out[0];
   auto rows = std::make_shared<TokenRows>();

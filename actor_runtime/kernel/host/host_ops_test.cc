@@ -112,13 +112,13 @@ TEST_CASE("feed and load_slice hand out the local piece to be filled") {
   }
 }
 
-TEST_CASE("save_slice and fetch: the first of several holders speaks") {
+TEST_CASE("save_slice and fetch: the first of several owners acts") {
   const std::vector<float> w = {1, 2, 3, 4, 5, 6};
   std::vector<int> ranks;
   RunContext run;
   run.save = [&](const Piece& piece) {
     CHECK(std::memcmp(piece.data, w.data(), 24) == 0);
-    CHECK(piece.raw == (piece.rank >= 4));
+    CHECK(piece.as_produced == (piece.rank >= 4));
     ranks.push_back(piece.rank);
     return absl::OkStatus();
   };

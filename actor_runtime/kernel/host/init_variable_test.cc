@@ -28,7 +28,7 @@ std::vector<T> Run(const KernelSetup& setup, uint64_t seed, ThreadPool* pool = n
   return out;
 }
 
-TEST_CASE("init_variable: any slice holds the values of the whole") {
+TEST_CASE("init_variable: any slice holds the values of the full tensor") {
   const Dims dims = {3, 5, 7};
   const auto full = Run<float>(Setup("normal", 0.02, dims, {{0, 0, 0}, dims}), 42);
   const std::vector<Slice> slices = {{{1, 0, 0}, {2, 5, 7}}, {{0, 2, 0}, {3, 3, 7}},

@@ -53,7 +53,7 @@ TEST_CASE("exp of special values") {
   }
 }
 
-TEST_CASE("an element's bits do not depend on where it lies in a row") {
+TEST_CASE("an element's bits do not depend on its position in a row") {
   const auto& v = *VectorFor<float>(BestIsa());
   std::vector<float> x(200), full(200), part(200);
   for (int i = 0; i < 200; ++i) x[i] = std::sin(static_cast<float>(i)) * 3;
@@ -111,7 +111,7 @@ void CheckDropout(Isa isa) {
   }
 }
 
-TEST_CASE("dropout is its plain twin, bit for bit, at every place of a group") {
+TEST_CASE("dropout equals its scalar reference, bit for bit, at every offset in a group") {
   for (Isa isa : kAll) {
     CheckDropout<float, float>(isa);
     CheckDropout<float, Bf16>(isa);
@@ -150,7 +150,7 @@ TEST_CASE("a mask that is stored and applied is dropout, bit for bit") {
   }
 }
 
-TEST_CASE("a dropped element is zero, whatever it was") {
+TEST_CASE("a dropped element is zero, even if it was infinite") {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x(64, inf), y(64);
   VectorFor<float>(BestIsa())->dropout({1, 2, 0xffffffff, 1}, 0, x.data(), y.data(), 64, false);
